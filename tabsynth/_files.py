@@ -1,0 +1,66 @@
+"""Outputs are written to a temporary file beside their place and renamed: never half a file."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tabsynth.errors import InputError
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"Cannot write {target}: it is a folder; name a file.")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
+        os.close(handle)
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        temporary.chmod(mode)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse an output path early, before hours of work are spent on what it should hold."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"Cannot write {target}: it is a folder; name a file.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth."):
+            pass
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write UTF-8 text, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def sha256(path: str | Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,63 @@
+"""Argument checks, in one place. A message names the argument, the value and what was expected."""
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+from tabsynth.errors import InputError
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """``repr`` on one line, cut to ``limit`` characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def real(name: str, value: Any) -> float:
+    """Any real number but NaN."""
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(float(value)):
+        raise InputError(f"Expected {name} to be a number, got {name}={shown(value)}.")
+    return float(value)
+
+
+def positive(name: str, value: Any, *, finite: bool = True) -> float:
+    """A number > 0; ``finite=False`` admits infinity."""
+    number = real(name, value)
+    if number <= 0 or (finite and math.isinf(number)):
+        raise InputError(f"Expected {name} > 0, got {name}={shown(value)}.")
+    return number
+
+
+def between(
+    name: str,
+    value: Any,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """A number in [low, high], with either end open on request."""
+    number = real(name, value)
+    below = number <= low if low_open else number < low
+    above = number >= high if high_open else number > high
+    if below or above:
+        span = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+        raise InputError(f"Expected {name} in {span}, got {name}={shown(value)}.")
+    return number
+
+
+def integer(name: str, value: Any, *, least: int = 1) -> int:
+    """A whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"Expected {name} to be a whole number >= {least}, got {shown(value)}.")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
+    """One of the ``allowed`` values."""
+    if value not in allowed:
+        choices = ", ".join(map(str, allowed))
+        raise InputError(f"Expected {name} to be one of {choices}; got {shown(value)}.")
+    return value

@@ -1,0 +1,61 @@
+"""Codebooks of discrete columns, made by category-encoders from the declared domain alone (R12)."""
+
+from typing import Literal
+
+import category_encoders as ce
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import one_of
+from tabsynth.encoding.layout import Head
+from tabsynth.errors import InputError
+
+Scheme = Literal["one-hot", "ordinal", "binary", "base-4", "base-10"]
+SCHEMES = ("one-hot", "ordinal", "binary", "base-4", "base-10")
+
+
+def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
+    """The code of each of ``size`` values, and the head that makes such codes.
+
+    Parameters
+    ----------
+    size : int
+    scheme : {"one-hot", "ordinal", "binary", "base-N"}
+        ``ordinal``: one entry, the rank scaled to [0, 1]. ``binary`` and ``base-N``: the digits of
+        the rank, each scaled to [0, 1].
+
+    Returns
+    -------
+    codes : ndarray, shape (size, width), float32 in [0, 1]
+        Rows are distinct, so that the nearest row decodes exactly.
+    head : {"softmax", "sigmoid"}
+    """
+    if not scheme.startswith("base-"):
+        one_of("encoding", scheme, SCHEMES)
+    if size == 1:
+        return np.ones((1, 1), dtype=np.float32), "softmax"
+    values = pd.DataFrame({"value": np.arange(size)})
+    keep = {"cols": ["value"], "handle_unknown": "error", "handle_missing": "error"}
+    if scheme == "one-hot":
+        return np.eye(size, dtype=np.float32), "softmax"
+    if scheme == "ordinal":
+        ranks = ce.OrdinalEncoder(**keep).fit_transform(values).to_numpy(dtype=float)
+        return _scaled(ranks - ranks.min(), size - 1), "sigmoid"
+    if scheme == "binary":
+        return _scaled(ce.BinaryEncoder(**keep).fit_transform(values).to_numpy(), 1), "sigmoid"
+    base = _base(scheme)
+    digits = ce.BaseNEncoder(base=base, **keep).fit_transform(values).to_numpy()
+    return _scaled(digits, base - 1), "sigmoid"
+
+
+def _scaled(digits: np.ndarray, top: int) -> np.ndarray:
+    codes = (digits.astype(np.float64) / top).astype(np.float32)
+    assert len(np.unique(codes, axis=0)) == len(codes)
+    return codes
+
+
+def _base(scheme: str) -> int:
+    text = scheme.removeprefix("base-")
+    if not text.isdigit() or not 2 <= int(text) <= 1_000:
+        raise InputError(f"Expected encoding base-N with N in [2, 1000], got {scheme!r}.")
+    return int(text)

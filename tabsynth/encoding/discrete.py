@@ -1,0 +1,67 @@
+"""Categorical and ordinal columns ⇄ value numbers."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.schema import Column
+from tabsynth.tables import nulls_refused, value_base, with_dtype
+
+
+def to_index(column: Column, values: pd.Series) -> np.ndarray:
+    """Positions in ``column.categories``, null last; shape (n,) int64.
+
+    Row by row: what one row holds never changes what another becomes (R3).
+
+    Raises
+    ------
+    InputError
+        Naming the column and the first value outside the declared domain, unless it has ``other``.
+    """
+    nulls = values.isna().to_numpy()
+    if nulls.any() and not column.nulls:
+        raise InputError(nulls_refused(column))
+    codes, distinct = pd.factorize(values, use_na_sentinel=True)
+    positions = {_key(value): i for i, value in enumerate(column.categories)}
+    other = None if column.other is None else positions[_key(column.other)]
+    table = np.empty(len(distinct) + 1, dtype=np.int64)
+    table[-1] = len(column.categories)  # factorize marks a null by -1
+    for i, value in enumerate(distinct):
+        place = positions.get(_key(value), other)
+        if place is None:
+            raise InputError(_outside(column, value))
+        table[i] = place
+    return table[codes]
+
+
+def from_index(column: Column, index: np.ndarray) -> pd.Series:
+    """Inverse of :func:`to_index`: a Series of the column's dtype."""
+    values = np.empty(len(column.categories) + 1, dtype=object)
+    values[:-1] = column.categories
+    values[-1] = None
+    return with_dtype(column, values[index], index == len(column.categories))
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, str) else ("number", value)
+
+
+def _outside(column: Column, value: Any) -> str:
+    name = f"Column {shown(column.name)}"
+    text = isinstance(value, str)
+    if text != (value_base(column) == "text") and value_base(column) in ("text", "int", "float"):
+        kind = "text" if value_base(column) == "text" else "numbers"
+        return (
+            f"{name} holds {shown(value)} where the schema declares {kind}; read the file with"
+            " tabsynth.read_table, or convert the column with astype."
+        )
+    return (
+        f"{name}: {shown(value)} is outside its declared categories; correct it, declare it in the"
+        " schema, or declare an 'other' category to take such values."
+    )

@@ -1,0 +1,17 @@
+"""Every way a user can be wrong: one line that names the thing, its value and the remedy."""
+
+
+class TabsynthError(ValueError):
+    """Base of all errors that tabsynth raises on purpose; the command line exits with code 2."""
+
+
+class InputError(TabsynthError):
+    """A table, a schema or a parameter that cannot be used as it is."""
+
+
+class BudgetError(TabsynthError):
+    """A private read that the ledger does not allow."""
+
+
+class FileFormatError(TabsynthError):
+    """A file that is not what it should be: damaged, tampered with, or of another version."""

@@ -1,0 +1,212 @@
+"""Tables in and out of files, CSV or Parquet by suffix, with the dtypes and nulls of their schema."""
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from tabsynth._files import replacing
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.schema import DEFAULT_NULL_VALUES, Column, Schema, base_dtype, duplicates
+
+SUFFIXES = (".csv", ".parquet")
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_TRUE, _FALSE = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
+
+
+def suffix(path: str | Path) -> str:
+    """``.csv`` or ``.parquet``; anything else is refused."""
+    found = Path(path).suffix.lower()
+    if found not in SUFFIXES:
+        raise InputError(f"{path}: tables are .csv or .parquet files, by their suffix.")
+    return found
+
+
+def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
+    """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …)."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    try:
+        return nw.from_native(table, eager_only=True).to_pandas()
+    except TypeError:
+        raise InputError(f"The {what} must be a DataFrame, got {type(table).__name__}.") from None
+
+
+def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
+    """Read a table with the columns, dtypes and null texts of ``schema``.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the value that do not fit.
+    """
+    if suffix(path) == ".parquet":
+        frame = _read_parquet(path)
+    else:
+        frame = read_csv_text(path, schema.null_values)
+        schema.check_columns(frame, str(path))
+        parsed = {c.name: parse_text(c, frame[c.name]) for c in schema.columns}
+        return pd.DataFrame(parsed, columns=list(schema.names))
+    schema.check_columns(frame, str(path))
+    return frame[list(schema.names)]
+
+
+def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
+    """Read a table without a schema; the columns of a CSV file come as text."""
+    if suffix(path) == ".parquet":
+        return _read_parquet(path)
+    return read_csv_text(path, null_values)
+
+
+def read_csv_text(path: str | Path, null_values: tuple[str, ...]) -> pd.DataFrame:
+    """Read a CSV file, every column as text, ``null_values`` as nulls."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file, strict=True), [])
+        for name in duplicates(header):
+            raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
+        return pd.read_csv(
+            path,
+            dtype=str,
+            keep_default_na=False,
+            na_values=sorted({"", *null_values}),
+            encoding="utf-8-sig",
+            index_col=False,
+            # A row with a missing or an extra cell is an error, never a shifted row.
+            on_bad_lines="error",
+        )
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; save the table as UTF-8 CSV.") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{path} is empty; a table has a header and at least one row.") from None
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InputError(f"{path} is not a CSV table: {_one_line(error)}") from None
+
+
+def _read_parquet(path: str | Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except OSError as error:
+        reason = error.strerror or _one_line(error)
+        raise InputError(f"Cannot read {path}: {reason}.") from None
+    except Exception as error:  # pyarrow has no common base for "this is not Parquet"
+        raise InputError(f"{path} is not a Parquet table: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:160]
+
+
+def parse_text(column: Column, texts: pd.Series) -> pd.Series:
+    """Texts of one column (nulls as NaN) to the column's dtype.
+
+    A text that is no number where one is declared is refused by column and value; where the column
+    declares ``other``, it goes there.
+    """
+    nulls = texts.isna().to_numpy()
+    base = value_base(column)
+    distinct = {text: _parse(column, text, base) for text in texts[~nulls].unique()}
+    values = np.empty(len(texts), dtype=object)
+    values[~nulls] = [distinct[text] for text in texts[~nulls]]
+    values[nulls] = None
+    return with_dtype(column, values, nulls)
+
+
+def value_base(column: Column) -> str:
+    """What the values of a column are: ``int``, ``float``, ``bool`` or ``text``."""
+    base = base_dtype(column.dtype)
+    if base != "category" and column.dtype.lower() != "object":
+        return base
+    first = column.categories[0]
+    return {bool: "bool", int: "int", float: "float"}.get(type(first), "text")
+
+
+def _parse(column: Column, text: str, base: str) -> Any:
+    try:
+        if base == "int":
+            number = float(text)
+            if number != int(number):
+                raise ValueError
+            return int(text) if re.fullmatch(r"[+-]?\d+", text.strip()) else int(number)
+        if base == "float":
+            return float(text)
+        if base == "bool":
+            if text not in _TRUE + _FALSE:
+                raise ValueError
+            return text in _TRUE
+        return text
+    except (ValueError, OverflowError):
+        if column.other is not None:
+            return column.other
+        kind = {"int": "a whole number", "float": "a number", "bool": "true or false"}[base]
+        raise InputError(
+            f"Column {shown(column.name)}: {shown(text)} is not {kind}; correct it, or add it to"
+            " the schema's null_values if it stands for a missing value."
+        ) from None
+
+
+def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+    """A Series of the column's dtype from Python values; ``nulls`` is a mask, shape (n,)."""
+    if nulls.any() and not column.nulls:
+        raise InputError(nulls_refused(column))
+    dtype: Any = column.dtype
+    if dtype == "category":
+        dtype = pd.CategoricalDtype(list(column.categories), ordered=column.kind == "ordinal")
+    filled = values.copy()
+    filled[nulls] = np.nan if base_dtype(column.dtype) == "float" else None
+    return pd.Series(filled, dtype="object").astype(dtype).rename(column.name)
+
+
+def nulls_refused(column: Column) -> str:
+    """The one line for a null where the schema allows none."""
+    return (
+        f"Column {shown(column.name)} has a null, and the schema allows none there; fill it, or"
+        " declare nulls=true."
+    )
+
+
+def write_table(table: pd.DataFrame, path: str | Path, *, formulas: bool = False) -> None:
+    """Write a table as CSV or Parquet by suffix, whole or not at all.
+
+    Unless ``formulas``, refuses to write to CSV a text that a spreadsheet would run as a formula.
+    """
+    kind = suffix(path)
+    if kind == ".csv" and not formulas:
+        refuse_formulas(table)
+    with replacing(path) as temporary:
+        if kind == ".csv":
+            table.to_csv(temporary, index=False, na_rep="")
+        else:
+            table.to_parquet(temporary, engine="pyarrow", index=False)
+
+
+def refuse_formulas(table: pd.DataFrame) -> None:
+    """Refuse texts that a spreadsheet runs as formulas: they start with =, +, -, @, tab or CR."""
+    for name in table.columns:
+        column = table[name]
+        texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+        distinct = pd.Series(texts).dropna().unique()
+        for text in [str(name), *(value for value in distinct if isinstance(value, str))]:
+            if is_formula(text):
+                raise InputError(
+                    f"Column {shown(str(name))}: {shown(text)} would run as a formula in a"
+                    " spreadsheet; write Parquet, or pass --formulas to write it as it is."
+                )
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run ``text``: a leading sign that starts no plain number."""
+    if not _FORMULA.match(text) or len(text) == 1:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
