@@ -28,7 +28,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.chmod(mode)
         os.replace(temporary, target)
     except OSError as error:
-        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+        raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -5,20 +5,27 @@ from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from tabsynth.errors import InputError
 
 
 def shown(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
+    if isinstance(value, np.generic):
+        value = value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def real(name: str, value: Any) -> float:
     """Any real number but NaN."""
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(float(value)):
-        raise InputError(f"Expected {name} to be a number, got {name}={shown(value)}.")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, Real) and not math.isnan(value):
+            return float(value)
+    except OverflowError:  # a whole number that no float reaches
+        pass
+    raise InputError(f"Expected {name} to be a number, got {name}={shown(value)}.")
 
 
 def positive(name: str, value: Any, *, finite: bool = True) -> float:

@@ -71,7 +71,7 @@ def _draft(name: str, values: pd.Series) -> Column:
             f"Column {shown(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
-        known = _numbers(known)
+        known = _numbers(known.infer_objects())
     dtype = str(known.dtype) if known.dtype != values.dtype else str(values.dtype)
     if base_dtype(dtype) == "int" and nulls:
         dtype = dtype.capitalize() if dtype[0] == "i" else dtype

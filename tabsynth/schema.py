@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import write_text
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import integer, one_of, positive, real, shown
 from tabsynth.errors import FileFormatError, InputError
 
 KINDS = ("categorical", "ordinal", "numeric")
@@ -109,26 +109,66 @@ class Column:
             )
         seen: set[Any] = set()
         for value in self.categories:
-            if not isinstance(value, str | int | float | bool) or value != value:
+            # An infinity minus itself is no number either.
+            if not isinstance(value, str | int | float | bool) or (
+                isinstance(value, float) and value - value != 0
+            ):
                 raise InputError(f"{where}: category {shown(value)} is not text, number or bool.")
             if value in seen:
                 raise InputError(f"{where}: category {shown(value)} is listed twice.")
             seen.add(value)
+        self._check_values(where)
         if self.other is not None and self.other not in seen:
             raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
 
+    def _check_values(self, where: str) -> None:
+        """Refuse categories that a Series of the declared dtype could not hold."""
+        found = {_kind_of(value) for value in self.categories}
+        allowed = _HOLDS.get(base_dtype(self.dtype), set(_HOLDS))
+        if self.dtype.lower() == "object":
+            allowed = set(_HOLDS)
+        wrong = [value for value in self.categories if _kind_of(value) not in allowed]
+        if wrong or ("text" in found and len(found) > 1):
+            what = f"category {shown(wrong[0])}" if wrong else "a mix of text and numbers"
+            raise InputError(
+                f"{where}: dtype {self.dtype} cannot hold {what}; write the categories in the type"
+                " of the dtype, or change the dtype."
+            )
+        if found == {"int"}:
+            self._check_range(where, min(self.categories), max(self.categories))
+
+    def _check_range(self, where: str, low: Any, high: Any) -> None:
+        match = re.match(r"(u?)int(\d+)", self.dtype.lower())
+        if match is None:
+            return
+        limits = np.iinfo(match[0])
+        if low < limits.min or high > limits.max:
+            raise InputError(
+                f"{where}: dtype {self.dtype} holds [{limits.min}, {limits.max}], and its values"
+                f" are declared in [{low}, {high}]; use a wider dtype."
+            )
+
     def _check_numeric(self, where: str) -> None:
-        low, high = self.low, self.high
-        if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        if base_dtype(self.dtype) not in ("int", "float"):
+            raise InputError(f"{where}: a numeric column cannot have dtype {shown(self.dtype)}.")
+        if self.low is None or self.high is None:
+            raise InputError(f"{where}: declare finite bounds, low and high.")
+        low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
+        if not math.isfinite(high - low):
             raise InputError(f"{where}: declare finite bounds, low and high.")
         if low > high:
             raise InputError(f"{where}: low={low:g} is above high={high:g}.")
-        if self.resolution is not None and not (0 < self.resolution < math.inf):
-            raise InputError(f"{where}: expected resolution > 0, got {shown(self.resolution)}.")
-        if self.bins is not None and not (1 <= self.bins <= MAX_CATEGORIES):
+        if self.resolution is not None:
+            positive(f"resolution of {where}", self.resolution)
+        if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
             raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
-        if base_dtype(self.dtype) not in ("int", "float"):
-            raise InputError(f"{where}: a numeric column cannot have dtype {shown(self.dtype)}.")
+        if base_dtype(self.dtype) == "int":
+            if any(number % 1 for number in (low, high, self.step or 1)):
+                raise InputError(
+                    f"{where}: low, high and resolution of a column of whole numbers must be whole,"
+                    f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
+                )
+            self._check_range(where, self.low, self.high)
 
     @property
     def step(self) -> float | None:
@@ -166,7 +206,7 @@ class Column:
             step = self.step
             if step is not None:
                 low, high = low + step / 2, high - step / 2
-            return f"{low:g}" if low == high else f"{low:g}–{high:g}"
+            return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
         value = self.categories[code]
         return self.labels.get(str(value), str(value))
 
@@ -181,6 +221,9 @@ class Column:
                 out[name] = dict(value) if name == "labels" else value
         return out
 
+
+# The kinds of category that a column of a base dtype holds (object and category: any).
+_HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
 
 _DEFAULTS: dict[str, Any] = {
     "name": None,
@@ -199,6 +242,10 @@ _DEFAULTS: dict[str, Any] = {
     "description": None,
     "labels": {},
 }
+
+
+def _kind_of(value: Value) -> str:
+    return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
 
 
 def base_dtype(dtype: str) -> str:
@@ -225,7 +272,7 @@ def check_dtype(dtype: Any, where: str) -> None:
             " bool or category (turn a date into a year, or into text)."
         )
     try:
-        pd.Series([], dtype=dtype)  # type: ignore[call-overload]
+        pd.Series([], dtype=dtype)
     except TypeError:
         raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.") from None
 
@@ -260,6 +307,12 @@ class Schema:
             raise InputError("A schema needs at least one column.")
         for name in duplicates(self.names):
             raise InputError(f"The schema lists column {shown(name)} twice; rename one of them.")
+        for column in self.columns:
+            for value in {str(value) for value in column.categories} & set(self.null_values):
+                raise InputError(
+                    f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
+                    " reads as null; take it out of one of the two."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -350,7 +403,7 @@ class Schema:
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
                 raise FileFormatError(f"{file}: larger than {MAX_FILE_BYTES} bytes; not a schema.")
-            data = json.loads(file.read_text("utf-8"))
+            data = json.loads(file.read_text("utf-8-sig"))
         except OSError as error:
             raise FileFormatError(f"Cannot read schema {file}: {error.strerror}.") from None
         except (ValueError, RecursionError) as error:
@@ -394,6 +447,8 @@ def _column(item: dict[str, Any], where: str) -> Column:
     for key in ("name", "kind", "dtype"):
         if not isinstance(item.get(key), str):
             raise FileFormatError(f"{where}: a column lacks {key!r}: {shown(item)}.")
+    if not all(isinstance(text, str) for text in (item.get("labels") or {}).values()):
+        raise FileFormatError(f"{where}: labels of column {shown(item['name'])} must be texts.")
     values = {key: value for key, value in item.items() if value is not None}
     values["categories"] = tuple(values.get("categories", ()))
     for value in values["categories"]:
@@ -408,7 +463,12 @@ def _column(item: dict[str, Any], where: str) -> Column:
 def duplicates(names: Sequence[str]) -> list[str]:
     """Names that occur more than once, in order of their second occurrence."""
     seen: set[str] = set()
-    return [name for name in names if name in seen or seen.add(name)]
+    found = []
+    for name in names:
+        if name in seen:
+            found.append(name)
+        seen.add(name)
+    return found
 
 
 def _list(names: Iterable[str], limit: int = 8) -> str:

@@ -1,6 +1,7 @@
 """Tables in and out of files, CSV or Parquet by suffix, with the dtypes and nulls of their schema."""
 
 import csv
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,11 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
     InputError
         Naming the column and the value that do not fit.
     """
-    if suffix(path) == ".parquet":
-        frame = _read_parquet(path)
-    else:
-        frame = read_csv_text(path, schema.null_values)
-        schema.check_columns(frame, str(path))
-        parsed = {c.name: parse_text(c, frame[c.name]) for c in schema.columns}
-        return pd.DataFrame(parsed, columns=list(schema.names))
+    frame = read_any(path, schema.null_values)
     schema.check_columns(frame, str(path))
-    return frame[list(schema.names)]
+    as_text = suffix(path) == ".csv"
+    series = {c.name: _as_declared(c, frame[c.name], as_text) for c in schema.columns}
+    return pd.DataFrame(series, columns=list(schema.names))
 
 
 def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
@@ -66,19 +63,16 @@ def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUE
 def read_csv_text(path: str | Path, null_values: tuple[str, ...]) -> pd.DataFrame:
     """Read a CSV file, every column as text, ``null_values`` as nulls."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file, strict=True), [])
-        for name in duplicates(header):
-            raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
+        nulls = sorted({"", *null_values})
+        if len(_check_csv(path)) == 1:
+            return _read_one_column(path, nulls)
         return pd.read_csv(
             path,
             dtype=str,
             keep_default_na=False,
-            na_values=sorted({"", *null_values}),
+            na_values=nulls,
             encoding="utf-8-sig",
             index_col=False,
-            # A row with a missing or an extra cell is an error, never a shifted row.
-            on_bad_lines="error",
         )
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
@@ -90,9 +84,40 @@ def read_csv_text(path: str | Path, null_values: tuple[str, ...]) -> pd.DataFram
         raise InputError(f"{path} is not a CSV table: {_one_line(error)}") from None
 
 
+def _read_one_column(path: str | Path, nulls: list[str]) -> pd.DataFrame:
+    """A table of one column: there pandas drops a row that holds nothing but spaces."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        (name,), *cells = (row for row in csv.reader(file, strict=True) if row)
+    texts = pd.Series([cell for (cell,) in cells], dtype="str", name=name)
+    return texts.where(~texts.isin(nulls)).to_frame()
+
+
+def _check_csv(path: str | Path) -> list[str]:
+    """The header. Refuses what pandas would mend by itself: short, long and renamed columns."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, strict=True)
+        header = next((row for row in rows if row), [])
+        for name in duplicates(header):
+            raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
+        if "" in header:
+            raise InputError(f"{path}: column {header.index('') + 1} has no name; give it one.")
+        for row in rows:
+            if row and len(row) != len(header):
+                raise InputError(
+                    f"{path}, line {rows.line_num}: {len(row)} cells under a header of"
+                    f" {len(header)}; add or remove cells, or quote those that hold a comma."
+                )
+            if any("\0" in cell for cell in row):
+                raise InputError(
+                    f"{path}, line {rows.line_num} holds a NUL; it is not a CSV table."
+                )
+    return header
+
+
 def _read_parquet(path: str | Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path, engine="pyarrow")
+        with open(path, "rb") as file:
+            return pd.read_parquet(file, engine="pyarrow")
     except OSError as error:
         reason = error.strerror or _one_line(error)
         raise InputError(f"Cannot read {path}: {reason}.") from None
@@ -104,6 +129,22 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:160]
 
 
+def _as_declared(column: Column, values: pd.Series, as_text: bool) -> pd.Series:
+    """A column as read from a file, in the dtype that the schema declares."""
+    if as_text:
+        return parse_text(column, values)
+    if str(values.dtype) == column.dtype and column.dtype != "category":
+        return values
+    found, wanted = base_dtype(str(values.dtype)), base_dtype(column.dtype)
+    if wanted == "text" and found != "text":
+        return values  # numbers never become texts by themselves: the encoder refuses them by name
+    if (found, wanted) == ("float", "int"):
+        known = values.dropna()
+        for number in known[known % 1 != 0][:1]:
+            raise InputError(_no_number(column, number, "a whole number"))
+    return with_dtype(column, values.astype(object).to_numpy(), values.isna().to_numpy())
+
+
 def parse_text(column: Column, texts: pd.Series) -> pd.Series:
     """Texts of one column (nulls as NaN) to the column's dtype.
 
@@ -113,6 +154,9 @@ def parse_text(column: Column, texts: pd.Series) -> pd.Series:
     nulls = texts.isna().to_numpy()
     base = value_base(column)
     distinct = {text: _parse(column, text, base) for text in texts[~nulls].unique()}
+    if column.dtype == "category" and column.other is not None:
+        known = set(column.categories)
+        distinct = {t: v if v in known else column.other for t, v in distinct.items()}
     values = np.empty(len(texts), dtype=object)
     values[~nulls] = [distinct[text] for text in texts[~nulls]]
     values[nulls] = None
@@ -124,19 +168,22 @@ def value_base(column: Column) -> str:
     base = base_dtype(column.dtype)
     if base != "category" and column.dtype.lower() != "object":
         return base
-    first = column.categories[0]
-    return {bool: "bool", int: "int", float: "float"}.get(type(first), "text")
+    kinds = {type(value) for value in column.categories}
+    return next((k.__name__ for k in (float, int, bool) if k in kinds), "text")
 
 
 def _parse(column: Column, text: str, base: str) -> Any:
     try:
-        if base == "int":
+        if base in ("int", "float"):
             number = float(text)
+            # Python also reads 1_000, nan and inf, which no table means as a number.
+            if "_" in text or math.isnan(number) or math.isinf(number):
+                raise ValueError
+            if base == "float":
+                return number
             if number != int(number):
                 raise ValueError
             return int(text) if re.fullmatch(r"[+-]?\d+", text.strip()) else int(number)
-        if base == "float":
-            return float(text)
         if base == "bool":
             if text not in _TRUE + _FALSE:
                 raise ValueError
@@ -146,22 +193,48 @@ def _parse(column: Column, text: str, base: str) -> Any:
         if column.other is not None:
             return column.other
         kind = {"int": "a whole number", "float": "a number", "bool": "true or false"}[base]
-        raise InputError(
-            f"Column {shown(column.name)}: {shown(text)} is not {kind}; correct it, or add it to"
-            " the schema's null_values if it stands for a missing value."
-        ) from None
+        raise InputError(_no_number(column, text, kind)) from None
+
+
+def _no_number(column: Column, value: Any, kind: str) -> str:
+    return (
+        f"Column {shown(column.name)}: {shown(value)} is not {kind}; correct it, or add it to"
+        " the schema's null_values if it stands for a missing value."
+    )
 
 
 def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
     """A Series of the column's dtype from Python values; ``nulls`` is a mask, shape (n,)."""
     if nulls.any() and not column.nulls:
         raise InputError(nulls_refused(column))
-    dtype: Any = column.dtype
-    if dtype == "category":
-        dtype = pd.CategoricalDtype(list(column.categories), ordered=column.kind == "ordinal")
     filled = values.copy()
     filled[nulls] = np.nan if base_dtype(column.dtype) == "float" else None
-    return pd.Series(filled, dtype="object").astype(dtype).rename(column.name)
+    series = pd.Series(filled, dtype="object", name=column.name)
+    if column.dtype == "category":
+        return series.astype(_categories_of(column, series))
+    try:
+        return series.astype(column.dtype)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"Column {shown(column.name)} does not fit dtype {column.dtype}: {_one_line(error)};"
+            " correct the value, or declare another dtype."
+        ) from None
+
+
+def _categories_of(column: Column, series: pd.Series) -> pd.CategoricalDtype:
+    """The dtype of a category column; refuses the values that pandas would turn into nulls."""
+    for value in series.dropna().unique():
+        if value not in column.categories:
+            raise InputError(outside(column, value))
+    return pd.CategoricalDtype(list(column.categories), ordered=column.kind == "ordinal")
+
+
+def outside(column: Column, value: Any) -> str:
+    """The one line for a value outside the declared categories."""
+    return (
+        f"Column {shown(column.name)}: {shown(value)} is outside its declared categories; correct"
+        " it, declare it in the schema, or declare an 'other' category to take such values."
+    )
 
 
 def nulls_refused(column: Column) -> str:

@@ -1,5 +1,7 @@
 """Codebooks of discrete columns, made by category-encoders from the declared domain alone (R12)."""
 
+import re
+import warnings
 from typing import Literal
 
 import category_encoders as ce
@@ -30,21 +32,24 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
         Rows are distinct, so that the nearest row decodes exactly.
     head : {"softmax", "sigmoid"}
     """
-    if not scheme.startswith("base-"):
+    if not (isinstance(scheme, str) and scheme.startswith("base-")):
         one_of("encoding", scheme, SCHEMES)
+    base = _base(scheme)
     if size == 1:
         return np.ones((1, 1), dtype=np.float32), "softmax"
     values = pd.DataFrame({"value": np.arange(size)})
     keep = {"cols": ["value"], "handle_unknown": "error", "handle_missing": "error"}
     if scheme == "one-hot":
         return np.eye(size, dtype=np.float32), "softmax"
-    if scheme == "ordinal":
-        ranks = ce.OrdinalEncoder(**keep).fit_transform(values).to_numpy(dtype=float)
-        return _scaled(ranks - ranks.min(), size - 1), "sigmoid"
-    if scheme == "binary":
-        return _scaled(ce.BinaryEncoder(**keep).fit_transform(values).to_numpy(), 1), "sigmoid"
-    base = _base(scheme)
-    digits = ce.BaseNEncoder(base=base, **keep).fit_transform(values).to_numpy()
+    with warnings.catch_warnings():
+        # category-encoders 2.x still sets a pandas option that pandas 3 calls deprecated.
+        warnings.filterwarnings("ignore", message=".*no_silent_downcasting")
+        if scheme == "ordinal":
+            ranks = ce.OrdinalEncoder(**keep).fit_transform(values).to_numpy(dtype=float)
+            return _scaled(ranks - ranks.min(), size - 1), "sigmoid"
+        if scheme == "binary":
+            return _scaled(ce.BinaryEncoder(**keep).fit_transform(values).to_numpy(), 1), "sigmoid"
+        digits = ce.BaseNEncoder(base=base, **keep).fit_transform(values).to_numpy()
     return _scaled(digits, base - 1), "sigmoid"
 
 
@@ -55,7 +60,10 @@ def _scaled(digits: np.ndarray, top: int) -> np.ndarray:
 
 
 def _base(scheme: str) -> int:
+    """The base of ``base-N``; 2 for the other schemes."""
+    if not scheme.startswith("base-"):
+        return 2
     text = scheme.removeprefix("base-")
-    if not text.isdigit() or not 2 <= int(text) <= 1_000:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not 2 <= int(text) <= 1_000:
         raise InputError(f"Expected encoding base-N with N in [2, 1000], got {scheme!r}.")
     return int(text)

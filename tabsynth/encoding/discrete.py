@@ -1,5 +1,6 @@
 """Categorical and ordinal columns ⇄ value numbers."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.schema import Column
-from tabsynth.tables import nulls_refused, value_base, with_dtype
+from tabsynth.tables import nulls_refused, outside, value_base, with_dtype
 
 
 def to_index(column: Column, values: pd.Series) -> np.ndarray:
@@ -24,9 +25,13 @@ def to_index(column: Column, values: pd.Series) -> np.ndarray:
     nulls = values.isna().to_numpy()
     if nulls.any() and not column.nulls:
         raise InputError(nulls_refused(column))
-    codes, distinct = pd.factorize(values, use_na_sentinel=True)
-    positions = {_key(value): i for i, value in enumerate(column.categories)}
-    other = None if column.other is None else positions[_key(column.other)]
+    try:
+        codes, distinct = pd.factorize(values, use_na_sentinel=True)
+    except TypeError:
+        wrong = next(value for value in values if not isinstance(value, Hashable))
+        raise InputError(_outside(column, wrong)) from None
+    positions = {_key(value): i for i, value in enumerate(_in_dtype(column, values.dtype))}
+    other = None if column.other is None else column.categories.index(column.other)
     table = np.empty(len(distinct) + 1, dtype=np.int64)
     table[-1] = len(column.categories)  # factorize marks a null by -1
     for i, value in enumerate(distinct):
@@ -45,6 +50,15 @@ def from_index(column: Column, index: np.ndarray) -> pd.Series:
     return with_dtype(column, values[index], index == len(column.categories))
 
 
+def _in_dtype(column: Column, dtype: Any) -> list[Any]:
+    """The categories as the table's dtype has them: 0.1 is another number in float32."""
+    if str(dtype).lower() in ("float16", "float32"):
+        return [
+            value if isinstance(value, str) else dtype.type(value) for value in column.categories
+        ]
+    return list(column.categories)
+
+
 def _key(value: Any) -> Any:
     """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
     if isinstance(value, np.generic):
@@ -61,7 +75,4 @@ def _outside(column: Column, value: Any) -> str:
             f"{name} holds {shown(value)} where the schema declares {kind}; read the file with"
             " tabsynth.read_table, or convert the column with astype."
         )
-    return (
-        f"{name}: {shown(value)} is outside its declared categories; correct it, declare it in the"
-        " schema, or declare an 'other' category to take such values."
-    )
+    return outside(column, value)

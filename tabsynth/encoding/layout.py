@@ -62,12 +62,13 @@ class Layout:
         return np.stack([_nearest(b, codes[:, b.start : b.stop]) for b in self.blocks], axis=1)
 
 
-def _nearest(block: Block, codes: np.ndarray, chunk: int = 65_536) -> np.ndarray:
+def _nearest(block: Block, codes: np.ndarray, cells: int = 4_194_304) -> np.ndarray:
     """The value whose code is nearest in Euclidean distance (for one-hot codes: the largest)."""
     if block.head == "softmax":
         return codes.argmax(axis=1)
     book = block.codebook.astype(np.float64)
     norms = (book**2).sum(axis=1)
+    chunk = max(1, cells // len(book))  # rows at a time: distances take at most 8 * cells bytes
     parts = [
         (norms - 2 * codes[i : i + chunk].astype(np.float64) @ book.T).argmin(axis=1)
         for i in range(0, len(codes), chunk)

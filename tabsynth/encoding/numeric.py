@@ -1,5 +1,8 @@
 """Numeric columns ⇄ value numbers: the cells between declared bounds, null last."""
 
+import math
+from numbers import Real
+
 import numpy as np
 import pandas as pd
 
@@ -19,19 +22,23 @@ def to_index(column: Column, values: pd.Series) -> np.ndarray:
         (unless ``clip``).
     """
     if base_dtype(str(values.dtype)) not in ("int", "float"):
-        found = values.dropna()
-        shown_value = shown(found.iloc[0]) if len(found) else str(values.dtype)
-        raise InputError(
-            f"Column {shown(column.name)} holds {shown_value} where the schema declares numbers;"
-            " read the file with tabsynth.read_table, or convert the column with astype."
-        )
+        # Value by value: unique() would take True for 1.0 where a row holds that as well.
+        wrong = [value for value in values.dropna() if not _is_number(value)]
+        if wrong:
+            raise InputError(
+                f"Column {shown(column.name)} holds {shown(wrong[0])} where the schema declares"
+                " numbers; read the file with tabsynth.read_table, or convert the column with"
+                " astype."
+            )
+        values = values.astype(object).where(values.notna(), np.nan)
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     nulls = np.isnan(numbers)
     if nulls.any() and not column.nulls:
         raise InputError(nulls_refused(column))
     assert column.low is not None and column.high is not None
     known = np.where(nulls, column.low, numbers)
-    bad = np.isinf(known) if column.clip else (known < column.low) | (known > column.high)
+    low, high = _bounds(column, str(values.dtype))
+    bad = np.isinf(known) if column.clip else (known < low) | (known > high)
     if bad.any():
         value = known[bad.argmax()]
         raise InputError(
@@ -43,6 +50,19 @@ def to_index(column: Column, values: pd.Series) -> np.ndarray:
     edges = column.edges()
     cells = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, len(edges) - 2)
     return np.where(nulls, len(edges) - 1, cells).astype(np.int64)
+
+
+def _bounds(column: Column, dtype: str) -> tuple[float, float]:
+    """The declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""
+    assert column.low is not None and column.high is not None
+    if dtype.lower() not in ("float16", "float32"):
+        return column.low, column.high
+    short = np.array([column.low, column.high]).astype(dtype.lower()).astype(np.float64)
+    return min(column.low, short[0]), max(column.high, short[1])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def from_index(column: Column, index: np.ndarray, rng: np.random.Generator) -> pd.Series:
@@ -62,10 +82,24 @@ def from_index(column: Column, index: np.ndarray, rng: np.random.Generator) -> p
         count = np.round((right - left) / step)
         rank = first + np.floor(rng.random(len(index)) * count)
         # Decimal rounding takes off the dust of step * rank, e.g. 0.1 * 3.
-        numbers = np.round(column.low + step * rank, 12)
+        digits = 12 + max(0, -math.floor(math.log10(step)))
+        numbers = np.round(column.low + step * rank, min(digits, 300))
         numbers = np.clip(numbers, column.low, column.high)
     if base_dtype(column.dtype) == "int":
         whole = np.empty(len(index), dtype=object)
         whole[:] = [int(number) for number in np.round(numbers)]
         return with_dtype(column, whole, nulls)
+    if column.dtype.lower() in ("float32", "float16"):
+        numbers = _narrowed(numbers, column, left, right)
     return with_dtype(column, numbers.astype(object), nulls)
+
+
+def _narrowed(
+    numbers: np.ndarray, column: Column, left: np.ndarray, right: np.ndarray
+) -> np.ndarray:
+    """Numbers in the column's short floats, stepped back into the cell that rounding took them from."""
+    short = numbers.astype(column.dtype.lower())
+    over = (short >= right) | (short > column.high)
+    short = np.where(over, np.nextafter(short, short.dtype.type(-np.inf)), short)
+    under = (short < left) | (short < column.low)
+    return np.where(under, np.nextafter(short, short.dtype.type(np.inf)), short)

@@ -1,0 +1,87 @@
+"""Make the tables that the project ships: synthetic, each with its certificate beside it.
+
+Run by hand by a maintainer who holds the source tables, which are no part of the project:
+
+    python data/make.py --source ../shared/data [--only census]
+
+What is written depends on the source tables through the private fit alone. The numbers of rows are
+constants of this file, not the sources' (rule R14), and the schemas come from public codebooks (R12).
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from tabsynth import DPWGAN, Schema, TabsynthError
+from tabsynth.datasets import prepare_census, prepare_hospital
+
+HERE = Path(__file__).resolve().parent
+EPSILON = 8.0
+DELTA = 1e-5
+
+log = logging.getLogger("data.make")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How one table is made.
+
+    Attributes
+    ----------
+    source : str
+        File name of the source table.
+    prepare : callable
+        (path, schema) to the table that is fitted.
+    rows : int
+        Rows that are written.
+    """
+
+    source: str
+    prepare: Callable[[Path, Schema], pd.DataFrame]
+    rows: int
+
+
+RECIPES = {
+    "census": Recipe(source="census_national_2019.csv", prepare=prepare_census, rows=10_000),
+    "hospital": Recipe(source="diabetes_hospital_5000.csv", prepare=prepare_hospital, rows=5_000),
+}
+
+
+def make(name: str, source: Path, out: Path) -> Path:
+    """Fit one table at (EPSILON, DELTA) and write its synthetic copy and certificate to ``out``."""
+    recipe = RECIPES[name]
+    schema = Schema.load(HERE / f"{name}.schema.json")
+    private = recipe.prepare(source / recipe.source, schema)
+    synthesizer = DPWGAN(schema, epsilon=EPSILON, delta=DELTA)
+    log.info("Fitting %s at epsilon=%g, delta=%g", name, EPSILON, DELTA)
+    synthesizer.fit(private)
+    target = out / f"{name}.csv"
+    synthesizer.sample_to(target, recipe.rows)
+    log.info("Wrote %s", target)
+    return target
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--source", type=Path, default=HERE.parent.parent / "shared" / "data")
+    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--only", choices=sorted(RECIPES), action="append")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        for name in options.only or RECIPES:
+            make(name, options.source, options.out)
+    except TabsynthError as error:
+        log.error("%s", error)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""A progress bar with an ETA on stderr; quiet where stderr is no terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tabsynth.training.loop import Progress as Callback
+
+
+@contextmanager
+def progress_bar(show: bool, also: Callback | None = None) -> Iterator[Callback | None]:
+    """Yield a callback ``(stage, done, total)`` that draws a bar a stage, or ``also`` as it is."""
+    console = Console(stderr=True)
+    if not show or not console.is_terminal:
+        yield also
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks: dict[str, int] = {}
+
+        def callback(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+            if also is not None:
+                also(stage, done, total)
+
+        yield callback

@@ -1,0 +1,34 @@
+"""Randomness of one run: streams of its own, the global generators are never touched (R17).
+
+With ``random_state=None`` every stream is seeded by the operating system's entropy. A seed makes the
+run reproducible, and its certificate says "not private: seeded", for whoever knows the seed can
+subtract the noise.
+"""
+
+import numpy as np
+import torch
+
+from tabsynth._validate import integer
+
+
+class Randomness:
+    """Independent streams, one a purpose.
+
+    Parameters
+    ----------
+    random_state : int or None
+    """
+
+    def __init__(self, random_state: int | None = None) -> None:
+        if random_state is not None:
+            integer("random_state", random_state, least=0)
+        self._sequence = np.random.SeedSequence(random_state)
+
+    def numpy(self) -> np.random.Generator:
+        """The next stream, for numpy."""
+        return np.random.default_rng(self._sequence.spawn(1)[0])
+
+    def torch(self, device: torch.device | str = "cpu") -> torch.Generator:
+        """The next stream, for torch on ``device``."""
+        seed = int(self._sequence.spawn(1)[0].generate_state(1, np.uint64)[0])
+        return torch.Generator(device=device).manual_seed(seed & (2**63 - 1))

@@ -1,0 +1,143 @@
+"""The medGAN autoencoder (Choi et al. 2017, arXiv:1703.06490): discrete codes ⇄ continuous latents.
+
+A GAN that writes into the latent space and decodes can pass gradients through discrete columns. The
+decoder goes on learning through the critic, as in medGAN.
+
+NOTE[DIFF] medGAN, and the Maryland census document after it, train the autoencoder on private rows
+without noise and call the GAN behind it private. It is not: the decoder is a function of the private
+rows that no noise was added to, and post-processing covers only what follows a private release. Here
+the autoencoder is trained with DP-SGD on the same ledger, or on a public table, or, where ε is
+infinite anyway, without noise (R11).
+NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoids over all bits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabsynth._validate import between, integer, one_of, positive
+from tabsynth.encoding.layout import Layout
+from tabsynth.networks import ACTIVATIONS, Heads, mlp, set_bias
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account
+from tabsynth.training.dpsgd import DPSGD
+from tabsynth.training.loop import Watch, run_steps
+
+Training = Literal["dp-sgd", "public", "no-noise"]
+TRAININGS = ("dp-sgd", "public", "no-noise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoencoderConfig:
+    """What the autoencoder is made of and how it is trained. All of it is public.
+
+    Attributes
+    ----------
+    training : {"dp-sgd", "public", "no-noise"}
+        On private rows with DP-SGD; on a public table; on private rows without noise (ε = ∞).
+    hidden : tuple of int
+        Hidden widths of the encoder; the decoder mirrors them.
+    latent_dim : int
+        Length of a latent, in (-1, 1) by a final tanh.
+    activation : str
+    sampling_rate, steps, lr, max_norm : float
+        Of DP-SGD with Adam.
+    share : float
+        Share of the budget, in squared Gaussian-DP μ, that "dp-sgd" may spend.
+    """
+
+    training: Training = "dp-sgd"
+    hidden: tuple[int, ...] = (128,)
+    latent_dim: int = 64
+    activation: str = "leaky-relu"
+    sampling_rate: float = 0.05
+    steps: int = 300
+    lr: float = 2e-3
+    max_norm: float = 1.0
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        one_of("autoencoder training", self.training, TRAININGS)
+        for width in (*self.hidden, self.latent_dim):
+            integer("autoencoder width", width)
+        one_of("activation", self.activation, ACTIVATIONS)
+        between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        integer("steps", self.steps)
+        for name in ("lr", "max_norm"):
+            positive(name, getattr(self, name))
+        between("share", self.share, 0, 1, low_open=True, high_open=True)
+
+
+def source_autoencoder(rows: int) -> AutoencoderConfig:
+    """The document's appendix A: 9–16–32–64, tanh code, Adam 1e-3, batch 16, 50 epochs."""
+    batch = 16
+    return AutoencoderConfig(
+        hidden=(9, 16, 32),
+        latent_dim=64,
+        activation="relu",
+        sampling_rate=min(1.0, batch / rows),
+        steps=max(1, 50 * rows // batch),
+        lr=1e-3,
+    )
+
+
+class Autoencoder(nn.Module):
+    """Encoder to latents in (-1, 1) and decoder to the logits of the heads."""
+
+    def __init__(self, config: AutoencoderConfig, layout: Layout, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.heads = Heads(layout)
+        widths = [layout.width, *config.hidden, config.latent_dim]
+        self.encoder = mlp(widths, rng, activation=config.activation, last="tanh")
+        self.decoder = mlp(widths[::-1], rng, activation=config.activation)
+
+    def start_from(self, marginals: Sequence[np.ndarray]) -> None:
+        """Set the decoder's last bias to the given one-way distributions."""
+        set_bias(self.decoder, self.heads.layout, marginals)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Logits of the reconstruction, shape (batch, layout.width)."""
+        return self.decoder(self.encoder(codes))
+
+    def fit(
+        self,
+        table: PrivateTable[Tensor],
+        account: Account,
+        rows: float,
+        rng: torch.Generator,
+        watch: Watch,
+    ) -> int:
+        """Train until the account is spent or time is up; returns the steps done.
+
+        ``table`` guards codes, shape (n, layout.width); ``rows`` is a public or privatised estimate
+        of n.
+        """
+        config = self.config
+        step = DPSGD(
+            self,
+            max_norm=config.max_norm,
+            table=table,
+            account=account,
+            rate=config.sampling_rate,
+            expected_batch=max(1, round(config.sampling_rate * rows)),
+            generator=rng,
+        )
+        optimizer = torch.optim.Adam(self.parameters(), lr=config.lr)
+
+        def one(_: int) -> None:
+            step.gradient(reconstruction_losses)
+            optimizer.step()
+
+        done = run_steps("autoencoder", account.granted, one, watch)
+        return done
+
+
+def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:
+    """Cross-entropy of the heads against the row itself, one loss a row."""
+    assert isinstance(autoencoder, Autoencoder)
+    return -autoencoder.heads.log_likelihood(autoencoder(codes), codes)

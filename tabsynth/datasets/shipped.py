@@ -1,0 +1,110 @@
+"""The synthetic tables in the repository's ``data/`` folder, and how their sources are recoded."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.schema import Schema
+from tabsynth.tables import parse_text, read_any, read_table
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+IDENTIFIERS = ("encounter_id", "patient_nbr")
+DIAGNOSES = ("diag_1", "diag_2", "diag_3")
+
+# First and last ICD-9 category of each group: Strack et al. 2014, "Impact of HbA1c measurement on
+# hospital readmission rates", BioMed Research International 2014, 781670, Table 2.
+_ICD9 = (
+    (140, 239, "Neoplasms"),
+    (250, 250, "Diabetes"),
+    (390, 459, "Circulatory"),
+    (460, 519, "Respiratory"),
+    (520, 579, "Digestive"),
+    (580, 629, "Genitourinary"),
+    (710, 739, "Musculoskeletal"),
+    (785, 785, "Circulatory"),
+    (786, 786, "Respiratory"),
+    (787, 787, "Digestive"),
+    (788, 788, "Genitourinary"),
+    (800, 999, "Injury"),
+)
+
+
+def load_census(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]:
+    """The synthetic census table (ten columns, one person a row) and its public schema.
+
+    Made by ``data/make.py`` from the NIST ACS Data Excerpts; its certificate lies beside it.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where ``census.csv`` and ``census.schema.json`` lie. Default: ``data/`` of the checkout.
+
+    Raises
+    ------
+    InputError
+        Where the table is not there, as in an installed package.
+    """
+    return _load("census", folder)
+
+
+def load_hospital(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]:
+    """The synthetic hospital table (48 columns, one encounter a row) and its public schema.
+
+    As :func:`load_census`; made from the UCI table Diabetes 130-US hospitals.
+    """
+    return _load("hospital", folder)
+
+
+def _load(name: str, folder: str | Path | None) -> tuple[pd.DataFrame, Schema]:
+    place = DATA if folder is None else Path(folder)
+    table, schema = place / f"{name}.csv", place / f"{name}.schema.json"
+    for file in (schema, table):
+        if not file.is_file():
+            raise InputError(
+                f"{file} is not there: the tables lie in data/ of the tabsynth repository, not in"
+                " the installed package; clone it, and pass folder='<clone>/data'."
+            )
+    public = Schema.load(schema)
+    return read_table(table, public), public
+
+
+def prepare_census(path: str | Path, schema: Schema) -> pd.DataFrame:
+    """The schema's columns of a NIST ACS Data Excerpts file, other columns left out."""
+    return _as_table(read_any(path, schema.null_values), path, schema)
+
+
+def prepare_hospital(path: str | Path, schema: Schema) -> pd.DataFrame:
+    """The UCI hospital table without its identifiers, diagnoses recoded to nine groups."""
+    raw = read_any(path, schema.null_values)
+    for name in DIAGNOSES:
+        if name in raw.columns:
+            groups = {code: icd9_group(code) for code in raw[name].dropna().unique()}
+            raw[name] = raw[name].map(groups)
+    return _as_table(raw.drop(columns=list(IDENTIFIERS), errors="ignore"), path, schema)
+
+
+def _as_table(raw: pd.DataFrame, path: str | Path, schema: Schema) -> pd.DataFrame:
+    for name in schema.names:
+        if name not in raw.columns:
+            raise InputError(
+                f"{path} lacks column {shown(name)}; is it the published source table?"
+            )
+    return pd.DataFrame({c.name: parse_text(c, raw[c.name]) for c in schema.columns})
+
+
+def icd9_group(code: str) -> str:
+    """The group of an ICD-9 code, by Table 2 of Strack et al. 2014.
+
+    Supplementary codes (V, E) and everything outside the listed ranges are ``Other``.
+
+    Examples
+    --------
+    >>> icd9_group("250.83"), icd9_group("428"), icd9_group("V27"), icd9_group("8")
+    ('Diabetes', 'Circulatory', 'Other', 'Other')
+    """
+    match = re.fullmatch(r"(\d{1,3})(\.\d*)?", code.strip())
+    number = int(match[1]) if match else -1
+    return next((group for low, high, group in _ICD9 if low <= number <= high), "Other")

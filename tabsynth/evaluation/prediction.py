@@ -1,0 +1,223 @@
+"""Dimension-wise prediction: can a classifier fitted on the synthetic table predict real rows?
+
+Choi et al. 2017 (medGAN, arXiv:1703.06490), as in section 2.4 of Jutras-Dubé's DP-WGAN: each column
+in turn is the label, a logistic regression is fitted on the other columns of a table, and scored on
+a real test table. The closer to the same classifier fitted on the training table, the better.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from scipy import sparse, stats
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from tabsynth.evaluation.results import (
+    F1,
+    Z95,
+    ColumnPrediction,
+    Estimate,
+    Prediction,
+    percentile,
+)
+
+MAX_ITERATIONS, TOLERANCE = 60, 1e-3
+MAX_FIT_ROWS = 50_000
+MAX_TEST_ROWS = 20_000
+MAX_SCORES = 4_000_000  # rows × classes of one fit: bounds its time and memory
+REPLICATES = 200
+
+
+def dimension_wise_prediction(
+    train: np.ndarray,
+    synthetic: np.ndarray,
+    floors: Sequence[np.ndarray],
+    test: np.ndarray,
+    *,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+    seen: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Prediction:
+    """F1 of every column on ``test``, for classifiers fitted on each of the other tables.
+
+    The intervals are bootstrap percentiles over the test rows, the same draws for all columns and
+    tables, so that ratios are paired. The gain over the floor (the mean over ``floors``) also allows
+    for what another shuffle would have scored. Fits use at most 50,000 rows (fewer for columns of
+    many classes) and tests 20,000.
+
+    Parameters
+    ----------
+    train, synthetic, test : ndarray, shape (rows, columns), int64
+        Value numbers; ``sizes[j]`` of them in column j, null being one of them.
+    floors : sequence of two such tables or more
+        Shuffles of the training table's columns.
+    seen : bool
+        Whether the synthesizer was fitted on the test rows; only noted.
+    progress : callable, optional
+        Called with the finished share of the fits, in [0, 1].
+    """
+    test = subsample(test, MAX_TEST_ROWS, rng)
+    tables = [subsample(table, MAX_FIT_ROWS, rng) for table in (train, synthetic, *floors)]
+    guesses = _fit_all(tables, test, sizes, progress)
+    weights = bootstrap_weights(len(test), REPLICATES, rng)
+    scores = np.stack(
+        [
+            [f1_scores(test[:, j], guess[:, j], size, weights) for guess in guesses]
+            for j, size in enumerate(sizes)
+        ]
+    )
+    rows = [
+        _column(name, size, scores[j], len(test))
+        for j, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    mean = _column("mean", 0, scores.mean(axis=0), len(test))
+    return Prediction(tuple(rows), mean, len(test), seen)
+
+
+def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
+    """At most ``limit`` rows of a table, without replacement and in random order."""
+    return table[rng.permutation(len(table))[:limit]]
+
+
+def _fit_all(
+    tables: list[np.ndarray],
+    test: np.ndarray,
+    sizes: Sequence[int],
+    progress: Callable[[float], None] | None,
+) -> list[np.ndarray]:
+    """Predictions of every column by every table; a list of arrays, shape (test rows, columns)."""
+    out = [np.empty_like(test) for _ in tables]
+    # The widest first, so that no thread is left alone with it at the end.
+    tasks = [(i, int(j)) for j in np.argsort(sizes)[::-1] for i in range(len(tables))]
+
+    def run(task: tuple[int, int]) -> None:
+        i, j = task
+        out[i][:, j] = predict_column(tables[i], test, j, sizes)
+
+    # One BLAS thread in each of ours: more of them wait for each other longer than they compute.
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(1),
+        ThreadPoolExecutor(_workers()) as pool,
+    ):
+        # Stopping at MAX_ITERATIONS is part of the metric's definition.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for done, _ in enumerate(pool.map(run, tasks), start=1):
+            if progress is not None:
+                progress(done / len(tasks))
+    return out
+
+
+def _workers() -> int:
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+
+
+def predict_column(
+    fit: np.ndarray, test: np.ndarray, column: int, sizes: Sequence[int]
+) -> np.ndarray:
+    """Logistic regression on one-hot codes of the other columns; its guesses, shape (test rows,).
+
+    A table with one class of the column, or with no other column, gives a constant: its commonest
+    class. The yardstick's settings: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
+    """
+    # `subsample` has put the rows in random order.
+    fit = fit[: max(1, MAX_SCORES // max(1, sizes[column]))]
+    labels = fit[:, column]
+    others = [j for j in range(len(sizes)) if j != column]
+    counts = np.bincount(labels, minlength=sizes[column])
+    if np.count_nonzero(counts) < 2 or not others:
+        return np.full(len(test), counts.argmax())
+    model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+    model.fit(one_hot(fit[:, others], [sizes[j] for j in others]), labels)
+    return model.predict(one_hot(test[:, others], [sizes[j] for j in others]))
+
+
+def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:
+    """One-hot codes of value numbers: sparse float32, shape (rows, sum of sizes)."""
+    rows, columns = index.shape
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = (index + starts[:-1]).ravel().astype(np.int32)
+    pointers = np.arange(0, rows * columns + 1, columns, dtype=np.int32)
+    ones = np.ones(rows * columns, dtype=np.float32)
+    return sparse.csr_matrix((ones, places, pointers), shape=(rows, int(starts[-1])))
+
+
+def bootstrap_weights(rows: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each row was drawn, shape (rows, 1 + replicates); first: each row once."""
+    weights = np.ones((rows, 1 + replicates))
+    for b in range(1, 1 + replicates):
+        weights[:, b] = np.bincount(rng.integers(0, rows, rows), minlength=rows)
+    return weights
+
+
+def f1_scores(truth: np.ndarray, guess: np.ndarray, size: int, weights: np.ndarray) -> np.ndarray:
+    """Weighted and macro F1 under every column of row weights; shape (2, weights).
+
+    As in scikit-learn: F1 of a class is 2·TP / (true + guessed), the macro mean is over the classes
+    that occur in truth or guess, the weighted mean has the true counts as weights.
+
+    Parameters
+    ----------
+    truth, guess : ndarray, shape (rows,)
+    weights : ndarray, shape (rows, replicates)
+    """
+    true = _class_sums(truth, np.ones(len(truth)), size, weights)
+    guessed = _class_sums(guess, np.ones(len(truth)), size, weights)
+    hits = _class_sums(truth, truth == guess, size, weights)
+    both = true + guessed
+    f1 = np.divide(2 * hits, both, out=np.zeros_like(both), where=both > 0)
+    weighted = (f1 * true).sum(axis=0) / true.sum(axis=0)
+    macro = f1.sum(axis=0) / (both > 0).sum(axis=0)
+    return np.stack([weighted, macro])
+
+
+def _class_sums(
+    labels: np.ndarray, values: np.ndarray, size: int, weights: np.ndarray
+) -> np.ndarray:
+    """Sum of value × weight over the rows of each class; shape (size, replicates), float64."""
+    rows = np.arange(len(labels))
+    member = sparse.csr_matrix(
+        (values.astype(np.float64), (labels, rows)), shape=(size, len(labels))
+    )
+    return member @ weights
+
+
+def _column(name: str, classes: int, scores: np.ndarray, n: int) -> ColumnPrediction:
+    """Scores of shape (tables, 2 averages, 1 + replicates) as estimates."""
+    train, synthetic, floors = scores[0], scores[1], scores[2:]
+    floor = floors.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(train > 0, synthetic / train, np.nan)
+    return ColumnPrediction(
+        name,
+        classes,
+        train=_f1(train, n),
+        synthetic=_f1(synthetic, n),
+        floor=_f1(floor, n),
+        ratio=_f1(ratio, n),
+        gain=F1(*(_gain(synthetic[i], floors[:, i], n) for i in range(2))),
+    )
+
+
+def _f1(scores: np.ndarray, n: int) -> F1:
+    return F1(*(percentile(float(row[0]), row[1:], n) for row in scores))
+
+
+def _gain(synthetic: np.ndarray, floors: np.ndarray, n: int) -> Estimate:
+    """synthetic − mean of floors, given as (1 + replicates,) and (floors, 1 + replicates).
+
+    Its interval adds up the bootstrap over test rows and a prediction interval for one more floor,
+    by Student's t over the floors there are: two fits on noise never score quite the same.
+    """
+    gains = synthetic - floors.mean(axis=0)
+    count = len(floors)
+    spread = float(floors[:, 0].std(ddof=1)) * math.sqrt(1 + 1 / count)
+    half = math.hypot(Z95 * float(gains[1:].std()), stats.t.ppf(0.975, count - 1) * spread)
+    return Estimate(float(gains[0]), float(gains[0]) - half, float(gains[0]) + half, n)

@@ -1,0 +1,69 @@
+"""One file a model: weights as safetensors, the rest as JSON in its header. No pickle.
+
+What is in it: the schema, the configuration, the certificate's facts, the generator's weights. What
+is not: private rows, RNG states, seeds, the critic.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tabsynth._files import replacing
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError
+
+FORMAT = "tabsynth-model/1"
+MAX_FILE_BYTES = 2 * 2**30
+MAX_HEADER_BYTES = 64 * 2**20
+
+
+def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    """Write facts (JSON-ready) and weights, whole or not at all."""
+    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata={"tabsynth": text})
+
+
+def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Facts and weights of a model file.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is missing, damaged, not a model, or of another format version.
+    """
+    file = Path(path)
+    try:
+        size = file.stat().st_size
+        with open(file, "rb") as raw:
+            header = int.from_bytes(raw.read(8), "little")
+    except OSError as error:
+        raise FileFormatError(f"Cannot read model {file}: {error.strerror}.") from None
+    if size > MAX_FILE_BYTES or header > min(MAX_HEADER_BYTES, size):
+        raise FileFormatError(f"{file} is not a tabsynth model, or it is damaged.")
+    try:
+        with safe_open(file, framework="pt") as opened:
+            text = (opened.metadata() or {}).get("tabsynth")
+            if text is None:
+                raise FileFormatError(f"{file} holds weights, but is not a tabsynth model.")
+            facts = json.loads(text)
+            found = facts.get("format") if isinstance(facts, dict) else None
+            if found != FORMAT:
+                raise FileFormatError(
+                    f"{file} has model format {shown(found)}, this version reads {FORMAT!r}; use the"
+                    " version of tabsynth that wrote it."
+                )
+            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, RecursionError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{file} is not a tabsynth model, or it is damaged.") from None
+    if not all(torch.isfinite(t).all() for t in weights.values() if t.is_floating_point()):
+        raise FileFormatError(f"{file} holds weights that are not finite; it is damaged.")
+    return facts, weights

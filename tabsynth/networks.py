@@ -1,0 +1,128 @@
+"""Networks: blocks, and one head per code block. Weights are drawn from a given generator."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax, logsigmoid
+from torch.nn.utils import skip_init
+
+from tabsynth._validate import one_of
+from tabsynth.encoding.layout import Layout
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky-relu": lambda: nn.LeakyReLU(0.2),
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "selu": nn.SELU,
+}
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with torch's default law, drawn from ``generator`` rather than globally."""
+    layer = skip_init(nn.Linear, inputs, outputs)
+    bound = 1 / math.sqrt(inputs)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def mlp(
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    *,
+    activation: str = "relu",
+    last: str | None = None,
+    norm: bool = False,
+) -> nn.Sequential:
+    """Linear layers of the given sizes with activations between them, and ``last`` at the end.
+
+    ``norm`` puts a BatchNorm before each activation: only for networks that never see a private
+    row (R13).
+    """
+    one_of("activation", activation, ACTIVATIONS)
+    layers: list[nn.Module] = []
+    for i in range(len(sizes) - 1):
+        layers.append(linear(sizes[i], sizes[i + 1], generator))
+        if i < len(sizes) - 2:
+            if norm:
+                layers.append(nn.BatchNorm1d(sizes[i + 1]))
+            layers.append(ACTIVATIONS[activation]())
+    if last is not None:
+        layers.append(ACTIVATIONS[last]())
+    return nn.Sequential(*layers)
+
+
+class Heads(nn.Module):
+    """From logits, shape (batch, layout.width), to codes: softmax or sigmoid block by block.
+
+    Softmax blocks are sampled by the Gumbel-softmax trick at temperature ``tau`` (Jang et al. 2017),
+    so that generated one-hot codes look like real ones and gradients still pass.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.layout = layout
+        self.widths = [block.stop - block.start for block in layout.blocks]
+        self._ranges = _runs(layout)
+
+    def forward(self, logits: Tensor, tau: float, generator: torch.Generator | None) -> Tensor:
+        """Codes in [0, 1]; without a generator no Gumbel noise is added."""
+        parts = []
+        for start, stop, softmax in self._ranges:
+            block = logits[:, start:stop]
+            if not softmax:
+                parts.append(torch.sigmoid(block))
+                continue
+            if generator is not None:
+                noise = torch.empty_like(block).exponential_(generator=generator)
+                block = block - noise.log()
+            parts.append(torch.softmax(block / tau, dim=1))
+        return torch.cat(parts, dim=1)
+
+    def log_likelihood(self, logits: Tensor, codes: Tensor) -> Tensor:
+        """Log-likelihood of codes under the heads, summed over blocks; shape (batch,).
+
+        Softmax blocks: categorical. Sigmoid blocks: Bernoulli, entry by entry (for a scaled rank in
+        [0, 1] this is the cross-entropy with a soft target).
+        """
+        total = logits.new_zeros(len(logits))
+        for start, stop, softmax in self._ranges:
+            x, z = codes[:, start:stop], logits[:, start:stop]
+            if softmax:
+                total = total + (x * log_softmax(z, dim=1)).sum(1)
+            else:
+                total = total + (x * logsigmoid(z) + (1 - x) * logsigmoid(-z)).sum(1)
+        return total
+
+
+def _runs(layout: Layout) -> list[tuple[int, int, bool]]:
+    """(start, stop, is softmax): a range a softmax block, one for each run of sigmoid blocks."""
+    runs: list[tuple[int, int, bool]] = []
+    for block in layout.blocks:
+        softmax = block.head == "softmax"
+        if runs and not softmax and not runs[-1][2]:
+            runs[-1] = (runs[-1][0], block.stop, False)
+        else:
+            runs.append((block.start, block.stop, softmax))
+    return runs
+
+
+def set_bias(network: nn.Module, layout: Layout, marginals: Sequence[np.ndarray]) -> None:
+    """Set the last bias of a network that ends in logits: log p, or the logit of the mean code.
+
+    ``marginals`` holds a distribution a block, shape (size,), strictly positive.
+    """
+    last = [m for m in network.modules() if isinstance(m, nn.Linear)][-1]
+    with torch.no_grad():
+        for block, p in zip(layout.blocks, marginals, strict=True):
+            if block.head == "softmax":
+                values = np.log(p)
+            else:
+                mean = np.clip(p @ block.codebook, 1e-4, 1 - 1e-4)
+                values = np.log(mean / (1 - mean))
+            last.bias[block.start : block.stop] = torch.as_tensor(values, dtype=last.bias.dtype)

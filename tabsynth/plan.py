@@ -1,0 +1,90 @@
+"""What a fit will spend, known before a private row is touched."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tabsynth.privacy.accounting import ACCOUNTANT, Spend, epsilon_of
+from tabsynth.privacy.mechanisms import Mechanism, NoPrivacy
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSpend:
+    """One mechanism, how often it will be used, and on what."""
+
+    purpose: str
+    mechanism: Mechanism
+    count: int
+
+    def __str__(self) -> str:
+        uses = "once" if self.count == 1 else f"{self.count:,} steps"
+        if isinstance(self.mechanism, NoPrivacy):
+            return f"{self.purpose}: {uses}, no noise (epsilon = inf)"
+        rate = self.mechanism.sampling_rate
+        sampled = "" if rate == 1 else f", each row in a batch with chance {rate:.4g}"
+        return f"{self.purpose}: {uses}, noise {self.mechanism.noise_multiplier:.4g} x sensitivity{sampled}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The price of a fit, for a person to read first.
+
+    Attributes
+    ----------
+    spends : tuple of PlannedSpend
+    epsilon, delta : float
+        What the whole fit will spend, by the accountant.
+    seconds : float or None
+        Estimated on this machine, for a table of ``rows`` rows.
+    rows : int
+        The number of rows the estimate is for: what the caller declared, or a nominal one. It is
+        never that of the private table.
+    notes : tuple of str
+        What else a person should know before they start.
+    """
+
+    method: str
+    spends: tuple[PlannedSpend, ...]
+    epsilon: float
+    delta: float
+    rows: int
+    rows_declared: bool
+    device: str
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The plan in plain words, a line each."""
+        out = [str(spend) for spend in self.spends]
+        if math.isinf(self.epsilon):
+            out.append("spends epsilon = inf: NOT private")
+        else:
+            out.append(
+                f"spends epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
+                f" ({ACCOUNTANT['name']} accountant, add or remove one record)"
+            )
+        if self.seconds is not None:
+            whose = "the declared" if self.rows_declared else "a table of"
+            out.append(
+                f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows"
+            )
+        return [*out, *self.notes]
+
+    def __str__(self) -> str:
+        return f"{self.method}:\n" + "\n".join(f"  {line}" for line in self.lines())
+
+
+def planned_epsilon(
+    spends: Sequence[PlannedSpend], earlier: Sequence[Spend], delta: float
+) -> float:
+    """ε of a plan composed with what was spent earlier."""
+    return epsilon_of([*earlier, *((s.mechanism, s.count) for s in spends)], delta)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: ``45 s``, ``3 min``, ``2.1 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"

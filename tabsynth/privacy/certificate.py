@@ -1,0 +1,156 @@
+"""What a table's maker claims about it, in a form that a machine can check."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import sha256, write_text
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError
+from tabsynth.privacy.accounting import ACCOUNTANT
+from tabsynth.privacy.ledger import Ledger
+
+FORMAT = "tabsynth-certificate/1"
+ADJACENCY = "add or remove one record"
+MAX_FILE_BYTES = 16 * 2**20
+
+
+def make_certificate(
+    ledger: Ledger,
+    *,
+    method: str,
+    epsilon_asked: float,
+    seeded: bool,
+    public: dict[str, Any],
+    versions: dict[str, str],
+    training: dict[str, Any],
+) -> dict[str, Any]:
+    """The certificate of everything that ``ledger`` has spent; JSON-ready.
+
+    ``public`` says what was taken as public and from where; ``training`` holds only what follows from
+    privatised state (post-processing).
+    """
+    epsilon = ledger.spent
+    return {
+        "format": FORMAT,
+        "method": method,
+        "private": math.isfinite(epsilon) and not seeded,
+        "statement": _statement(epsilon, ledger.delta, seeded),
+        "epsilon": number(epsilon),
+        "epsilon_asked": number(epsilon_asked),
+        "delta": ledger.delta,
+        "adjacency": ADJACENCY,
+        "accountant": dict(ACCOUNTANT),
+        "mechanisms": ledger.to_list(),
+        "public": public,
+        "seeded": seeded,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions,
+        "training": training,
+    }
+
+
+def _statement(epsilon: float, delta: float, seeded: bool) -> str:
+    if math.isinf(epsilon):
+        return "Not private: private rows were read without noise, so epsilon is infinite."
+    claim = f"({epsilon:.4g}, {delta:g})-differential privacy for adding or removing one record"
+    if seeded:
+        return (
+            f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"
+            " can reproduce the noise and subtract it."
+        )
+    return f"Private: {claim}, if the schema and all else listed under 'public' are public."
+
+
+def number(value: float) -> float | str:
+    """JSON has no infinity: it is written ``"inf"``."""
+    return "inf" if math.isinf(value) else value
+
+
+def beside(table: str | Path) -> Path:
+    """Where the certificate of a table lies: beside it."""
+    return Path(f"{table}.certificate.json")
+
+
+def write_beside(certificate: dict[str, Any], table: str | Path, rows: int) -> Path:
+    """Write the certificate of a table that was just written, with the table's SHA-256."""
+    entry = {"file": Path(table).name, "sha256": sha256(table), "rows": rows}
+    path = beside(table)
+    write_text(path, json.dumps({**certificate, "table": entry}, indent=2, allow_nan=False) + "\n")
+    return path
+
+
+def read_certificate(path: str | Path) -> dict[str, Any]:
+    """Read a certificate; refuses what is not one."""
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise FileFormatError(f"{file} is too large for a certificate.")
+        data = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"Cannot read certificate {file}: {error.strerror}.") from None
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{file} is not a certificate: not valid JSON.") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(found)}.")
+    return data
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found: the claim, and every reason not to believe it."""
+
+    certificate: dict[str, Any]
+    epsilon: float
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing contradicts the certificate."""
+        return not self.problems
+
+
+def verify(table: str | Path) -> Verification:
+    """Check the certificate beside a table: its hash, and ε recomputed from the mechanisms listed.
+
+    Raises
+    ------
+    FileFormatError
+        If there is no certificate or it cannot be read as one.
+    """
+    data = read_certificate(beside(table))
+    problems = []
+    entry = data.get("table")
+    recorded = entry.get("sha256") if isinstance(entry, dict) else None
+    found = sha256(table)
+    if recorded != found:
+        problems.append(f"the table has SHA-256 {found}, the certificate is for {shown(recorded)}")
+    claimed, delta = _claimed(data.get("epsilon")), data.get("delta")
+    items = data.get("mechanisms")
+    if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
+        raise FileFormatError(f"{beside(table)}: delta or the list of mechanisms is not usable.")
+    if not all(isinstance(item, dict) for item in items):
+        raise FileFormatError(f"{beside(table)}: a mechanism must be an object.")
+    epsilon = Ledger.from_list(math.inf, delta, items).spent
+    # Another build of the accountant may differ in the last digits; a claim may never be smaller.
+    if not math.isclose(epsilon, claimed, rel_tol=0.005, abs_tol=1e-6):
+        problems.append(f"the mechanisms give epsilon={epsilon:.4g}, the claim is {claimed:.4g}")
+    if bool(data.get("private")) and (data.get("seeded") is not False or math.isinf(epsilon)):
+        problems.append(
+            "it claims to be private, but the run was seeded or read rows without noise"
+        )
+    return Verification(data, epsilon, tuple(problems))
+
+
+def _claimed(value: Any) -> float:
+    if value == "inf":
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
+    return float(value)

@@ -1,0 +1,222 @@
+"""`evaluate`, and the `Report` it returns: a summary first, then files."""
+
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._files import write_text
+from tabsynth._validate import integer, shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.evaluation import F1, Evaluation, measure
+from tabsynth.evaluation.results import plain
+from tabsynth.report.html import render
+from tabsynth.report.shown import ShownMarginal, shown_marginals
+from tabsynth.report.summary import NOTICE, summarise
+from tabsynth.schema import Schema
+from tabsynth.tables import to_pandas
+
+FORMAT = "tabsynth-report/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was measured of one synthetic table. Computed from real data: confidential (R18).
+
+    Attributes
+    ----------
+    label : str
+        What the synthetic table is called.
+    evaluation : Evaluation
+    marginals : tuple of ShownMarginal
+    certificate : dict or None
+        What came with the table; nothing is claimed without one.
+    schema_sha256 : str
+    created : str
+        UTC, ISO 8601.
+    versions : dict
+    """
+
+    label: str
+    evaluation: Evaluation
+    marginals: tuple[ShownMarginal, ...]
+    certificate: Mapping[str, Any] | None
+    schema_sha256: str
+    created: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """``better than``, ``partly better than`` or ``no better than shuffled columns``."""
+        return self.evaluation.verdict.text
+
+    def summary(self) -> list[str]:
+        """The findings in plain words, a sentence or a few for each."""
+        return summarise(self.evaluation, self.certificate)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON: no NaN, no infinity."""
+        return {
+            "format": FORMAT,
+            "notice": NOTICE,
+            "label": self.label,
+            "created": self.created,
+            "verdict": self.verdict,
+            "summary": self.summary(),
+            "evaluation": self.evaluation.to_dict(),
+            "marginals": [marginal.to_dict() for marginal in self.marginals],
+            "schema_sha256": self.schema_sha256,
+            "certificate": None if self.certificate is None else plain(dict(self.certificate)),
+            "versions": plain(dict(self.versions)),
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as JSON, whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(path, text + "\n")
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as one HTML file that loads nothing else, whole or not at all."""
+        write_text(path, render(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.
+
+        Columns are ``{train,synthetic,floor,ratio,gain}_{weighted,macro}`` and the same with
+        ``_low`` and ``_high``; the last row is the mean.
+        """
+        rows: dict[int, dict[str, float]] = {}
+        prediction = self.evaluation.prediction
+        # A column of the table may itself be called "mean": rows are told apart by position.
+        for item in (*prediction.columns, prediction.mean):
+            row: dict[str, float] = {}
+            for name in ("train", "synthetic", "floor", "ratio", "gain"):
+                row |= _flat(name, getattr(item, name))
+            rows[len(rows)] = row
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        names = [item.column for item in prediction.columns]
+        return frame.set_axis(pd.Index([*names, "mean"], name="column"), axis=0)
+
+
+def _flat(name: str, f1: F1) -> dict[str, float]:
+    out = {}
+    for average in ("weighted", "macro"):
+        estimate = getattr(f1, average)
+        out[f"{name}_{average}"] = estimate.value
+        out[f"{name}_{average}_low"] = estimate.low
+        out[f"{name}_{average}_high"] = estimate.high
+    return out
+
+
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    holdout: Any = None,
+    *,
+    schema: Schema,
+    certificate: Mapping[str, Any] | None = None,
+    m: int = 1000,
+    k: Sequence[int] = (1, 5, 10, 100),
+    random_state: int = 0,
+    progress: Callable[[str, float], None] | None = None,
+    label: str = "synthetic",
+) -> Report:
+    """Measure a synthetic table against the real one, and against shuffled columns.
+
+    Parameters
+    ----------
+    real : DataFrame
+        The table that the synthesizer was fitted on.
+    synthetic : DataFrame
+    holdout : DataFrame, optional
+        Real rows that the synthesizer never saw. Without them leakage cannot be told from learning,
+        and prediction is tested on rows that the synthesizer saw.
+    schema : Schema
+    certificate : dict, optional
+        Default: ``synthetic.attrs["certificate"]``, if there is one.
+    m : int
+        Records attacked in each group of attribute disclosure.
+    k : sequence of int
+        Numbers of neighbours that vote in attribute disclosure.
+    random_state : int
+        The evaluation's own draws: the same tables give the same numbers. It has nothing to do with
+        the privacy of the synthesizer, whose noise is never seeded.
+    progress : callable, optional
+        Called with the name of a stage and its finished share in [0, 1].
+    label : str
+        What the synthetic table is called in the report.
+
+    Raises
+    ------
+    InputError
+        Naming the table, the column and the value that the schema does not declare.
+    """
+    if not isinstance(schema, Schema):
+        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
+    if holdout is not None and holdout is real:
+        raise InputError(
+            "The hold-out is the training table itself; give rows that the synthesizer never saw,"
+            " or none."
+        )
+    encoder = TableEncoder(schema)
+    train = _index(encoder, real, "training table")
+    made = _index(encoder, synthetic, "synthetic table")
+    kept = None if holdout is None else _index(encoder, holdout, "hold-out table")
+    if certificate is None:
+        certificate = getattr(synthetic, "attrs", {}).get("certificate")
+    if certificate is not None and not isinstance(certificate, Mapping):
+        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
+    evaluation = measure(
+        train,
+        made,
+        kept,
+        names=schema.names,
+        sizes=schema.sizes,
+        m=integer("m", m),
+        k=_neighbours(k),
+        seed=integer("random_state", random_state, least=0),
+        progress=progress,
+    )
+    return Report(
+        label=str(label),
+        evaluation=evaluation,
+        marginals=shown_marginals(schema, train, made),
+        certificate=certificate,
+        schema_sha256=schema.fingerprint(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=_versions(),
+    )
+
+
+def _index(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
+    frame = to_pandas(table, what)
+    try:
+        return encoder.to_index(frame, what)
+    except InputError as error:
+        text = str(error)
+        # Errors about values name the column; the reader has three tables to look at.
+        raise InputError(text if what in text else f"In the {what}: {text}") from None
+
+
+def _neighbours(k: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
+        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
+    return tuple(sorted({integer("k", item) for item in k}))
+
+
+def _versions() -> dict[str, str]:
+    out = {"python": platform.python_version()}
+    for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return out

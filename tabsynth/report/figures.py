@@ -1,0 +1,210 @@
+"""Pictures as SVG texts, by matplotlib's object interface: no global figure, no display."""
+
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from tabsynth.evaluation.results import Cell, Disclosure, Estimate
+from tabsynth.report.shown import ShownMarginal
+
+REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#e08a2e", "#8a8f98"
+BARS = 32  # more codes than this are drawn as steps
+MAX_POINTS = 600
+LABEL_LENGTH = 22
+_STYLE: Any = {
+    # Text stays text: smaller, and the reader's fonts know scripts that matplotlib's do not.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tabsynth",
+    "text.parse_math": False,
+    "text.usetex": False,
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#9aa0a8",
+    "axes.labelcolor": "#333a44",
+    "xtick.color": "#555c66",
+    "ytick.color": "#555c66",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#e6e8eb",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+}
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    fonts = logging.getLogger("matplotlib.font_manager")
+    level = fonts.level
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # A missing glyph concerns matplotlib's measure of the text only: the reader's fonts draw it.
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*", category=UserWarning)
+        fonts.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            fonts.setLevel(level)
+
+
+def _svg(figure: Figure) -> str:
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
+
+
+def disclosure_figure(disclosure: Disclosure) -> str:
+    """Figure 2: share of unknown attributes guessed right against s, a panel for each k."""
+    neighbours = sorted({cell.k for cell in disclosure.cells})
+    columns = min(4, len(neighbours))
+    rows = math.ceil(len(neighbours) / columns)
+    with _style():
+        figure = Figure(figsize=(2.75 * columns + 0.4, 2.7 * rows + 0.4), layout="constrained")
+        panels = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True)).ravel()
+        for axes, k in zip(panels, neighbours, strict=False):
+            _disclosure_panel(axes, [c for c in disclosure.cells if c.k == k], disclosure.guess)
+            axes.set_title(f"k = {k}", fontsize=10)
+        for axes in panels[len(neighbours) :]:
+            axes.set_visible(False)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        for axes in panels[max(0, len(neighbours) - columns) : len(neighbours)]:
+            axes.set_xlabel("s, unknown attributes", fontsize=8)
+        panels[0].set_ylabel("guessed right", fontsize=8)
+        return _svg(figure)
+
+
+def _disclosure_panel(axes: Axes, cells: Sequence[Cell], guess: float) -> None:
+    s = [cell.s for cell in cells]
+    exposed = [cell.exposed for cell in cells]
+    _band(axes, s, exposed, "from the training table", REFERENCE, "-", "")
+    control = [cell.control for cell in cells if cell.control is not None]
+    _band(axes, s, [cell.target for cell in cells], "training records", SYNTHETIC, "-", "o")
+    if control:
+        _band(axes, s, control, "control records", REAL, "--", "s")
+    axes.axhline(guess, color="#333a44", linestyle=":", linewidth=1, label="commonest value")
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    step = max(1, math.ceil(len(s) / 10))
+    axes.set_xticks(s[::step])
+
+
+def _band(
+    axes: Axes,
+    x: Sequence[int],
+    estimates: Sequence[Estimate],
+    label: str,
+    colour: str,
+    line: str,
+    marker: str,
+) -> None:
+    axes.fill_between(
+        x,
+        [e.low for e in estimates],
+        [e.high for e in estimates],
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
+    )
+    values = [e.value for e in estimates]
+    axes.plot(
+        x,
+        values,
+        label=label,
+        color=colour,
+        linestyle=line,
+        linewidth=1.4,
+        marker=marker,
+        markersize=3.2,
+    )
+
+
+def marginal_figure(marginal: ShownMarginal) -> str:
+    """Figures 3 and 4: one column's marginal in both tables, side by side."""
+    with _style():
+        figure = Figure(figsize=(5.2, 2.5), layout="constrained")
+        axes = figure.subplots()
+        if len(marginal.labels) <= BARS:
+            _bars(axes, marginal)
+        else:
+            _steps(axes, marginal)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
+        axes.yaxis.set_major_locator(MaxNLocator(6))
+        axes.margins(x=0.01)
+        axes.set_ylim(bottom=0)
+        return _svg(figure)
+
+
+def _positions(marginal: ShownMarginal) -> np.ndarray:
+    """Where the bars stand: null a little apart from the values."""
+    count = len(marginal.labels)
+    places = np.arange(count, dtype=float)
+    if marginal.null and count > 1:
+        places[-1] += 0.6
+    return places
+
+
+def _bars(axes: Axes, marginal: ShownMarginal) -> None:
+    places = _positions(marginal)
+    axes.bar(places - 0.21, marginal.real, 0.4, color=REAL)
+    axes.bar(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
+    labels = [_short(label) for label in marginal.labels]
+    crowded = sum(map(len, labels)) + 2 * len(labels) > 75
+    rotation = 90 if crowded else 0
+    size = 7 if len(labels) > 20 else 8
+    axes.set_xticks(places, labels, rotation=rotation, fontsize=size, parse_math=False)
+
+
+def _steps(axes: Axes, marginal: ShownMarginal) -> None:
+    """Shares per value as steps, on an axis of values; null as a bar of its own to the right."""
+    values = len(marginal.labels) - int(marginal.null)
+    widths = np.array(marginal.widths[:values])
+    edges = np.concatenate([[0.0], np.cumsum(widths)])
+    axes.stairs(marginal.real[:values] / widths, edges, fill=True, color=REAL, alpha=0.55)
+    axes.stairs(marginal.synthetic[:values] / widths, edges, color=SYNTHETIC, linewidth=1.4)
+    chosen = np.unique(np.linspace(0, values - 1, 7).round().astype(int)).tolist()
+    places = ((edges[:-1] + edges[1:]) / 2)[chosen].tolist()
+    labels = [_short(marginal.labels[i]) for i in chosen]
+    if marginal.null:
+        width = 0.02 * edges[-1]
+        place = edges[-1] + 3 * width
+        axes.bar(place - width / 2, marginal.real[-1], width, color=REAL)
+        axes.bar(place + width / 2, marginal.synthetic[-1], width, color=SYNTHETIC)
+        places, labels = [*places[:-1], place], [*labels[:-1], "null"]
+    axes.set_xticks(places, labels, fontsize=8, parse_math=False)
+    if widths.max() > 1:
+        axes.set_ylabel("per value", fontsize=8)
+
+
+def _short(label: str) -> str:
+    label = " ".join(label.split())
+    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
+
+
+def curve_figure(name: str, curve: Mapping[str, Any]) -> str | None:
+    """One training curve of a certificate, or None if it is not two lists of numbers."""
+    try:
+        steps = np.asarray(curve["step"], dtype=float)
+        values = np.asarray(curve["value"], dtype=float)
+    except (KeyError, TypeError, ValueError):
+        return None
+    if steps.ndim != 1 or steps.shape != values.shape or not np.isfinite(values).any():
+        return None
+    every = max(1, len(steps) // MAX_POINTS)
+    with _style():
+        figure = Figure(figsize=(5.2, 2.3), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(steps[::every], values[::every], color=SYNTHETIC, linewidth=1.2)
+        axes.set_xlabel("step")
+        axes.set_ylabel(_short(name), parse_math=False)
+        return _svg(figure)

@@ -1,0 +1,122 @@
+"""A report as one HTML file: nothing in it is fetched from anywhere."""
+
+import base64
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tabsynth.evaluation.results import Distances, Estimate, Evaluation, Marginal
+from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
+from tabsynth.report.privacy import privacy_panel
+from tabsynth.report.shown import ShownMarginal
+from tabsynth.report.summary import NOTICE
+
+if TYPE_CHECKING:
+    from tabsynth.report.core import Report
+
+MAX_PICTURES = 64
+WORST = 10
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URI, with its title, what it shows in words, and a remark."""
+
+    title: str
+    source: str
+    alt: str
+    remark: str = ""
+
+
+def render(report: "Report") -> str:
+    """The HTML text of a :class:`tabsynth.report.Report`."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = number
+    environment.filters["interval"] = interval
+    evaluation = report.evaluation
+    return environment.from_string(_packaged("template.html")).render(
+        report=report,
+        css=Markup(_packaged("style.css")),  # our own file, never data
+        notice=NOTICE,
+        evaluation=evaluation,
+        panel=privacy_panel(report.certificate, evaluation.rows["synthetic"], report.schema_sha256),
+        disclosure=_disclosure(evaluation),
+        marginals=_marginals(report.marginals),
+        left_out=max(0, len(report.marginals) - MAX_PICTURES),
+        worst=[(item, worst(item)) for item in evaluation.distances],
+        curves=_curves(report.certificate),
+    )
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Fixed digits; an en dash for what is not a number."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
+
+
+def interval(estimate: Estimate, digits: int = 3) -> str:
+    """The ends of an interval; "to" survives a minus sign where a dash would not."""
+    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+
+
+def worst(distances: Distances) -> tuple[Marginal, ...]:
+    """The marginals furthest from the training table's, furthest first."""
+    order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
+    return tuple(order[:WORST])
+
+
+def _packaged(name: str) -> str:
+    return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
+
+
+def _uri(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _disclosure(evaluation: Evaluation) -> Picture | None:
+    disclosure = evaluation.disclosure
+    if disclosure.mean is None:
+        return None
+    parts = []
+    for cell in disclosure.cells:
+        control = "" if cell.control is None else f" (control {cell.control.value:.0%})"
+        parts.append(f"s={cell.s}, k={cell.k}: {cell.target.value:.0%}{control}")
+    alt = "Share of unknown attributes guessed right. " + "; ".join(parts) + "."
+    return Picture("Attribute disclosure", _uri(disclosure_figure(disclosure)), alt)
+
+
+def _marginals(marginals: tuple[ShownMarginal, ...]) -> list[Picture]:
+    """A picture for every column; of very wide tables, of those furthest apart."""
+    furthest = sorted(marginals, key=lambda item: -item.distance)[:MAX_PICTURES]
+    return [_marginal(item) for item in marginals if item in furthest]
+
+
+def _marginal(item: ShownMarginal) -> Picture:
+    largest = sorted(zip(item.real, item.synthetic, item.labels, strict=True), reverse=True)[:5]
+    shares = "; ".join(f"{label}: {real:.1%} and {other:.1%}" for real, other, label in largest)
+    alt = (
+        f"Shares of the values of {item.column} in the training and the synthetic table, the"
+        f" largest being {shares}. Distance {item.distance:.3f}."
+    )
+    remark = f"distance {item.distance:.3f}"
+    if item.folded:
+        remark += f"; {item.folded} rarer categories taken together"
+    return Picture(item.column, _uri(marginal_figure(item)), alt, remark)
+
+
+def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
+    training = (certificate or {}).get("training")
+    curves = training.get("curves") if isinstance(training, Mapping) else None
+    out = []
+    for name, curve in curves.items() if isinstance(curves, Mapping) else ():
+        svg = curve_figure(str(name), curve) if isinstance(curve, Mapping) else None
+        if svg is not None:
+            last = f"Training curve of {name}, {len(curve['value'])} points."
+            out.append(Picture(str(name), _uri(svg), last))
+    return out

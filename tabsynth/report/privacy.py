@@ -1,0 +1,188 @@
+"""The privacy panel: what a certificate says, in words, whatever it lacks."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
+
+
+@dataclass(frozen=True)
+class PrivacyPanel:
+    """What the privacy section shows.
+
+    Attributes
+    ----------
+    statement : str
+    warnings : tuple of str
+        What a reader must not overlook: no privacy, a seed, a domain drafted from private data.
+    facts : tuple of (term, text)
+    mechanisms : tuple of dicts
+        ``purpose``, ``mechanism``, ``noise``, ``rate``, ``count``, ``details``, all texts.
+    """
+
+    present: bool
+    private: bool
+    statement: str
+    warnings: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    mechanisms: tuple[dict[str, str], ...]
+
+
+def privacy_panel(
+    certificate: Mapping[str, Any] | None, rows: int, schema_sha256: str
+) -> PrivacyPanel:
+    """The panel of a certificate, held against the table and schema that were evaluated."""
+    if certificate is None:
+        return PrivacyPanel(False, False, NO_CERTIFICATE, (), (), ())
+    private = is_private(certificate)
+    statement = certificate.get("statement") or "The certificate makes no statement in words."
+    return PrivacyPanel(
+        True,
+        private,
+        str(statement),
+        tuple(_warnings(certificate, private, rows, schema_sha256)),
+        tuple(_facts(certificate)),
+        tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
+    )
+
+
+def is_private(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded."""
+    epsilon = _number(certificate.get("epsilon"))
+    return (
+        bool(certificate.get("private", False))
+        and epsilon is not None
+        and math.isfinite(epsilon)
+        and not certificate.get("seeded", False)
+    )
+
+
+def epsilon_text(value: Any) -> str:
+    """ε to three figures, or ∞."""
+    number = _number(value)
+    if number is None:
+        return "not stated"
+    return "∞ (no privacy)" if math.isinf(number) else f"{number:.3g}"
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def _section(certificate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = certificate.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list | tuple) else []
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _warnings(
+    certificate: Mapping[str, Any], private: bool, rows: int, schema_sha256: str
+) -> list[str]:
+    out = []
+    epsilon = _number(certificate.get("epsilon"))
+    if certificate.get("seeded"):
+        out.append(
+            "The fit was seeded: whoever knows the seed can subtract the noise. The table is not"
+            " private and must be treated as the training data itself."
+        )
+    if not private and not certificate.get("seeded"):
+        reason = "ε is infinite" if epsilon == math.inf else "the certificate claims no finite ε"
+        out.append(
+            f"NOT PRIVATE: {reason}. No noise protects the people in the training data; treat the"
+            " table as confidential."
+        )
+    public = _section(certificate, "public")
+    if public.get("accepted_drafted_domain"):
+        out.append(
+            "The domain of some columns was read off the private table and accepted as it was: ε"
+            " does not cover what the categories and bounds themselves reveal."
+        )
+    claimed = _section(certificate, "table").get("rows")
+    if isinstance(claimed, int) and claimed != rows:
+        out.append(f"The certificate speaks of a table of {claimed} rows; this one has {rows}.")
+    sha256 = public.get("schema_sha256")
+    if isinstance(sha256, str) and sha256 != schema_sha256:
+        out.append("The certificate speaks of another schema than the one used in this report.")
+    return out
+
+
+def _facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    accountant = _section(certificate, "accountant")
+    library = " ".join(str(accountant[key]) for key in ("library", "version") if key in accountant)
+    named = str(accountant.get("name", "not stated")) + (f" ({library})" if library else "")
+    training = _section(certificate, "training")
+    out = [
+        ("Method", str(certificate.get("method", "not stated"))),
+        ("ε spent", epsilon_text(certificate.get("epsilon"))),
+        ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
+        ("δ", _text(certificate.get("delta"))),
+        ("Neighbouring tables", _text(certificate.get("adjacency"))),
+        ("Accountant", named),
+        ("Seeded", "yes" if certificate.get("seeded") else "no"),
+        *_public_facts(_section(certificate, "public")),
+    ]
+    if training.get("stopped"):
+        out.append(("Training stopped by", _text(training["stopped"])))
+    table = _section(certificate, "table")
+    if table.get("sha256"):
+        out.append(("Table", f"{_text(table.get('file'))}, SHA-256 {_text(table['sha256'])}"))
+    versions = _section(certificate, "versions")
+    if versions:
+        out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
+    if certificate.get("created"):
+        out.append(("Certificate of", _text(certificate["created"])))
+    return out
+
+
+def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if not public:
+        return []
+    accepted = "yes" if public.get("accepted_drafted_domain") else "no"
+    out = [
+        ("Public: declared columns", _names(public.get("declared"))),
+        ("Public: drafted columns", _names(public.get("drafted"))),
+        ("Drafted domain accepted", accepted),
+        ("Public: number of rows", _text(public.get("rows"), "no, not used")),
+        ("Public: other table", _text(public.get("public_table"), "none")),
+    ]
+    if public.get("schema_sha256"):
+        out.append(("Schema, SHA-256", _text(public["schema_sha256"])))
+    return out
+
+
+def _names(value: Any) -> str:
+    names = [str(name) for name in value] if isinstance(value, list | tuple) else []
+    return ", ".join(names) or "none"
+
+
+def _text(value: Any, absent: str = "not stated") -> str:
+    if value is None:
+        return absent
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
+    details = _section(item, "details")
+    return {
+        "purpose": _text(item.get("purpose")),
+        "mechanism": _text(item.get("mechanism")),
+        "noise": _figures(item.get("noise_multiplier")),
+        "rate": _figures(item.get("sampling_rate")),
+        "count": _text(item.get("count"), "–"),
+        "details": ", ".join(f"{key}: {_text(value)}" for key, value in details.items()),
+    }
+
+
+def _figures(value: Any) -> str:
+    number = _number(value)
+    return "–" if number is None else f"{number:.4g}"

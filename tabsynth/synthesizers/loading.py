@@ -1,0 +1,55 @@
+"""From a model file back to a fitted synthesizer."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from tabsynth._validate import shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.model_file import read_model
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.dpwgan import DPWGAN
+
+METHODS: dict[str, type[Synthesizer]] = {DPWGAN.method: DPWGAN}
+
+
+def load(path: str | Path) -> Synthesizer:
+    """A fitted synthesizer from a file that :meth:`Synthesizer.save` wrote.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is damaged, not a model, or of another version of the format.
+    """
+    facts, weights = read_model(path)
+    damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+    try:
+        method = METHODS.get(facts["method"])
+        if method is None:
+            raise FileFormatError(f"{path} is a model of unknown method {shown(facts['method'])}.")
+        schema = Schema.from_dict(facts["schema"], str(path))
+        epsilon = math.inf if facts["epsilon"] == "inf" else float(facts["epsilon"])
+        shared: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": float(facts["delta"]),
+            "encoding": facts["encoding"],
+        }
+        model = method._from_config(schema, facts["config"], **shared)
+        model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
+        model.seeded_ = bool(facts["seeded"])
+        model.facts_ = dict(facts["facts"])
+        model.encoder_ = TableEncoder(schema, model.encoding)
+        # A file from a stranger must not make us build a network larger than what it holds.
+        if model._size() > sum(tensor.numel() for tensor in weights.values()):
+            raise damaged
+        generator = model._empty()
+        generator.load_state_dict(weights)
+    except TabsynthError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
+        raise damaged from None
+    model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
+    return model

@@ -1,0 +1,161 @@
+"""The floor, the verdict, and the whole battery."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tabsynth
+from tabsynth.evaluation import measure, shuffled
+from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
+from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares, plain
+
+NAMES, SIZES = ("a", "b", "c", "d"), (3, 4, 2, 5)
+
+
+def related(rng, rows):
+    a = rng.integers(0, 3, rows)
+    b = np.where(rng.random(rows) < 0.7, a, rng.integers(0, 4, rows))
+    c = np.where(rng.random(rows) < 0.8, a > 0, rng.integers(0, 2, rows)).astype(int)
+    d = np.where(rng.random(rows) < 0.6, b, rng.integers(0, 5, rows))
+    return np.stack([a, b, c, d], axis=1)
+
+
+def run(train, synthetic, holdout, **kwargs):
+    options = {"names": NAMES, "sizes": SIZES, "m": 100, "k": (1, 5), **kwargs}
+    return measure(train, synthetic, holdout, **options)
+
+
+@pytest.mark.parametrize("rows", [10, 50, 120])
+def test_shuffling_keeps_marginals_only(rows):
+    rng = np.random.default_rng(0)
+    train = related(rng, 50)
+    floor = shuffled(train, rows, rng)
+    assert floor.shape == (rows, 4)
+    if rows == 50:
+        np.testing.assert_array_equal(np.sort(floor, axis=0), np.sort(train, axis=0))
+        assert not np.array_equal(floor, train)
+
+
+def test_a_fresh_sample_is_better_than_shuffled_columns():
+    rng = np.random.default_rng(0)
+    train, fresh, holdout = (related(rng, 800) for _ in range(3))
+    found = run(train, fresh, holdout)
+    assert found.verdict.text == BETTER
+    assert [c.better for c in found.verdict.comparisons] == [True] * 4
+    assert found.rows == {"train": 800, "synthetic": 800, "test": 800, "holdout": 800}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shuffled_columns_are_no_better(seed):
+    rng = np.random.default_rng(seed)
+    train, holdout = related(rng, 500), related(rng, 300)
+    found = run(train, shuffled(train, 500, rng), holdout, seed=seed, m=20)
+    assert found.verdict.text == NO_BETTER
+
+
+def test_only_some_metrics_better():
+    rng = np.random.default_rng(0)
+    train, holdout = related(rng, 600), related(rng, 600)
+    # Relations are right, but every second row has values that the training table lacks.
+    synthetic = related(rng, 600)
+    synthetic[::2, 1], synthetic[::2, 3] = 3, 4
+    found = run(train, synthetic, holdout)
+    assert found.verdict.text == PARTLY
+
+
+def test_a_table_against_itself():
+    rng = np.random.default_rng(1)
+    train, holdout = related(rng, 400), related(rng, 300)
+    found = run(train, train, holdout)
+    assert [item.synthetic.mean.value for item in found.distances] == [0, 0, 0]
+    assert found.prediction.mean.ratio.weighted.value == pytest.approx(1, abs=0.01)
+    assert found.distances[0].floor.mean.value == 0 and found.verdict.text == BETTER
+
+
+def test_same_seed_same_numbers():
+    rng = np.random.default_rng(2)
+    train, holdout = related(rng, 200), related(rng, 100)
+    first, again = run(train, train, holdout), run(train, train, holdout)
+    assert first.to_dict() == again.to_dict()
+    assert first.to_dict() != run(train, train, holdout, seed=1).to_dict()
+
+
+def test_global_random_state_is_left_alone():
+    rng = np.random.default_rng(3)
+    train = related(rng, 60)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    run(train, train, train)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_without_holdout_the_test_rows_were_seen():
+    rng = np.random.default_rng(4)
+    train = related(rng, 200)
+    stages = []
+    found = run(train, train, None, progress=lambda *call: stages.append(call))
+    assert found.prediction.seen and found.prediction.test_rows == 60
+    assert found.disclosure.controls == 0 and found.distances[0].fresh is None
+    names = dict.fromkeys(stage for stage, _ in stages)
+    assert list(names) == [
+        "1-way marginals",
+        "2-way marginals",
+        "3-way marginals",
+        "prediction",
+        "disclosure",
+    ]
+    assert all(0 <= share <= 1 for _, share in stages)
+
+
+@pytest.mark.parametrize(
+    ("train", "synthetic", "sizes"),
+    [
+        (np.zeros((1, 4), int), np.zeros((1, 4), int), SIZES),  # one row
+        (np.zeros((30, 4), int), np.zeros((20, 4), int), SIZES),  # constant columns
+        (np.zeros((30, 4), int), np.ones((20, 4), int), SIZES),  # nothing in common
+        (np.zeros((30, 4), int), np.zeros((2, 4), int), (1, 1, 1, 1)),  # one value, e.g. all null
+    ],
+)
+def test_degenerate_tables_are_measured(train, synthetic, sizes):
+    for holdout in (None, train[:5]):
+        found = run(train, synthetic, holdout, sizes=sizes, k=(1, 100))
+        assert found.verdict.text == NO_BETTER
+        plain(found.to_dict())
+
+
+def test_one_column_and_two_columns():
+    rng = np.random.default_rng(5)
+    train = related(rng, 60)
+    one = run(train[:, :1], train[:, :1], train[:, :1], names=("a",), sizes=(3,))
+    assert one.verdict.text == NOTHING and len(one.distances) == 1 and one.disclosure.mean is None
+    two = run(train[:, :2], train[:, :2], train[:, :2], names=("a", "b"), sizes=(3, 4))
+    assert len(two.distances) == 2 and len(two.verdict.comparisons) == 3
+    assert verdict(two.prediction, two.distances) == two.verdict
+
+
+def test_estimates():
+    shares = np.array([0.0, 0.5, 1.0, 0.5])
+    estimate = mean_of_shares(shares)
+    assert estimate.value == 0.5 and estimate.n == 4 and 0 <= estimate.low < 0.5 < estimate.high
+    agreed = mean_of_shares(np.ones(50))
+    assert agreed.low < 1.0 == agreed.high
+    assert difference_of_shares(shares, shares).value == 0
+    assert Estimate(float("nan"), 0.0, float("inf"), 1).to_dict() == {
+        "value": None,
+        "low": 0.0,
+        "high": None,
+        "n": 1,
+    }
+
+
+@pytest.mark.parametrize("room", ["evaluation", "report"])
+def test_the_room_itself_needs_no_torch(room):
+    # A stand-in for the package, so that only what the room itself imports is loaded.
+    code = (
+        "import sys, types; package = types.ModuleType('tabsynth');"
+        f"package.__path__ = {list(tabsynth.__path__)!r}; sys.modules['tabsynth'] = package;"
+        f"import tabsynth.{room};"
+        "sys.exit(bool({'torch', 'opacus', 'tabsynth.generators'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

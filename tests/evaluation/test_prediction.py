@@ -1,0 +1,156 @@
+"""Dimension-wise prediction against scikit-learn, used as the yardstick uses it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import OneHotEncoder
+
+from tabsynth.evaluation import prediction as rooms
+from tabsynth.evaluation.prediction import (
+    bootstrap_weights,
+    dimension_wise_prediction,
+    f1_scores,
+    one_hot,
+    predict_column,
+)
+
+SIZES = (3, 4, 2)
+
+
+def related(rng, rows):
+    """Three columns that depend on each other."""
+    a = rng.integers(0, 3, rows)
+    b = np.where(rng.random(rows) < 0.7, a, rng.integers(0, 4, rows))
+    c = np.where(rng.random(rows) < 0.8, a > 0, rng.integers(0, 2, rows)).astype(int)
+    return np.stack([a, b, c], axis=1)
+
+
+def run(train, synthetic, floor, test, sizes=SIZES, **kwargs):
+    floors = floor if isinstance(floor, list) else [floor, floor]
+    names = [f"c{j}" for j in range(len(sizes))]
+    rng = np.random.default_rng(0)
+    return dimension_wise_prediction(
+        train, synthetic, floors, test, names=names, sizes=sizes, rng=rng, **kwargs
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 5))
+def test_f1_is_that_of_scikit_learn(seed, rows, size):
+    rng = np.random.default_rng(seed)
+    truth, guess = rng.integers(0, size, (2, rows))
+    weights = bootstrap_weights(rows, 3, rng)
+    found = f1_scores(truth, guess, size, weights)
+    for b in range(4):
+        drawn = np.repeat(np.arange(rows), weights[:, b].astype(int))
+        for i, average in enumerate(("weighted", "macro")):
+            expected = f1_score(truth[drawn], guess[drawn], average=average, zero_division=0)
+            assert found[i, b] == pytest.approx(expected)
+
+
+def test_guesses_are_those_of_the_yardstick():
+    rng = np.random.default_rng(0)
+    fit, test = related(rng, 300), related(rng, 200)
+    for column in range(3):
+        others = [j for j in range(3) if j != column]
+        encoder = OneHotEncoder(categories=[np.arange(SIZES[j]) for j in others])
+        features = encoder.fit_transform(fit[:, others])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LogisticRegression(max_iter=60, tol=1e-3).fit(features, fit[:, column])
+        theirs = model.predict(encoder.transform(test[:, others]))
+        ours = predict_column(fit, test, column, SIZES)
+        for average in ("weighted", "macro"):
+            assert f1_score(test[:, column], ours, average=average) == pytest.approx(
+                f1_score(test[:, column], theirs, average=average), abs=0.01
+            )
+
+
+def test_one_hot_is_a_block_for_each_column():
+    codes = one_hot(np.array([[0, 1], [2, 0]]), (3, 2)).toarray()
+    np.testing.assert_array_equal(codes, [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]])
+
+
+def test_a_table_against_itself_has_ratio_one():
+    rng = np.random.default_rng(1)
+    train, test = related(rng, 300), related(rng, 200)
+    floor = np.stack([rng.permutation(column) for column in train.T], axis=1)
+    calls = []
+    found = run(train, train, floor, test, progress=calls.append)
+    for row in (*found.columns, found.mean):
+        for ratio in (row.ratio.weighted, row.ratio.macro):
+            assert ratio.value == pytest.approx(1.0, abs=0.01)
+    assert found.mean.gain.weighted.low > 0
+    assert found.test_rows == 200 and not found.seen
+    assert calls[-1] == 1.0 and calls == sorted(calls)
+    first = found.columns[0].train.weighted
+    assert first.low < first.value < first.high and first.n == 200
+
+
+def test_gain_allows_for_another_shuffle():
+    """Ten shuffles against five of the same kind: hardly one may seem better than the others."""
+    rng = np.random.default_rng(5)
+    train, test = related(rng, 80), related(rng, 400)
+    shuffles = [np.stack([rng.permutation(c) for c in train.T], axis=1) for _ in range(15)]
+    gains = [run(train, one, shuffles[10:], test).mean.gain.macro for one in shuffles[:10]]
+    assert sum(gain.low > 0 for gain in gains) <= 1
+    spread = np.std([gain.value for gain in gains])
+    assert all(gain.high - gain.low > 2 * spread for gain in gains)
+    assert run(train, train, shuffles[10:], test).mean.gain.macro.low > 0
+
+
+def test_constant_labels_give_the_constant():
+    fit = np.array([[1, 0, 0], [1, 2, 1], [1, 3, 0]])
+    test = np.array([[0, 0, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(predict_column(fit, test, 0, SIZES), [1, 1])
+
+
+def test_classes_unseen_in_training_are_missed_not_refused():
+    rng = np.random.default_rng(2)
+    train = related(rng, 100)
+    test = train.copy()
+    test[:50, 0] = 2
+    found = run(train[train[:, 0] < 2], train, train, test)
+    assert 0 < found.columns[0].train.macro.value < 1
+
+
+def test_one_row_and_one_column():
+    row = np.array([[0, 0, 0]])
+    found = run(row, row, row, row)
+    assert found.mean.train.macro.value == 1.0
+    single = run(row[:, :1], row[:, :1], row[:, :1], row[:, :1], sizes=(1,))
+    assert single.mean.ratio.weighted.value == 1.0
+
+
+def test_no_score_of_the_training_table_gives_no_ratio():
+    train, test = np.array([[0, 0, 0]]), np.array([[1, 1, 1]])
+    found = run(train, test, train, test)
+    assert np.isnan(found.mean.ratio.macro.value)
+    assert found.to_dict()["mean"]["ratio"]["macro"]["value"] is None
+
+
+def test_rows_are_capped(monkeypatch):
+    monkeypatch.setattr(rooms, "MAX_TEST_ROWS", 40)
+    monkeypatch.setattr(rooms, "MAX_FIT_ROWS", 60)
+    monkeypatch.setattr(rooms, "MAX_SCORES", 30)
+    rng = np.random.default_rng(3)
+    train = related(rng, 500)
+    assert run(train, train, train, train).test_rows == 40
+
+
+def test_interval_covers_the_drawing_of_test_rows():
+    """A fixed classifier of known F1: about 95% of the bootstrap intervals must hold it."""
+    covered = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 2, 200)
+        guess = np.where(rng.random(200) < 0.8, truth, 1 - truth)  # F1 of both classes: 0.8
+        scores = f1_scores(truth, guess, 2, bootstrap_weights(200, 200, rng))[1, 1:]
+        low, high = np.percentile(scores, [2.5, 97.5])
+        covered.append(low <= 0.8 <= high)
+    assert 0.88 <= np.mean(covered) <= 0.99

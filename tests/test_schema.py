@@ -1,0 +1,274 @@
+"""Schemas: what they refuse, and that they come back from JSON as they were."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth import Column, FileFormatError, InputError, Schema, TabsynthError
+
+TEXT: dict[str, Any] = {
+    "name": "a",
+    "kind": "categorical",
+    "dtype": "str",
+    "categories": ("x", "y"),
+}
+NUMBER: dict[str, Any] = {"name": "a", "kind": "numeric", "dtype": "float64", "low": 0, "high": 9}
+
+
+def refused(message: str) -> bool:
+    return "\n" not in message and len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"name": ""}, "name must be text"),
+        ({"name": 3}, "name must be text"),
+        ({"kind": "nominal"}, "kind of column 'a' to be one of categorical, ordinal, numeric"),
+        ({"provenance": "guessed"}, "provenance of column 'a'"),
+        ({"dtype": "datetime64[ns]"}, "'datetime64[ns]' is not supported"),
+        ({"dtype": "int13"}, "pandas knows no dtype 'int13'"),
+        ({"dtype": None}, "is not supported"),
+        ({"categories": ()}, "column 'a': declare at least one category"),
+        ({"categories": ("x", "x")}, "'x' is listed twice"),
+        ({"dtype": "int64", "categories": (1, 1.0)}, "listed twice"),
+        ({"categories": ("x", None)}, "None is not text, number or bool"),
+        ({"dtype": "float64", "categories": (float("nan"),)}, "nan is not text, number or bool"),
+        ({"dtype": "float64", "categories": (float("inf"),)}, "inf is not text, number or bool"),
+        ({"categories": tuple(map(str, range(100_001)))}, "100001 categories; at most 100000"),
+        ({"other": "z"}, "other='z' is not among its categories"),
+        ({"categories": (1, 2)}, "dtype str cannot hold category 1"),
+        ({"dtype": "int64"}, "dtype int64 cannot hold category 'x'"),
+        ({"dtype": "int64", "categories": (1, 2.5)}, "dtype int64 cannot hold category 2.5"),
+        ({"dtype": "bool", "categories": (0, 1)}, "dtype bool cannot hold category 0"),
+        ({"dtype": "object", "categories": ("x", 1)}, "cannot hold a mix of text and numbers"),
+        ({"dtype": "category", "categories": ("x", 1)}, "cannot hold a mix of text and numbers"),
+        ({"dtype": "int8", "categories": (1, 128)}, "dtype int8 holds [-128, 127]"),
+        ({"dtype": "int64", "categories": (1,), "nulls": True}, "use Int64"),
+        ({"dtype": "bool", "categories": (True,), "nulls": True}, "use boolean"),
+    ],
+)
+def test_discrete_columns_are_refused_in_one_line(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Column(**{**TEXT, **change})
+    assert part in str(caught.value) and refused(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"low": None}, "declare finite bounds"),
+        ({"high": float("inf")}, "declare finite bounds"),
+        ({"low": -1e308, "high": 1e308}, "declare finite bounds"),
+        ({"low": "0"}, "low of column 'a' to be a number"),
+        ({"high": float("nan")}, "high of column 'a' to be a number"),
+        ({"high": 10**400}, "high of column 'a' to be a number"),
+        ({"low": 10}, "low=10 is above high=9"),
+        ({"resolution": 0}, "resolution of column 'a' > 0"),
+        ({"resolution": -1}, "resolution of column 'a' > 0"),
+        ({"resolution": float("inf")}, "resolution of column 'a' > 0"),
+        ({"bins": 0}, "bins of column 'a'"),
+        ({"bins": 2.5}, "bins of column 'a'"),
+        ({"bins": 100_001}, "bins in [1, 100000]"),
+        ({"dtype": "str"}, "a numeric column cannot have dtype 'str'"),
+        ({"dtype": "bool"}, "a numeric column cannot have dtype 'bool'"),
+        ({"dtype": "int64", "low": 0.5}, "must be whole, got 0.5, 9 and 1"),
+        ({"dtype": "int64", "resolution": 0.5}, "must be whole"),
+        ({"dtype": "uint8", "low": -1}, "dtype uint8 holds [0, 255]"),
+        ({"dtype": "Int8", "high": 128}, "dtype Int8 holds [-128, 127]"),
+    ],
+)
+def test_numeric_columns_are_refused_in_one_line(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Column(**{**NUMBER, **change})
+    assert part in str(caught.value) and refused(str(caught.value))
+
+
+def test_schemas_are_refused_in_one_line() -> None:
+    column = Column(**TEXT)
+    with pytest.raises(InputError, match="at least one column"):
+        Schema([])
+    with pytest.raises(InputError, match="column 'a' twice"):
+        Schema([column, column])
+    with pytest.raises(InputError, match="no column 'z'; it has 'a'"):
+        Schema([column])["z"]
+    # What reads as null cannot be a category: it would silently turn into one on the way back.
+    with pytest.raises(InputError, match="category 'x', which null_values reads as null"):
+        Schema([column], null_values=["x"])
+    with pytest.raises(InputError, match="category '', which null_values"):
+        Schema([Column(**{**TEXT, "categories": ("", "x")})], null_values=[])
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "got 'list'"),
+        ('{"format": "tabsynth-schema/9"}', "got 'tabsynth-schema/9'"),
+        ('{"columns": {}}', "must be lists"),
+        ('{"columns": [], "null_values": [1]}', "'null_values' must be texts"),
+        ('{"columns": []}', "at least one column"),
+        ('{"columns": [1]}', "a column must be an object"),
+        ('{"columns": [{"name": "a"}]}', "lacks 'kind'"),
+        ('{"columns": [{"name": "a", "colour": 1}]}', "unknown key 'colour'"),
+        ('{"columns": [{"name": "a", "kind": "numeric", "low": "0"}]}', "low='0', of a wrong type"),
+        (
+            '{"columns": [{"name": "a", "kind": "numeric", "low": true}]}',
+            "low=True, of a wrong type",
+        ),
+        ('{"columns": [{"name": "a", "categories": "xy"}]}', "of a wrong type"),
+        (
+            '{"columns": [{"name": "a", "kind": "ordinal", "dtype": "str", "categories": [[]]}]}',
+            "[]",
+        ),
+        (
+            '{"columns": [{"name": "a", "kind": "ordinal", "dtype": "str", "labels": {"x": 1}}]}',
+            "texts",
+        ),
+        (
+            '{"columns": [{"name": "a", "kind": "numeric", "dtype": "int64", "low": 1e999}]}',
+            "bounds",
+        ),
+    ],
+)
+def test_bad_schema_files_are_refused_in_one_line(text: str, part: str, tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text(text.replace('{"columns"', '{"format": "tabsynth-schema/1", "columns"'))
+    with pytest.raises(TabsynthError) as caught:
+        Schema.load(file)
+    assert part in str(caught.value) and refused(str(caught.value))
+
+
+def test_unreadable_schema_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="No such file"):
+        Schema.load(tmp_path / "none.json")
+    with pytest.raises(FileFormatError, match="Is a directory"):
+        Schema.load(tmp_path)
+    (tmp_path / "latin.json").write_bytes('{"é": 1}'.encode("latin-1"))
+    with pytest.raises(FileFormatError, match="not valid JSON"):
+        Schema.load(tmp_path / "latin.json")
+
+
+def test_a_byte_order_mark_is_no_hindrance(tmp_path: Path) -> None:
+    schema = Schema([Column(**TEXT)])
+    (tmp_path / "s.json").write_text(schema.to_json(), "utf-8-sig")
+    assert Schema.load(tmp_path / "s.json") == schema
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+SMALL = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+@st.composite
+def any_columns(draw: st.DrawFn) -> Column:
+    common = {
+        "name": draw(NAMES),
+        "provenance": draw(st.sampled_from(["declared", "drafted"])),
+        "source": draw(st.none() | SMALL),
+        "description": draw(st.none() | SMALL),
+    }
+    if draw(st.booleans()):
+        low, high = sorted(draw(st.tuples(*[st.floats(-1e12, 1e12)] * 2)))
+        return Column(
+            kind="numeric",
+            dtype=draw(st.sampled_from(["float64", "Float64"])),
+            low=low,
+            high=high,
+            nulls=draw(st.booleans()),
+            clip=draw(st.booleans()),
+            bins=draw(st.none() | st.integers(1, 99)),
+            resolution=draw(st.none() | st.floats(1e-6, 1e6)),
+            **common,
+        )
+    values: st.SearchStrategy[Any]
+    dtype, values = draw(
+        st.sampled_from(
+            [
+                ("str", st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)),
+                ("Int64", st.integers(-(2**62), 2**62)),
+                ("float64", st.floats(allow_nan=False, allow_infinity=False)),
+                ("boolean", st.booleans()),
+            ]
+        )
+    )
+    categories = draw(st.lists(values, min_size=1, max_size=6, unique=True))
+    return Column(
+        kind=draw(st.sampled_from(["categorical", "ordinal"])),
+        dtype=dtype,
+        nulls=draw(st.booleans()),
+        categories=tuple(categories),
+        other=draw(st.none() | st.sampled_from(categories)),
+        labels=draw(st.dictionaries(SMALL, SMALL, max_size=3)),
+        **common,
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns=st.lists(any_columns(), min_size=1, max_size=4, unique_by=lambda c: c.name))
+def test_json_round_trip(columns: list[Column]) -> None:
+    schema = Schema(columns, null_values=["\x00"])
+    back = Schema.from_dict(json.loads(schema.to_json()))
+    assert back == schema and back.fingerprint() == schema.fingerprint()
+    assert back.to_json() == schema.to_json()
+    assert [type(v) for c in back.columns for v in c.categories] == [
+        type(v) for c in columns for v in c.categories
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(column=any_columns())
+def test_every_code_has_a_label_of_its_own_place(column: Column) -> None:
+    labels = [column.label(code) for code in range(column.size)]
+    assert all(isinstance(label, str) for label in labels)
+    if column.nulls:
+        assert labels[-1] == "null"
+    if column.kind == "numeric":
+        edges = column.edges()
+        assert len(edges) - 1 + column.nulls == column.size
+        assert np.isfinite(edges).all() and (np.diff(edges) >= 0).all()
+    else:
+        cells = [column.labels.get(str(v), str(v)) for v in column.categories]
+        assert labels[: len(cells)] == cells
+
+
+@pytest.mark.parametrize(
+    ("change", "labels"),
+    [
+        ({"dtype": "int64", "high": 3}, ["0", "1", "2", "3"]),
+        ({"dtype": "int64", "bins": 5}, ["0–1", "2–3", "4–5", "6–7", "8–9"]),
+        ({"dtype": "int64", "high": 0}, ["0"]),
+        ({"bins": 2}, ["0–4.5", "4.5–9"]),
+        ({"resolution": 0.5, "high": 1}, ["0", "0.5", "1"]),
+        (
+            {"dtype": "int64", "low": 10**6, "high": 10**6 + 3, "bins": 2},
+            ["1000000–1000001", "1000002–1000003"],
+        ),
+    ],
+)
+def test_labels_of_numeric_cells(change: dict[str, Any], labels: list[str]) -> None:
+    column = Column(**{**NUMBER, **change})
+    assert [column.label(i) for i in range(column.size)] == labels
+
+
+def test_schema_access() -> None:
+    schema = Schema([Column(**TEXT), Column(**{**NUMBER, "name": "b", "provenance": "drafted"})])
+    assert schema.names == ("a", "b") and schema.sizes == (2, 64) and schema.drafted == ("b",)
+    assert schema.select(["b"]).names == ("b",)
+    assert schema.null_values[0] == ""
+    other = Schema([Column(**{**TEXT, "categories": ("y", "x")}), schema["b"]])
+    assert other.fingerprint() != schema.fingerprint()
+
+
+def test_saving_writes_the_whole_file_or_none(tmp_path: Path) -> None:
+    schema = Schema([Column(**TEXT)])
+    schema.save(tmp_path / "s.json")
+    assert [f.name for f in tmp_path.iterdir()] == ["s.json"]
+    with pytest.raises(InputError, match="Cannot write"):
+        schema.save(tmp_path / "none" / "s.json")
