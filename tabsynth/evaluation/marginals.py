@@ -14,7 +14,7 @@ import numpy as np
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
 
 MAX_SETS = {1: 10_000, 2: 2_000, 3: 60}  # marginals of each order; more are subsampled
-DENSE_CELLS = 1 << 20  # above it, only the cells that occur are numbered
+DENSE_CELLS = 1 << 17  # above it, only the cells that occur are numbered
 _ENUMERABLE = 1_000_000
 
 

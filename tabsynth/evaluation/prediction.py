@@ -29,7 +29,8 @@ from tabsynth.evaluation.results import (
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000
 MAX_TEST_ROWS = 20_000
-MAX_SCORES = 4_000_000  # rows × classes of one fit: bounds its time and memory
+MAX_CLASSES = 100  # of a column: the rarer ones of the training table become one
+MAX_WORK = 16_000_000  # rows × classes × columns of one fit: bounds its time and memory
 REPLICATES = 200
 
 
@@ -49,8 +50,11 @@ def dimension_wise_prediction(
 
     The intervals are bootstrap percentiles over the test rows, the same draws for all columns and
     tables, so that ratios are paired. The gain over the floor (the mean over ``floors``) also allows
-    for what another shuffle would have scored. Fits use at most 50,000 rows (fewer for columns of
-    many classes) and tests 20,000.
+    for what another shuffle would have scored.
+
+    To bound the time: fits use at most 50,000 rows (fewer in wide tables for columns of many
+    classes), tests 20,000, and of columns with more than 100 values, all but the 99 commonest of the
+    training table are one value.
 
     Parameters
     ----------
@@ -65,6 +69,8 @@ def dimension_wise_prediction(
     """
     test = subsample(test, MAX_TEST_ROWS, rng)
     tables = [subsample(table, MAX_FIT_ROWS, rng) for table in (train, synthetic, *floors)]
+    classes = sizes
+    (*tables, test), sizes = fold_rare([*tables, test], sizes)
     guesses = _fit_all(tables, test, sizes, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
     scores = np.stack(
@@ -75,7 +81,7 @@ def dimension_wise_prediction(
     )
     rows = [
         _column(name, size, scores[j], len(test))
-        for j, (name, size) in enumerate(zip(names, sizes, strict=True))
+        for j, (name, size) in enumerate(zip(names, classes, strict=True))
     ]
     mean = _column("mean", 0, scores.mean(axis=0), len(test))
     return Prediction(tuple(rows), mean, len(test), seen)
@@ -84,6 +90,21 @@ def dimension_wise_prediction(
 def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
     """At most ``limit`` rows of a table, without replacement and in random order."""
     return table[rng.permutation(len(table))[:limit]]
+
+
+def fold_rare(
+    tables: Sequence[np.ndarray], sizes: Sequence[int]
+) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """Tables and sizes with at most 100 values a column: the 99 commonest of the first, and others."""
+    wide = [j for j, size in enumerate(sizes) if size > MAX_CLASSES]
+    folded = [table.copy() for table in tables] if wide else list(tables)
+    for j in wide:
+        counts = np.bincount(tables[0][:, j], minlength=sizes[j])
+        name = np.full(sizes[j], MAX_CLASSES - 1)
+        name[np.argsort(-counts, kind="stable")[: MAX_CLASSES - 1]] = np.arange(MAX_CLASSES - 1)
+        for table in folded:
+            table[:, j] = name[table[:, j]]
+    return folded, tuple(min(size, MAX_CLASSES) for size in sizes)
 
 
 def _fit_all(
@@ -109,6 +130,7 @@ def _fit_all(
     ):
         # Stopping at MAX_ITERATIONS is part of the metric's definition.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="The number of unique classes")
         for done, _ in enumerate(pool.map(run, tasks), start=1):
             if progress is not None:
                 progress(done / len(tasks))
@@ -128,7 +150,7 @@ def predict_column(
     class. The yardstick's settings: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
     """
     # `subsample` has put the rows in random order.
-    fit = fit[: max(1, MAX_SCORES // max(1, sizes[column]))]
+    fit = fit[: max(1, MAX_WORK // (sizes[column] * len(sizes)))]
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
     counts = np.bincount(labels, minlength=sizes[column])

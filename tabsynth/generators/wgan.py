@@ -6,12 +6,13 @@ NOTE[DIFF] Batches are Poisson samples, as the accountant assumes, not fixed-siz
 NOTE[DIFF] Each example's gradient is clipped at C. The paper relies on weight clipping to bound
 gradients; that bound is far above any useful C, and weight clipping never stands in for it (R2).
 NOTE[DIFF] The generator steps with its own rate α_g; the box prints α_d.
-NOTE[DIFF] Real and generated rows are clipped one by one rather than in pairs: only real rows are
-private, so only they need the noise, and a batch of generated rows of fixed size keeps R2.
+NOTE[DIFF] A real row is set against the mean of a batch of generated rows, not against one of them:
+see :meth:`tabsynth.training.dpsgd.DPSGD.gradient`.
 NOTE[DIFF] ε is that of all steps composed; the paper's σ_n = 2q√(n_d ln(1/δ))/ε is for one.
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class WGANConfig:
     critic_per_generator : int
         n_d, critic steps per generator step.
     max_norm : float
-        C, the bound of one example's gradient.
+        The bound of one example's gradient, in medians of those of generated rows.
     weight_clip : float
         c_p: critic weights stay in [-c_p, c_p].
     critic_lr, generator_lr : float
@@ -56,6 +57,10 @@ class WGANConfig:
         Of the Gumbel-softmax heads while training.
     averaging : float
         Decay of the average of the generator's weights; 0 takes the last weights.
+    anchor : float
+        Weight, in the generator's loss, of the squared distance between the mean generated code and
+        the mean code that the noisy one-way counts say. It holds the columns in place while a noisy
+        critic pulls at their relations, and costs nothing: the counts are already released.
     """
 
     latent_dim: int = 64
@@ -72,6 +77,7 @@ class WGANConfig:
     generator_lr: float = 5e-4
     temperature: float = 0.5
     averaging: float = 0.99
+    anchor: float = 0.0
 
     def __post_init__(self) -> None:
         integer("latent_dim", self.latent_dim)
@@ -85,6 +91,7 @@ class WGANConfig:
         for name in ("max_norm", "weight_clip", "critic_lr", "generator_lr", "temperature"):
             positive(name, getattr(self, name))
         between("averaging", self.averaging, 0, 1, high_open=True)
+        between("anchor", self.anchor, 0, math.inf, high_open=True)
 
 
 def source_wgan(rows: int) -> WGANConfig:
@@ -162,8 +169,19 @@ class TableGenerator(nn.Module):
 class WGAN:
     """The critic and the generator, and their training under an account."""
 
-    def __init__(self, config: WGANConfig, generator: TableGenerator, rng: torch.Generator) -> None:
+    def __init__(
+        self,
+        config: WGANConfig,
+        generator: TableGenerator,
+        rng: torch.Generator,
+        marginals: Sequence[np.ndarray] | None = None,
+    ) -> None:
         self.config = config
+        self.anchor = None
+        if marginals is not None and config.anchor:
+            layout = generator.heads.layout
+            means = [p @ b.codebook for p, b in zip(marginals, layout.blocks, strict=True)]
+            self.anchor = torch.as_tensor(np.concatenate(means), dtype=torch.float32)
         self.generator = generator
         width = generator.heads.layout.width
         self.critic = mlp(
@@ -243,8 +261,13 @@ class WGAN:
     ) -> float:
         """One step up the critic's score; reads the critic's parameters and no row (R8)."""
         optimizer.zero_grad(set_to_none=True)
-        score = self.critic(self._codes(batch, rng)).mean()
-        (-score).backward()
+        codes = self._codes(batch, rng)
+        score = self.critic(codes).mean()
+        loss = -score
+        if self.anchor is not None:
+            distance = (codes.mean(0) - self.anchor.to(codes.device)).square().sum()
+            loss = loss + self.config.anchor * distance
+        loss.backward()
         optimizer.step()
         self._update_average()
         return float(score.detach())
@@ -267,5 +290,5 @@ class WGAN:
 
 
 def _minus_scores(critic: nn.Module, rows: Tensor) -> Tensor:
-    """−f(x): a real row's loss; the engine negates it for generated rows."""
+    """−f(x), a real row's loss; the engine takes off the same of generated rows."""
     return -critic(rows).squeeze(1)

@@ -154,12 +154,7 @@ class Synthesizer(BaseEstimator):
         """
         started = time.monotonic()
         self._check_parameters()
-        if math.isfinite(self.epsilon) and self.schema.drafted and not self.accept_drafted_domain:
-            raise InputError(
-                f"The schema's column {shown(self.schema.drafted[0])} was drafted from a table, so it"
-                " may hold private facts; declare it from a public source, or confirm with"
-                " accept_drafted_domain=True (--accept-drafted-domain)."
-            )
+        self.check_domain()
         earlier = self._earlier()
         spends = self._spends(earlier)
         for spend in spends:
@@ -182,6 +177,15 @@ class Synthesizer(BaseEstimator):
         if watch.stopped == "interrupted":
             raise KeyboardInterrupt
         return self
+
+    def check_domain(self) -> None:
+        """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
+        if math.isfinite(self.epsilon) and self.schema.drafted and not self.accept_drafted_domain:
+            raise InputError(
+                f"The schema's column {shown(self.schema.drafted[0])} was drafted from a table, so it"
+                " may hold private facts; declare it from a public source, or confirm with"
+                " accept_drafted_domain=True (--accept-drafted-domain)."
+            )
 
     def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
         """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.

@@ -224,7 +224,7 @@ class DPWGAN(Synthesizer):
         generator = self._build(layout, init_rng, autoencoder)
         if marginals is not None and autoencoder is None:
             generator.start_from(marginals)
-        wgan = WGAN(self._wgan(), generator.to(device), init_rng)
+        wgan = WGAN(self._wgan(), generator.to(device), init_rng, marginals)
         wgan.critic.to(device)
         wgan.fit(
             table,

@@ -20,7 +20,8 @@ class DPSGD:
     ----------
     module : nn.Module
     max_norm : float
-        C, the bound of one example's gradient.
+        C, the bound of one example's gradient. With public rows to go by, it is in units of the
+        median norm of theirs, so that it follows the training: adaptive clipping at no cost (R10).
     table : PrivateTable of Tensor, shape (n, width)
     account : Account
         Pays for one step at a time; gives the noise multiplier.
@@ -33,8 +34,9 @@ class DPSGD:
 
     Formal guarantees
     -----------------
-    A step releases Σ clip_C(gᵢ) + N(0, (σC)²) over a Poisson sample: one Poisson-subsampled Gaussian
-    of multiplier σ. The account is asked before the rows are read. An empty batch is a step.
+    A step releases Σ clip_C(gᵢ − r) + N(0, (σC)²) over a Poisson sample: one Poisson-subsampled
+    Gaussian of multiplier σ, whatever C and r, which follow from public rows and earlier releases.
+    The account is asked before the rows are read. An empty batch is a step.
     """
 
     def __init__(
@@ -48,16 +50,14 @@ class DPSGD:
         expected_batch: float,
         generator: torch.Generator,
     ) -> None:
-        self.table, self.account, self.generator = table, account, generator
-        self.expected_batch = expected_batch
         sigma, accounted, _ = steps_of(account.mechanism, 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
-        # Without privacy nothing is clipped: an ordinary mean gradient.
-        self.clipper = PerExampleClipper(module, max_norm if self.private else math.inf)
-        self.rate = rate
-        self.std = sigma * max_norm
+        self.clipper = PerExampleClipper(module)
+        self.table, self.account, self.generator = table, account, generator
+        self.max_norm, self.noise_multiplier, self.rate = max_norm, sigma, rate
+        self.expected_batch = expected_batch
 
     def gradient(self, losses: Losses, public: Tensor | None = None) -> None:
         """Set ``parameter.grad`` to the private mean gradient of one step.
@@ -67,29 +67,24 @@ class DPSGD:
         losses : callable
             ``losses(module, rows)``: one loss a row.
         public : Tensor, shape (m, width), optional
-            Public or generated rows whose losses are negated and averaged in: the other side of a
-            critic's loss. They are clipped like the private ones, for balance, but need no noise;
-            their divisor is ``m``, fixed, never the realised batch (R2).
+            Public or generated rows: the other side of a critic's loss. Their mean gradient is taken
+            off each private row's *before* clipping, so that the sum is that of the difference.
+
+        NOTE[DIFF] Xie et al. pair each real row with one generated row. Against the mean of many,
+        the differences are shorter: what all rows share (the last bias above all) needs no noise,
+        and a batch that happens to be large does not push the critic.
         """
+        bound, reference = self.max_norm, None
+        if public is not None:
+            reference, median = self.clipper.reference(losses, public)
+            bound = self.max_norm * max(median, 1e-12)
         rows = self.table.read(self.account)
-        picked = poisson_sample(len(rows), self.rate, self.generator, rows.device)
-        batch = rows[picked]
-        weights = batch.new_full((len(batch),), 1.0)
-        if public is None:
-            inputs, signs = batch, weights
-        else:
-            inputs = torch.cat([batch, public])
-            share = self.expected_batch / len(public)
-            weights = torch.cat([weights, batch.new_full((len(public),), share)])
-            signs = torch.ones_like(weights)
-            signs[len(batch) :] = -1.0
-
-        def signed(module: nn.Module, x: Tensor) -> Tensor:
-            return losses(module, x) * signs
-
-        sums = self.clipper(signed, inputs, weights)
+        batch = rows[poisson_sample(len(rows), self.rate, self.generator, rows.device)]
+        # Without privacy nothing is clipped: an ordinary mean gradient.
+        clip = bound if self.private else math.inf
+        sums = self.clipper.clipped_sum(losses, batch, clip, reference)
         for parameter, total in zip(self.clipper.parameters, sums, strict=True):
             if self.private:
                 noise = torch.empty_like(total).normal_(generator=self.generator)
-                total = total + self.std * noise
+                total = total + self.noise_multiplier * bound * noise
             parameter.grad = total / self.expected_batch

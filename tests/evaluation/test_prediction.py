@@ -137,10 +137,22 @@ def test_no_score_of_the_training_table_gives_no_ratio():
 def test_rows_are_capped(monkeypatch):
     monkeypatch.setattr(rooms, "MAX_TEST_ROWS", 40)
     monkeypatch.setattr(rooms, "MAX_FIT_ROWS", 60)
-    monkeypatch.setattr(rooms, "MAX_SCORES", 30)
+    monkeypatch.setattr(rooms, "MAX_WORK", 300)
     rng = np.random.default_rng(3)
     train = related(rng, 500)
     assert run(train, train, train, train).test_rows == 40
+
+
+def test_rare_values_become_one():
+    tables = [np.repeat(np.arange(300), np.arange(300))[:, None], np.array([[0], [200], [299]])]
+    tables = [np.concatenate([t, t % 2], axis=1) for t in tables]
+    (first, second), sizes = rooms.fold_rare(tables, (300, 2))
+    assert sizes == (100, 2)
+    np.testing.assert_array_equal(second[:, 0], [99, 99, 0])  # 299 is the commonest
+    np.testing.assert_array_equal(second[:, 1], [0, 0, 1])
+    assert set(first[tables[0][:, 0] > 200, 0]) == set(range(99))
+    assert set(first[tables[0][:, 0] <= 200, 0]) == {99}
+    assert tables[1][1, 0] == 200  # the tables given are left alone
 
 
 def test_interval_covers_the_drawing_of_test_rows():

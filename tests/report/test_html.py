@@ -1,0 +1,207 @@
+"""The HTML file: self-contained, escaped, accessible, with everything on its face."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
+
+from tabsynth import Column, Schema
+from tabsynth.report import evaluate
+from tabsynth.report.figures import curve_figure
+from tabsynth.report.privacy import NO_CERTIFICATE
+from tabsynth.report.shown import shown_marginals
+from tabsynth.report.summary import NOTICE
+
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Tags, attributes and texts; unbalanced tags are errors."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def pictures(self):
+        for tag, attrs in self.tags:
+            if tag == "img":
+                yield attrs["alt"], base64.b64decode(attrs["src"].split(",")[1]).decode()
+
+
+def html(tmp_path, label="census", holdout=True, **changes):
+    made = evaluate(
+        table(200, 0),
+        table(150, 1),
+        table(100, 2) if holdout else None,
+        schema=schema(),
+        label=label,
+        m=30,
+        k=(1, 5),
+        **changes,
+    )
+    made.to_html(tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return html(tmp_path_factory.mktemp("html"), label=PATH + HOSTILE, certificate=certificate())
+
+
+def test_it_has_every_section(text):
+    page = Page(text)
+    for words in (
+        NOTICE,
+        "Better than shuffled columns".lower(),
+        "Privacy",
+        "Table 1.",
+        "Figure 2.",
+        "Figures 3 and 4.",
+        "Distances of marginals",
+        "Training",
+        "subsampled-gaussian",
+        "0.997",
+        "PRV (opacus 1.6.0)",
+        "add or remove one record",
+    ):
+        assert words in page.text, words
+    assert sum(tag == "table" for tag, _ in page.tags) >= 6
+
+
+def test_it_loads_nothing(text):
+    page = Page(text)
+    assert "http://" not in text and "https://" not in text
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    for _, attrs in page.tags:
+        assert not any(name.startswith("on") for name in attrs)
+        for name in ("src", "href", "srcset", "action", "background"):
+            assert attrs.get(name, "data:").startswith("data:")
+    assert "url(" not in text and "@import" not in text
+    policy = next(attrs for _, attrs in page.tags if "http-equiv" in attrs)
+    assert policy["content"].startswith("default-src 'none'")
+    assert len(text) < 3_000_000
+
+
+def test_names_and_categories_are_text(text):
+    page = Page(text)
+    assert "<script" not in text and "onerror=alert" not in re.sub(r"alt=\"[^\"]*\"", "", text)
+    assert HOSTILE in page.text and PATH in page.text and "日本" in page.text
+    pictures = list(page.pictures())
+    assert all(alt for alt, _ in pictures)
+    assert any("<img src=x" in alt for alt, _ in pictures)
+    for _, svg in pictures:
+        tree = ElementTree.fromstring(svg)  # well-formed
+        found = {element.tag.split("}")[1] for element in tree.iter()}
+        assert not found & {"script", "foreignObject", "image", "a"}
+        assert not any(
+            "href" in name and not value.startswith("#")
+            for element in tree.iter()
+            for name, value in element.attrib.items()
+        )
+    svgs = "".join(svg for _, svg in pictures)
+    assert MATH in svgs and "値1" in svgs  # mathtext is off; text stays text
+
+
+def test_pictures_of_every_column_and_curve(text):
+    pictures = list(Page(text).pictures())
+    assert len(pictures) == 1 + 4 + 1
+    assert "s=1, k=1" in pictures[0][0]
+    assert "critic <loss>" in pictures[-1][0]
+
+
+def test_without_certificate_nothing_is_claimed(tmp_path):
+    text = html(tmp_path, holdout=False)
+    page = Page(text)
+    assert NO_CERTIFICATE in page.text and ("p", {"class": "loud"}) in page.tags
+    assert "no hold-out was given" in page.text and "no hold-out" in page.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"private": False, "epsilon": "inf"}, "NOT PRIVATE: ε is infinite"),
+        ({"private": True, "epsilon": "inf"}, "NOT PRIVATE"),
+        ({"private": True, "epsilon": "nonsense"}, "NOT PRIVATE"),
+        ({"private": True, "seeded": True}, "The fit was seeded"),
+        ({"public": {"accepted_drafted_domain": True}}, "read off the private table"),
+        ({"public": {"schema_sha256": "00"}}, "another schema"),
+        ({"table": {"rows": 7}}, "a table of 7 rows; this one has 150"),
+    ],
+)
+def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
+    page = Page(html(tmp_path, certificate=certificate(**changes)))
+    assert words in page.text and ("p", {"class": "loud"}) in page.tags
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"mechanisms": "none", "public": 3, "training": [], "accountant": None, "versions": 1},
+        {"mechanisms": [3, {}], "training": {"curves": {"x": 1, "y": {"step": [1], "value": []}}}},
+        {"training": {"curves": {"x": {"step": ["a"], "value": [None]}}}, "epsilon": [1]},
+    ],
+)
+def test_damaged_certificates_are_shown_as_they_are(tmp_path, damaged):
+    assert "NOT PRIVATE" in Page(html(tmp_path, certificate=damaged)).text
+
+
+def test_one_column_and_one_row(tmp_path):
+    narrow = schema().select([PATH])
+    one = table(1, 0)[[PATH]]
+    made = evaluate(one, one, None, schema=narrow)
+    made.to_html(tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert "needs two columns or more" in page.text
+
+
+def test_wide_columns_are_folded():
+    wide = Schema(
+        [
+            Column(name="c", kind="categorical", dtype="int64", categories=tuple(range(800))),
+            Column(name="o", kind="ordinal", dtype="int64", categories=tuple(range(800))),
+            Column(name="x", kind="numeric", dtype="float64", low=0, high=1, bins=500, nulls=True),
+            Column(name="n", kind="numeric", dtype="int64", low=0, high=99),
+        ]
+    )
+    rng = np.random.default_rng(0)
+    index = np.stack([rng.integers(0, size, 3000) for size in wide.sizes], axis=1)
+    c, o, x, n = shown_marginals(wide, index, index[:100])
+    assert len(c.labels) == 31 and c.labels[-1] == "770 others" and c.folded == 770
+    assert len(o.labels) == 100 and o.labels[0] == "0–7" and sum(o.widths) == 800
+    assert len(x.labels) == 101 and x.labels[-1] == "null" and x.null
+    assert len(n.labels) == 64 and sum(n.widths) == 100 and set(n.widths) == {1, 2}
+    for item in (c, o, x, n):
+        assert sum(item.real) == pytest.approx(1) and sum(item.synthetic) == pytest.approx(1)
+
+
+def test_curves_are_thinned_and_checked():
+    steps = list(range(100_000))
+    svg = curve_figure("loss", {"step": steps, "value": steps})
+    assert svg is not None and len(svg) < 60_000
+    assert curve_figure("loss", {"step": [1, 2], "value": [1]}) is None
+    assert curve_figure("loss", {"step": [], "value": []}) is None
+    assert curve_figure("loss", {"value": [1]}) is None

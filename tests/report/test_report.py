@@ -1,0 +1,177 @@
+"""`evaluate` and what its report says and writes."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from report_tables import HOSTILE, certificate, schema, table
+
+from tabsynth import InputError
+from tabsynth.encoding import TableEncoder
+from tabsynth.evaluation import shuffled
+from tabsynth.report import Report, evaluate
+from tabsynth.report.summary import NOTICE
+
+
+def report(**options):
+    real = options.pop("real", table(200, 0))
+    synthetic = options.pop("synthetic", table(150, 1))
+    holdout = options.pop("holdout", table(100, 2))
+    return evaluate(real, synthetic, holdout, schema=schema(), **{"m": 40, "k": (1, 5), **options})
+
+
+@pytest.fixture(scope="module")
+def made():
+    return report(certificate=certificate())
+
+
+def test_summary_in_plain_words(made):
+    sentences = made.summary()
+    assert made.verdict == "better than shuffled columns"
+    assert sentences[0].startswith("The synthetic table is better than shuffled columns")
+    assert any("ε = 0.997" in sentence for sentence in sentences)
+    assert sentences[-1] == NOTICE
+    assert "confidential" in NOTICE and "R18" in NOTICE
+
+
+def test_shuffled_columns_are_called_so():
+    real = table(300, 0)
+    encoder, rng = TableEncoder(schema()), np.random.default_rng(1)
+    floor = encoder.from_index(shuffled(encoder.to_index(real), 300, rng), rng)
+    found = report(real=real, synthetic=floor)
+    assert found.verdict == "no better than shuffled columns"
+    assert "histogram would serve as well" in found.summary()[0]
+
+
+def test_planted_copy_is_called_a_leak():
+    real = table(200, 0)
+    found = report(real=real, synthetic=real, m=200)
+    assert any("ARE guessed better" in sentence for sentence in found.summary())
+    assert found.evaluation.distances[0].synthetic.mean.value == 0
+    assert found.to_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
+
+
+def test_without_holdout_it_says_so():
+    text = " ".join(report(holdout=None).summary())
+    assert "it cannot be told how much of this is leakage" in text
+    assert "for want of a hold-out" in text
+    assert "nothing is claimed" in text
+
+
+def test_table_1_as_a_frame(made):
+    frame = made.to_frame()
+    assert list(frame.index) == [*schema().names, "mean"]  # one of the columns is called "mean"
+    assert frame.shape == (5, 30)
+    assert (frame["train_macro_low"] <= frame["train_macro_high"]).all()
+    assert frame.loc[HOSTILE, "ratio_weighted"] == pytest.approx(
+        frame.loc[HOSTILE, "synthetic_weighted"] / frame.loc[HOSTILE, "train_weighted"]
+    )
+
+
+def test_json_round_trip_without_nan(made, tmp_path):
+    path = tmp_path / "report.json"
+    made.to_json(path)
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    found = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    assert found == made.to_dict()
+    assert found["format"] == "tabsynth-report/1" and found["notice"] == NOTICE
+    assert found["certificate"]["epsilon"] == 0.997
+    assert len(found["evaluation"]["disclosure"]["cells"]) == 3 * 2
+    for marginal in found["marginals"]:
+        assert sum(marginal["real"]) == pytest.approx(1)
+        assert sum(marginal["synthetic"]) == pytest.approx(1)
+        assert len(marginal["labels"]) == len(marginal["real"]) == len(marginal["widths"])
+
+
+def test_degenerate_table_gives_null_not_nan(tmp_path):
+    one = table(1, 0)
+    found = report(real=one, synthetic=table(1, 3), holdout=None, certificate={"epsilon": math.inf})
+    path = tmp_path / "report.json"
+    found.to_json(path)
+    assert "NaN" not in path.read_text() and "Infinity" not in path.read_text()
+    found.to_html(tmp_path / "report.html")
+
+
+def test_certificate_comes_with_the_table():
+    synthetic = table(150, 1)
+    assert report(synthetic=synthetic).certificate is None
+    synthetic.attrs["certificate"] = certificate()
+    assert report(synthetic=synthetic).certificate == certificate()
+    other = report(synthetic=synthetic, certificate={"epsilon": 3})
+    assert other.certificate == {"epsilon": 3}
+
+
+def test_other_data_frames_and_column_order():
+    real, synthetic = table(120, 0), table(80, 1)
+    expected = report(real=real, synthetic=synthetic)
+    arrow = pa.Table.from_pandas(synthetic)
+    found = report(real=real[list(reversed(real.columns))], synthetic=arrow)
+    assert found.evaluation == expected.evaluation
+
+
+def test_progress_goes_from_stage_to_stage():
+    calls = []
+    report(progress=lambda stage, share: calls.append((stage, share)))
+    assert {stage for stage, _ in calls} >= {"1-way marginals", "prediction", "disclosure"}
+    assert calls[-1] == ("disclosure", 1.0)
+
+
+def test_same_tables_same_report():
+    first, again = report(), report()
+    assert first.evaluation == again.evaluation and first.marginals == again.marginals
+    assert isinstance(first, Report)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"synthetic": table(5, 0).drop(columns="mean")}, ["synthetic table", "'mean'"]),
+        ({"synthetic": table(5, 0).assign(extra=1)}, ["synthetic table", "'extra'"]),
+        ({"real": table(0, 0)}, ["training table", "no rows"]),
+        ({"holdout": table(5, 0).assign(mean=500)}, ["hold-out table", "'mean'", "500"]),
+        ({"synthetic": [1, 2]}, ["synthetic table", "list"]),
+        ({"m": 0}, ["m", "0"]),
+        ({"k": ()}, ["k", "()"]),
+        ({"k": 5}, ["k", "5"]),
+        ({"k": (1, 0)}, ["k", "0"]),
+        ({"random_state": -1}, ["random_state", "-1"]),
+        ({"random_state": None}, ["random_state", "None"]),
+        ({"certificate": "yes"}, ["certificate", "'yes'"]),
+    ],
+)
+def test_refusals_name_the_thing(options, words):
+    with pytest.raises(InputError) as caught:
+        report(**options)
+    text = str(caught.value)
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+
+
+def test_schema_and_holdout_are_checked():
+    real = table(10, 0)
+    with pytest.raises(InputError, match="schema"):
+        evaluate(real, real, schema="schema.json")
+    with pytest.raises(InputError, match="training table itself"):
+        evaluate(real, real, real, schema=schema())
+
+
+def test_files_are_written_whole_or_refused(made, tmp_path):
+    for write in (made.to_html, made.to_json):
+        with pytest.raises(InputError):
+            write(tmp_path / "missing" / "report")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_are_left_as_they_were():
+    real, synthetic = table(60, 0), table(50, 1)
+    before = real.copy(), synthetic.copy()
+    report(real=real, synthetic=synthetic)
+    pd.testing.assert_frame_equal(real, before[0])
+    pd.testing.assert_frame_equal(synthetic, before[1])
