@@ -10,6 +10,9 @@ import torch
 
 from tabsynth._validate import integer
 
+# Where torch keeps the words of its Mersenne Twister: in 64 bits each, after three others.
+MT_START, MT_WORDS = 3, 624
+
 
 class Randomness:
     """Independent streams, one a purpose.
@@ -30,5 +33,13 @@ class Randomness:
 
     def torch(self, device: torch.device | str = "cpu") -> torch.Generator:
         """The next stream, for torch on ``device``."""
-        seed = int(self._sequence.spawn(1)[0].generate_state(1, np.uint64)[0])
-        return torch.Generator(device=device).manual_seed(seed & (2**63 - 1))
+        words = self._sequence.spawn(1)[0].generate_state(MT_WORDS, np.uint32)
+        seed = int(words[0]) | int(words[1]) << 32
+        generator = torch.Generator(device=device).manual_seed(seed & (2**63 - 1))
+        if generator.device.type == "cpu":
+            # Of a seed, torch's CPU generator keeps 32 bits, few enough to try them all: so the
+            # whole state of its Mersenne Twister is drawn.
+            state = generator.get_state()
+            state.numpy().view(np.uint64)[MT_START : MT_START + MT_WORDS] = words
+            generator.set_state(state)
+        return generator

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from tabsynth._files import replacing
 from tabsynth._validate import shown
-from tabsynth.errors import FileFormatError
+from tabsynth.errors import FileFormatError, InputError
 
 FORMAT = "tabsynth-model/1"
 MAX_FILE_BYTES = 2 * 2**30
@@ -24,10 +25,22 @@ MAX_HEADER_BYTES = 64 * 2**20
 
 def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Write facts (JSON-ready) and weights, whole or not at all."""
-    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False)
+    if not all(torch.isfinite(t).all() for t in weights.values()):
+        raise InputError(
+            f"The model's weights are not finite, so {path} was not written: its training diverged;"
+            " fit again with lower learning rates."
+        )
+    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=_plain)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={"tabsynth": text})
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's, from a configuration, as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON")
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.results import (
     F1,
@@ -30,7 +30,9 @@ MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000
 MAX_TEST_ROWS = 20_000
 MAX_CLASSES = 100  # of a column: the rarer ones of the training table become one
-MAX_WORK = 16_000_000  # rows × classes × columns of one fit: bounds its time and memory
+MAX_TARGETS = 64  # columns that are predicted: of wider tables, so many drawn at random
+MAX_WORK = 600_000_000  # rows × classes × columns, summed over the fits: about half a minute
+MIN_FIT_ROWS = 1_000
 REPLICATES = 200
 
 
@@ -52,9 +54,9 @@ def dimension_wise_prediction(
     tables, so that ratios are paired. The gain over the floor (the mean over ``floors``) also allows
     for what another shuffle would have scored.
 
-    To bound the time: fits use at most 50,000 rows (fewer in wide tables for columns of many
-    classes), tests 20,000, and of columns with more than 100 values, all but the 99 commonest of the
-    training table are one value.
+    To bound the time: fits use at most 50,000 rows (in wide tables fewer, but 1,000), tests 20,000;
+    at most 64 columns are predicted; and of a column with more than 100 values, all but the 99
+    commonest of the training table are one value.
 
     Parameters
     ----------
@@ -67,29 +69,34 @@ def dimension_wise_prediction(
     progress : callable, optional
         Called with the finished share of the fits, in [0, 1].
     """
-    test = subsample(test, MAX_TEST_ROWS, rng)
-    tables = [subsample(table, MAX_FIT_ROWS, rng) for table in (train, synthetic, *floors)]
     classes = sizes
-    (*tables, test), sizes = fold_rare([*tables, test], sizes)
-    guesses = _fit_all(tables, test, sizes, progress)
+    (*tables, test), sizes = fold_rare([train, synthetic, *floors, test], sizes)
+    targets = np.sort(rng.permutation(len(sizes))[:MAX_TARGETS]).tolist()
+    work = len(sizes) * sum(sizes[j] for j in targets) * len(tables)  # of a row of every table
+    rows = min(MAX_FIT_ROWS, max(MIN_FIT_ROWS, MAX_WORK // work))
+    tables = [subsample(table, rows, rng) for table in tables]
+    test = subsample(test, MAX_TEST_ROWS, rng)
+    guesses = _fit_all(tables, test, sizes, targets, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
     scores = np.stack(
         [
-            [f1_scores(test[:, j], guess[:, j], size, weights) for guess in guesses]
-            for j, size in enumerate(sizes)
+            [f1_scores(test[:, j], guess[:, j], sizes[j], weights) for guess in guesses]
+            for j in targets
         ]
     )
-    rows = [
-        _column(name, size, scores[j], len(test))
-        for j, (name, size) in enumerate(zip(names, classes, strict=True))
-    ]
+    columns = tuple(
+        _column(names[j], classes[j], score, len(test))
+        for j, score in zip(targets, scores, strict=True)
+    )
     mean = _column("mean", 0, scores.mean(axis=0), len(test))
-    return Prediction(tuple(rows), mean, len(test), seen)
+    return Prediction(columns, mean, len(test), seen)
 
 
 def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """At most ``limit`` rows of a table, without replacement and in random order."""
-    return table[rng.permutation(len(table))[:limit]]
+    """The table, or ``limit`` rows of it without replacement."""
+    if len(table) <= limit:
+        return table
+    return table[rng.choice(len(table), limit, replace=False)]
 
 
 def fold_rare(
@@ -111,12 +118,14 @@ def _fit_all(
     tables: list[np.ndarray],
     test: np.ndarray,
     sizes: Sequence[int],
+    targets: Sequence[int],
     progress: Callable[[float], None] | None,
 ) -> list[np.ndarray]:
-    """Predictions of every column by every table; a list of arrays, shape (test rows, columns)."""
+    """Predictions of the target columns by every table; a list of arrays, shape (test rows, columns)."""
     out = [np.empty_like(test) for _ in tables]
     # The widest first, so that no thread is left alone with it at the end.
-    tasks = [(i, int(j)) for j in np.argsort(sizes)[::-1] for i in range(len(tables))]
+    widest = sorted(targets, key=lambda j: -sizes[j])
+    tasks = [(i, j) for j in widest for i in range(len(tables))]
 
     def run(task: tuple[int, int]) -> None:
         i, j = task
@@ -149,8 +158,6 @@ def predict_column(
     A table with one class of the column, or with no other column, gives a constant: its commonest
     class. The yardstick's settings: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
     """
-    # `subsample` has put the rows in random order.
-    fit = fit[: max(1, MAX_WORK // (sizes[column] * len(sizes)))]
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
     counts = np.bincount(labels, minlength=sizes[column])

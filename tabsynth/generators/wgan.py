@@ -220,7 +220,7 @@ class WGAN:
             For batches and noise; for z and Gumbel noise.
         """
         config = self.config
-        batch = max(1, round(config.sampling_rate * rows))
+        batch = max(2, round(config.sampling_rate * rows))  # the generator's BatchNorm needs two
         step = DPSGD(
             self.critic,
             max_norm=config.max_norm,
@@ -284,6 +284,8 @@ class WGAN:
                 mean.copy_(now)
 
     def _note(self, name: str, step: int, value: float) -> None:
+        if not math.isfinite(value):  # diverged; JSON has no such number
+            return
         curve = self.curves.setdefault(name, {"step": [], "value": []})
         curve["step"].append(step)
         curve["value"].append(value)

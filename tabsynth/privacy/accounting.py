@@ -49,7 +49,10 @@ def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
 
 def rdp_epsilon(spends: Iterable[Spend], delta: float) -> float:
     """The looser ε of the RDP accountant: a second road for checks, and a bound that always ends."""
-    return _epsilon(tuple(_merged(steps_of(m, n) for m, n in spends if n > 0)), delta, "rdp")
+    listed = [(mechanism, count) for mechanism, count in spends if count > 0]
+    if not all(is_private(mechanism) for mechanism, _ in listed):
+        return math.inf
+    return _epsilon(tuple(_merged(steps_of(m, n) for m, n in listed)), delta, "rdp")
 
 
 def _merged(events: Iterable[Event]) -> list[Event]:

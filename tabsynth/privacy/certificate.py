@@ -151,6 +151,9 @@ def verify(table: str | Path) -> Verification:
 def _claimed(value: Any) -> float:
     if value == "inf":
         return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and value >= 0:
+            return float(value)
+    except OverflowError:  # a whole number that no float reaches
+        pass
+    raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")

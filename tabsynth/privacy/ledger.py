@@ -12,6 +12,7 @@ from tabsynth.privacy.mechanisms import Mechanism, is_private, mechanism_from, s
 
 # What is asked for may be exceeded by rounding of floats, and by nothing else.
 SLACK = 1e-9
+MOST_USES = 10**15  # that a file may list
 
 
 @dataclass
@@ -94,7 +95,9 @@ class Ledger:
             return False
         # RDP is quick and never below the exact ε: what it allows needs no second look.
         limit = self.epsilon * (1 + SLACK)
-        return rdp_epsilon(together, self.delta) <= limit or epsilon_of(together, self.delta) <= limit
+        return (
+            rdp_epsilon(together, self.delta) <= limit or epsilon_of(together, self.delta) <= limit
+        )
 
     def spend(self, account: Account) -> None:
         """Write off one use of an account: called before the data is read.
@@ -137,10 +140,12 @@ class Ledger:
         for item in items:
             mechanism = mechanism_from(item)
             count = item.get("count")
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_USES:
                 raise FileFormatError(f"A mechanism is listed with count={shown(count)}.")
-            account = Account(
-                str(item.get("purpose")), mechanism, count, count, dict(item.get("details") or {})
+            details = item.get("details") or {}
+            if not isinstance(details, dict):
+                raise FileFormatError(f"A mechanism is listed with details={shown(details)}.")
+            ledger.accounts.append(
+                Account(str(item.get("purpose")), mechanism, count, count, dict(details))
             )
-            ledger.accounts.append(account)
         return ledger

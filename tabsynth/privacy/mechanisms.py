@@ -4,8 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tabsynth._validate import between, positive, shown
+from tabsynth._validate import between, shown
 from tabsynth.errors import FileFormatError
+
+# Beyond these no accountant's arithmetic is to be trusted.
+LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Gaussian:
     sampling_rate = 1.0
 
     def __post_init__(self) -> None:
-        positive("noise_multiplier", self.noise_multiplier)
+        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class SubsampledGaussian:
     name = "subsampled-gaussian"
 
     def __post_init__(self) -> None:
-        positive("noise_multiplier", self.noise_multiplier)
+        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
 

@@ -133,20 +133,25 @@ def marginal_figure(marginal: ShownMarginal) -> str:
     """Figures 3 and 4: one column's marginal in both tables, side by side."""
     with _style():
         figure = Figure(figsize=(5.2, 2.5), layout="constrained")
-        axes = figure.subplots()
         if len(marginal.labels) <= BARS:
-            _bars(axes, marginal)
-        else:
+            _bars(figure.subplots(), marginal)
+        elif marginal.null:
+            # Shares per value and the share of null have scales of their own.
+            axes, beside = figure.subplots(1, 2, width_ratios=(14, 1))
             _steps(axes, marginal)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
-        axes.yaxis.set_major_locator(MaxNLocator(6))
-        axes.margins(x=0.01)
-        axes.set_ylim(bottom=0)
+            _null(beside, marginal)
+        else:
+            _steps(figure.subplots(), marginal)
+        for axes in figure.axes:
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
+            axes.yaxis.set_major_locator(MaxNLocator(6))
+            axes.margins(x=0.01)
+            axes.set_ylim(bottom=0)
         return _svg(figure)
 
 
 def _positions(marginal: ShownMarginal) -> np.ndarray:
-    """Where the bars stand: null a little apart from the values."""
+    """Where the bars stand; null a little apart from the values."""
     count = len(marginal.labels)
     places = np.arange(count, dtype=float)
     if marginal.null and count > 1:
@@ -159,14 +164,14 @@ def _bars(axes: Axes, marginal: ShownMarginal) -> None:
     axes.bar(places - 0.21, marginal.real, 0.4, color=REAL)
     axes.bar(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
     labels = [_short(label) for label in marginal.labels]
-    crowded = sum(map(len, labels)) + 2 * len(labels) > 75
+    crowded = len(labels) * (2 + max(map(len, labels))) > 75
     rotation = 90 if crowded else 0
     size = 7 if len(labels) > 20 else 8
     axes.set_xticks(places, labels, rotation=rotation, fontsize=size, parse_math=False)
 
 
 def _steps(axes: Axes, marginal: ShownMarginal) -> None:
-    """Shares per value as steps, on an axis of values; null as a bar of its own to the right."""
+    """Shares per value as steps, on an axis of values; null left out."""
     values = len(marginal.labels) - int(marginal.null)
     widths = np.array(marginal.widths[:values])
     edges = np.concatenate([[0.0], np.cumsum(widths)])
@@ -175,15 +180,17 @@ def _steps(axes: Axes, marginal: ShownMarginal) -> None:
     chosen = np.unique(np.linspace(0, values - 1, 7).round().astype(int)).tolist()
     places = ((edges[:-1] + edges[1:]) / 2)[chosen].tolist()
     labels = [_short(marginal.labels[i]) for i in chosen]
-    if marginal.null:
-        width = 0.02 * edges[-1]
-        place = edges[-1] + 3 * width
-        axes.bar(place - width / 2, marginal.real[-1], width, color=REAL)
-        axes.bar(place + width / 2, marginal.synthetic[-1], width, color=SYNTHETIC)
-        places, labels = [*places[:-1], place], [*labels[:-1], "null"]
     axes.set_xticks(places, labels, fontsize=8, parse_math=False)
     if widths.max() > 1:
         axes.set_ylabel("per value", fontsize=8)
+
+
+def _null(axes: Axes, marginal: ShownMarginal) -> None:
+    axes.bar([0], marginal.real[-1], 0.9, color=REAL)
+    axes.bar([1], marginal.synthetic[-1], 0.9, color=SYNTHETIC)
+    axes.yaxis.tick_right()
+    axes.spines[["left", "right"]].set_visible(False)
+    axes.set_xticks([0.5], ["null"], fontsize=8)
 
 
 def _short(label: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from tabsynth.evaluation.prediction import MAX_CLASSES
 from tabsynth.evaluation.results import Distances, Estimate, Evaluation, Marginal
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.privacy import privacy_panel
@@ -49,6 +50,9 @@ def render(report: "Report") -> str:
         panel=privacy_panel(report.certificate, evaluation.rows["synthetic"], report.schema_sha256),
         disclosure=_disclosure(evaluation),
         marginals=_marginals(report.marginals),
+        max_classes=MAX_CLASSES,
+        folded=any(item.classes > MAX_CLASSES for item in evaluation.prediction.columns),
+        not_predicted=len(report.marginals) - len(evaluation.prediction.columns),
         left_out=max(0, len(report.marginals) - MAX_PICTURES),
         worst=[(item, worst(item)) for item in evaluation.distances],
         curves=_curves(report.certificate),

@@ -60,11 +60,11 @@ def is_private(certificate: Mapping[str, Any]) -> bool:
 
 
 def epsilon_text(value: Any) -> str:
-    """ε to three figures, or ∞."""
+    """ε to four figures, or ∞."""
     number = _number(value)
     if number is None:
         return "not stated"
-    return "∞ (no privacy)" if math.isinf(number) else f"{number:.3g}"
+    return "∞ (no privacy)" if math.isinf(number) else f"{number:.4g}"
 
 
 def _number(value: Any) -> float | None:
@@ -168,6 +168,8 @@ def _names(value: Any) -> str:
 def _text(value: Any, absent: str = "not stated") -> str:
     if value is None:
         return absent
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -179,7 +181,7 @@ def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
         "noise": _figures(item.get("noise_multiplier")),
         "rate": _figures(item.get("sampling_rate")),
         "count": _text(item.get("count"), "–"),
-        "details": ", ".join(f"{key}: {_text(value)}" for key, value in details.items()),
+        "details": _text(details),
     }
 
 

@@ -23,7 +23,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.model_file import write_model
 from tabsynth.plan import Plan, PlannedSpend, planned_epsilon
-from tabsynth.privacy.certificate import make_certificate, write_beside
+from tabsynth.privacy.certificate import make_certificate, number, write_beside
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
 from tabsynth.tables import suffix, to_pandas, write_table
@@ -32,7 +32,7 @@ from tabsynth.training.loop import Progress, Watch
 logger = logging.getLogger(__name__)
 
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 6
+TRIAL_STEPS = 11
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +195,11 @@ class Synthesizer(BaseEstimator):
         """
         self._check_fitted()
         integer("n", n)
+        if random_state is not None:
+            integer("random_state", random_state, least=0)
         seed = self.random_state if random_state is None else random_state
         # A stream of its own: the draws must not repeat those of the fit.
-        randomness = Randomness(None if seed is None else seed + 2**64)
+        randomness = Randomness(None if seed is None else int(seed) + 2**64)
         device = next(iter(self.trained_.weights().values())).device
         index = self.trained_.generator.sample(n, randomness.torch(device))
         table = self.encoder_.from_index(index, randomness.numpy())
@@ -222,7 +224,7 @@ class Synthesizer(BaseEstimator):
         return make_certificate(
             self.ledger_,
             method=self.method,
-            epsilon_asked=self.epsilon,
+            epsilon_asked=self.ledger_.epsilon,
             seeded=self.seeded_,
             **self.facts_,
         )
@@ -233,8 +235,8 @@ class Synthesizer(BaseEstimator):
         facts = {
             "method": self.method,
             "schema": self.schema.to_dict(),
-            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
+            "epsilon": number(self.ledger_.epsilon),
+            "delta": self.ledger_.delta,
             "encoding": self.encoding if isinstance(self.encoding, str) else dict(self.encoding),
             "config": self._config(),
             "ledger": self.ledger_.to_list(),
@@ -272,7 +274,10 @@ class Synthesizer(BaseEstimator):
             raise InputError(
                 "device='cuda' was asked for, but torch finds no CUDA here; use 'auto'."
             )
-        return torch.device(self.device)
+        try:
+            return torch.device(self.device)
+        except RuntimeError:
+            raise InputError(f"torch knows no device={shown(self.device)}; use 'auto'.") from None
 
     def _earlier(self) -> Ledger:
         """A ledger for the next fit on which earlier fits of this object are already spent (R7)."""
@@ -295,7 +300,7 @@ class Synthesizer(BaseEstimator):
                 "declared": [n for n in self.schema.names if n not in drafted],
                 "drafted": list(drafted),
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
-                "rows": self.rows,
+                "rows": None if self.rows is None else int(self.rows),
                 "public_table": None if public is None else {"rows": public},
             },
             "versions": {name: version(name) for name in ("tabsynth", "torch", "opacus", "numpy")},
@@ -318,5 +323,6 @@ class Synthesizer(BaseEstimator):
         for spend in spends:
             stamps = times.get(spend.purpose, [])
             if len(stamps) >= TRIAL_STEPS:
-                total += (spend.count - TRIAL_STEPS) * (stamps[-1] - stamps[0]) / (len(stamps) - 1)
+                # The first steps warm up (imports, allocators): they say nothing of the others.
+                total += (spend.count - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
         return total

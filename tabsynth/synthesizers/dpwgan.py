@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import Randomness
-from tabsynth._validate import one_of
+from tabsynth._validate import one_of, shown
 from tabsynth.autoencoder import TRAININGS, Autoencoder, AutoencoderConfig, source_autoencoder
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
@@ -152,8 +152,13 @@ class DPWGAN(Synthesizer):
             )
         if (self._training() == "public") != (self.public is not None):
             raise InputError("autoencoder='public' and a public table go together: give both.")
-        if isinstance(self.encoding, Mapping):
-            TableEncoder(self.schema, self.encoding)
+        for name, kind in (("wgan_config", WGANConfig), ("autoencoder_config", AutoencoderConfig)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
+        encoder = TableEncoder(self.schema, self.encoding)
+        if self.public is not None:  # before the budget is touched
+            encoder.to_index(to_pandas(self.public, "public table"), "public table")
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         wgan, autoencoder = self._wgan(), self._autoencoder()
@@ -245,7 +250,11 @@ class DPWGAN(Synthesizer):
             return {"l2_sensitivity": 1.0, "unit": "rows"}
         config = self._wgan() if purpose == CRITIC else self._autoencoder()
         assert config is not None
-        return {"l2_sensitivity": config.max_norm, "unit": "gradient norm"}
+        unit = "medians of the gradient norms of generated rows"
+        return {
+            "l2_sensitivity": config.max_norm,
+            "unit": unit if purpose == CRITIC else "gradient norm",
+        }
 
     def _first_counts(
         self,

@@ -1,6 +1,7 @@
 """From a model file back to a fitted synthesizer."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +41,30 @@ def load(path: str | Path) -> Synthesizer:
         model = method._from_config(schema, facts["config"], **shared)
         model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
         model.seeded_ = bool(facts["seeded"])
-        model.facts_ = dict(facts["facts"])
+        model.facts_ = _facts(facts["facts"])
+        # A file from a stranger must not make us build more than it holds: neither codebooks …
+        held = sum(tensor.numel() for tensor in weights.values())
+        if _one_hot(schema, model.encoding) > held:
+            raise damaged
         model.encoder_ = TableEncoder(schema, model.encoding)
-        # A file from a stranger must not make us build a network larger than what it holds.
-        if model._size() > sum(tensor.numel() for tensor in weights.values()):
+        if model._size() > held:  # … nor a network
             raise damaged
         generator = model._empty()
         generator.load_state_dict(weights)
     except TabsynthError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
         raise damaged from None
     model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
     return model
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a certificate needs besides the ledger, and nothing else."""
+    return {name: dict(facts[name]) for name in ("public", "versions", "training")}
+
+
+def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
+    """Width of the one-hot codes, each of which the last layer has a weight for."""
+    named = encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
+    return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")

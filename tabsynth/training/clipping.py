@@ -73,8 +73,9 @@ class PerExampleClipper:
         self.module = module
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        owned = {id(p) for layer in self.layers for p in layer.parameters()}
-        self.closed_form = all(id(p) in owned for p in self.parameters)
+        # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
+        owned = [id(p) for layer in self.layers for p in (layer.weight, layer.bias)]
+        self.closed_form = all(owned.count(id(p)) == 1 for p in self.parameters)
         if not self.closed_form:
             logger.info("not all parameters are in linear layers: opacus' per-sample gradients")
 
@@ -139,6 +140,8 @@ class PerExampleClipper:
         finally:
             for hook in hooks:
                 hook.remove()
+        if any(output.dim() != 2 for _, _, output in seen):
+            raise TypeError("a linear layer sees more than one vector a row: not in closed form")
         if len({layer for layer, _, _ in seen}) < len(seen):
             raise TypeError("a linear layer is used twice: its gradient has cross terms")
         deltas = torch.autograd.grad(total, [output for _, _, output in seen])

@@ -134,12 +134,15 @@ def test_no_score_of_the_training_table_gives_no_ratio():
     assert found.to_dict()["mean"]["ratio"]["macro"]["value"] is None
 
 
-def test_rows_are_capped(monkeypatch):
-    monkeypatch.setattr(rooms, "MAX_TEST_ROWS", 40)
-    monkeypatch.setattr(rooms, "MAX_FIT_ROWS", 60)
-    monkeypatch.setattr(rooms, "MAX_WORK", 300)
+def test_rows_and_columns_are_capped(monkeypatch):
     rng = np.random.default_rng(3)
     train = related(rng, 500)
+    monkeypatch.setattr(rooms, "MAX_TEST_ROWS", 40)
+    monkeypatch.setattr(rooms, "MAX_FIT_ROWS", 60)
+    monkeypatch.setattr(rooms, "MAX_TARGETS", 2)
+    assert len(run(related(rng, 90), train, train, train).columns) == 2
+    monkeypatch.setattr(rooms, "MAX_WORK", 300)
+    monkeypatch.setattr(rooms, "MIN_FIT_ROWS", 5)
     assert run(train, train, train, train).test_rows == 40
 
 

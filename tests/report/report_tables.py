@@ -77,7 +77,7 @@ def certificate(**changes):
             "drafted": [PATH],
             "accepted_drafted_domain": False,
             "rows": None,
-            "public_table": None,
+            "public_table": {"rows": 500},
         },
         "seeded": False,
         "created": "2026-11-20T10:00:00Z",

@@ -85,6 +85,8 @@ def test_it_has_every_section(text):
         "0.997",
         "PRV (opacus 1.6.0)",
         "add or remove one record",
+        "clip: 1",
+        "rows: 500",
     ):
         assert words in page.text, words
     assert sum(tag == "table" for tag, _ in page.tags) >= 6

@@ -1,0 +1,304 @@
+"""The command line end to end: the main job, and everything a user can get wrong."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tabsynth import Column, Schema
+from tabsynth.cli import app
+
+TABSYNTH = Path(sys.executable).parent / "tabsynth"
+
+
+def run(*words, cwd, code=0):
+    """The installed command, in a process of its own."""
+    done = subprocess.run(
+        [TABSYNTH, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def refused(*words, cwd, says):
+    """Exit code 2, one line that names the thing, and nothing new in the folder.
+
+    In this process: starting Python costs seconds, and there are many ways to be wrong.
+    """
+    before = sorted(p.name for p in cwd.rglob("*"))
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 2, (done.output, done.exception)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    for text in [says] if isinstance(says, str) else says:
+        assert text in lines[0]
+    assert sorted(p.name for p in cwd.rglob("*")) == before
+    return lines[0]
+
+
+def make_schema(**changes):
+    columns = {
+        "sex": Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
+        "age": Column(name="age", kind="numeric", dtype="int64", low=0, high=99, bins=20),
+        "job": Column(name="job", kind="ordinal", dtype="Int64", nulls=True, categories=(1, 2, 3)),
+    }
+    columns.update(changes)
+    return Schema(columns.values(), null_values=("N",))
+
+
+def make_people(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    job = pd.Series(np.where(sex == "f", 1, rng.choice([2, 3], n)), dtype="Int64")
+    job[rng.random(n) < 0.1] = pd.NA
+    return pd.DataFrame({"sex": sex, "age": rng.integers(0, 100, n), "job": job})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    make_people().to_csv(tmp_path / "people.csv", index=False)
+    make_people(seed=1).to_csv(tmp_path / "holdout.csv", index=False)
+    return tmp_path
+
+
+FIT = ("fit", "people.csv", "--schema", "schema.json", "-o", "model.tabsynth")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """One fitted model for all tests that only need one."""
+    folder = tmp_path_factory.mktemp("fitted")
+    make_schema().save(folder / "schema.json")
+    make_people().to_csv(folder / "people.csv", index=False)
+    make_people(seed=1).to_csv(folder / "holdout.csv", index=False)
+    done = run(*FIT, "--epsilon", 2, cwd=folder)
+    (folder / "plan.txt").write_text(done.stdout)
+    return folder
+
+
+def test_fit_prints_its_price_first(fitted):
+    text = (fitted / "plan.txt").read_text()
+    plan = text[: text.index("Private:")]
+    for words in ("steps", "noise", "epsilon = ", "delta = 1e-05", "takes about"):
+        assert words in plan
+    assert "Private: (1.99" in text or "Private: (2," in text
+
+
+def test_the_main_job(fitted):
+    run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=fitted)
+    table = pd.read_csv(fitted / "synthetic.csv", dtype={"job": "Int64"})
+    assert list(table.columns) == ["sex", "age", "job"]
+    assert len(table) == 500
+    assert table["age"].between(0, 99).all()
+    certificate = json.loads((fitted / "synthetic.csv.certificate.json").read_text())
+    assert certificate["private"] is True
+    assert 1.98 <= certificate["epsilon"] <= 2
+    assert certificate["table"]["rows"] == 500
+    assert "agrees" in run("verify", "synthetic.csv", cwd=fitted).stdout
+    done = run(
+        *("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv"),
+        *("--holdout", "holdout.csv", "--schema", "schema.json", "-o", "report"),
+        cwd=fitted,
+    )
+    assert "shuffled columns" in done.stdout
+    metrics = json.loads((fitted / "report" / "metrics.json").read_text())
+    assert metrics["certificate"]["epsilon"] == certificate["epsilon"]
+    assert "confidential" in (fitted / "report" / "report.html").read_text()
+
+
+def test_parquet_in_and_out(fitted):
+    make_people().to_parquet(fitted / "people.parquet")
+    words = ("fit", "people.parquet", "--schema", "schema.json", "-o", "p.tabsynth")
+    run(*words, "--epsilon", 1, "--time-limit", "2s", "--rows", 400, cwd=fitted)
+    run("sample", "p.tabsynth", "-n", 50, "-o", "s.parquet", cwd=fitted)
+    table = pd.read_parquet(fitted / "s.parquet")
+    assert [str(d) for d in table.dtypes] == ["str", "int64", "Int64"]
+
+
+def test_a_tampered_table_or_certificate_is_refused(fitted):
+    run("sample", "model.tabsynth", "-n", 20, "-o", "t.csv", cwd=fitted)
+    with open(fitted / "t.csv", "a") as file:
+        file.write("f,1,1\n")
+    refused("verify", "t.csv", cwd=fitted, says=["t.csv", "SHA-256"])
+    run("sample", "model.tabsynth", "-n", 20, "-o", "t.csv", cwd=fitted)
+    path = fitted / "t.csv.certificate.json"
+    path.write_text(path.read_text().replace('"epsilon": 1.', '"epsilon": 0.1'))
+    refused("verify", "t.csv", cwd=fitted, says="the claim is 0.1")
+
+
+def test_same_seed_same_table_and_the_certificate_says_seeded(folder):
+    for name in ("a", "b"):
+        out = f"{name}.tabsynth"
+        words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", out)
+        run(*words, "--seed", 7, "--rows", 400, cwd=folder)
+        run("sample", out, "-n", 200, "-o", f"{name}.csv", "--seed", 3, cwd=folder)
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    certificate = json.loads((folder / "a.csv.certificate.json").read_text())
+    assert certificate["private"] is False
+    assert "seeded" in certificate["statement"]
+
+
+def test_time_limit_gives_a_valid_model_and_a_smaller_epsilon(folder):
+    # A tenth of a second cannot hold the planned steps, whatever the machine.
+    done = run(*FIT, "--epsilon", 8, "--time-limit", "0.1s", cwd=folder)
+    assert "Stopped early: time limit" in done.stdout
+    run("sample", "model.tabsynth", "-n", 10, "-o", "s.csv", cwd=folder)
+    certificate = json.loads((folder / "s.csv.certificate.json").read_text())
+    assert certificate["epsilon"] < 7.9
+    run("verify", "s.csv", cwd=folder)
+
+
+def test_infinite_epsilon_says_not_private(folder):
+    done = run(*FIT, "--epsilon", "inf", "--time-limit", "2s", "--rows", 400, cwd=folder)
+    assert "NOT private" in done.stdout
+    assert "Not private" in done.stdout.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--epsilon", "0"), "epsilon"),
+        (("--epsilon", "-1"), "epsilon=-1"),
+        (("--epsilon", "nan"), "epsilon=nan"),
+        (("--epsilon", "1", "--delta", "1"), "delta"),
+        (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
+        (("--epsilon", "1", "--method", "magic"), "magic"),
+        (("--epsilon", "1", "--preset", "magic"), "magic"),
+        (("--epsilon", "1", "--encoding", "magic"), "magic"),
+        (("--epsilon", "1", "--autoencoder", "no-noise"), "no-noise"),
+        (("--epsilon", "1", "--autoencoder", "public"), "public"),
+        (("--epsilon", "1", "--device", "tpu"), "tpu"),
+        (("--epsilon", "1", "--time-limit", "soon"), "soon"),
+        (("--epsilon", "1", "--rows", "0"), "rows"),
+        (("--epsilon", "1", "--seed", "-1"), "random_state"),
+    ],
+)
+def test_bad_parameters(folder, words, says):
+    refused(*FIT, *words, cwd=folder, says=says)
+
+
+BAD_TABLES = {
+    "empty file": ("", "people.csv"),
+    "no rows": ("sex,age,job\n", "no rows"),
+    "missing column": ("sex,age\nf,1\n", "'job'"),
+    "extra column": ("sex,age,job,zip\nf,1,1,9\n", "'zip'"),
+    "duplicate column": ("sex,age,age,job\nf,1,1,1\n", "'age'"),
+    "text for a number": ("sex,age,job\nf,old,1\n", ["'age'", "'old'"]),
+    "unseen category": ("sex,age,job\nx,1,1\n", ["'sex'", "'x'"]),
+    "past the bounds": ("sex,age,job\nf,100,1\n", ["'age'", "100"]),
+    "infinite": ("sex,age,job\nf,inf,1\n", ["'age'", "inf"]),
+    "huge": ("sex,age,job\nf,1e38,1\n", "'age'"),
+    "null where none is allowed": ("sex,age,job\n,1,1\n", "'sex'"),
+    "all null": ("sex,age,job\nf,,1\nm,,2\n", "'age'"),
+    "ragged": ("sex,age,job\nf,1\n", "people.csv"),
+    "latin-1": ("sex,age,job\nf\xe9,1,1\n", "UTF-8"),
+    "binary": ("\x00\x01\x02\xff\xfe", "people.csv"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_bad_tables(folder, name):
+    text, says = BAD_TABLES[name]
+    (folder / "people.csv").write_bytes(text.encode("latin-1"))
+    refused(*FIT, "--epsilon", 1, "--rows", 10, cwd=folder, says=says)
+
+
+def test_bad_paths(folder):
+    refused("fit", "nowhere.csv", *FIT[2:], "--epsilon", 1, cwd=folder, says="nowhere.csv")
+    refused("fit", "people.xlsx", *FIT[2:], "--epsilon", 1, cwd=folder, says=".csv or .parquet")
+    refused(
+        *("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "no/such/m"),
+        cwd=folder,
+        says="no/such/m",
+    )
+    refused(
+        *("fit", "people.csv", "--schema", "people.csv", "--epsilon", 1, "-o", "m"),
+        cwd=folder,
+        says="people.csv",
+    )
+    refused("sample", "people.csv", "-n", 5, "-o", "s.csv", cwd=folder, says="people.csv")
+    refused("sample", "nowhere", "-n", 5, "-o", "s.csv", cwd=folder, says="nowhere")
+    refused("verify", "people.csv", cwd=folder, says="certificate")
+    (folder / "file").write_text("")
+    evaluate = ("evaluate", "--real", "people.csv", "--synthetic", "holdout.csv")
+    words = (*evaluate, "--schema", "schema.json", "-o")
+    refused(*words, "file/report", cwd=folder, says="file/report")
+
+
+def test_bad_sample_sizes_and_suffixes(fitted):
+    refused("sample", "model.tabsynth", "-n", 0, "-o", "s.csv", cwd=fitted, says="n")
+    refused("sample", "model.tabsynth", "-n", 5, "-o", "s.xlsx", cwd=fitted, says=".csv")
+
+
+def test_damaged_model(fitted):
+    data = (fitted / "model.tabsynth").read_bytes()
+    (fitted / "cut.tabsynth").write_bytes(data[: len(data) // 2])
+    refused("sample", "cut.tabsynth", "-n", 5, "-o", "s.csv", cwd=fitted, says="cut.tabsynth")
+    newer = data.replace(b"tabsynth-model/1", b"tabsynth-model/9")
+    (fitted / "newer.tabsynth").write_bytes(newer)
+    refused("sample", "newer.tabsynth", "-n", 5, "-o", "s.csv", cwd=fitted, says="tabsynth-model/9")
+
+
+def test_a_schema_drafted_from_the_table_is_refused_until_confirmed(folder):
+    run("schema", "people.csv", "-o", "draft.json", "--null", "N", cwd=folder)
+    words = ("fit", "people.csv", "--schema", "draft.json", "--epsilon", 1, "-o", "m.tabsynth")
+    refused(*words, cwd=folder, says=["'sex'", "--accept-drafted-domain"])
+    run(*words, "--accept-drafted-domain", "--time-limit", "2s", "--rows", 400, cwd=folder)
+    run("sample", "m.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
+    certificate = json.loads((folder / "s.csv.certificate.json").read_text())
+    assert certificate["public"]["accepted_drafted_domain"] is True
+    assert certificate["public"]["drafted"] == ["sex", "age", "job"]
+
+
+def test_evaluate_refuses_a_table_of_another_schema(folder):
+    pd.DataFrame({"sex": ["f"]}).to_csv(folder / "other.csv", index=False)
+    words = ("evaluate", "--real", "people.csv", "--synthetic", "other.csv")
+    before = sorted(p.name for p in folder.iterdir())
+    done = run(*words, "--schema", "schema.json", "-o", "report", cwd=folder, code=2)
+    assert "'age'" in done.stderr
+    assert sorted(p.name for p in folder.iterdir() if p.name != "report") == before
+
+
+def test_a_constant_column_and_one_row_are_safe(folder):
+    (folder / "people.csv").write_text("sex,age,job\nf,1,1\n")
+    run(*FIT, "--epsilon", 1, "--time-limit", "2s", "--rows", 400, cwd=folder)
+    run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
+
+
+def test_strange_names_and_values_are_safe(tmp_path):
+    """A path, a script and a formula in names and cells: text to us, never anything else."""
+    frame = pd.DataFrame(
+        {"../../x": ["<script>alert(1)</script>", "b"] * 60, "[red]y": ["p", "q"] * 60}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
+    words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", "--rows", 120)
+    run(*words, "--accept-drafted-domain", cwd=tmp_path)
+    run("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path)
+    words = ("evaluate", "--real", "t.csv", "--synthetic", "o.csv", "--schema", "s.json")
+    run(*words, "-o", "r", cwd=tmp_path)
+    html = (tmp_path / "r" / "report.html").read_text()
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;" in html
+    assert not list(tmp_path.parent.glob("x*"))
+
+
+def test_formulas_are_not_written_unasked(tmp_path):
+    frame = pd.DataFrame({"a": ["=cmd|' /C calc'!A0", "b"] * 40, "n": [-1, 2] * 40})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
+    words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 8, "-o", "m", "--rows", 80)
+    run(*words, "--accept-drafted-domain", cwd=tmp_path)
+    refused("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path, says=["'a'", "formula"])
+    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", cwd=tmp_path)
+    run("sample", "m", "-n", 50, "-o", "o.parquet", cwd=tmp_path)

@@ -1,0 +1,73 @@
+"""The README's blocks run as they stand, in a folder of their own."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+BIN = Path(sys.executable).parent
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 300)
+    frame = pd.DataFrame(
+        {
+            "sex": sex,
+            "age": rng.integers(0, 90, 300),
+            "income": np.where(sex == "f", rng.normal(30, 5, 300), rng.normal(20, 5, 300)).round(1),
+        }
+    )
+    frame.loc[:9, "income"] = np.nan
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path
+
+
+def test_shell_blocks_run(people):
+    commands = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+    assert len(commands) >= 5
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == "tabsynth"
+        done = subprocess.run(
+            [BIN / "tabsynth", *words[1:]], cwd=people, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert len(pd.read_csv(people / "synthetic.csv")) == 1000
+    assert (people / "report" / "report.html").stat().st_size > 10_000
+
+
+def test_the_five_lines_run(tmp_path):
+    (block,) = blocks("python")
+    if not (ROOT / "data" / "census.csv").exists():
+        pytest.skip("data/census.csv does not ship in this tree")
+    environment = {**os.environ, "PYTHONWARNINGS": "error::FutureWarning"}
+    subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, env=environment)
+    assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_two_commands_are_those_of_the_makefile():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert command in targets
+
+
+def test_the_map_names_every_room():
+    for path in (ROOT / "tabsynth").iterdir():
+        public = not path.name.startswith(("_", "py.typed", "errors"))
+        if public and (path.suffix == ".py" or (path / "__init__.py").exists()):
+            name = path.name if path.suffix else f"{path.name}/"
+            assert f"`{name}`" in README, f"README's map lacks {name}"
