@@ -1,11 +1,17 @@
 """Differentially private synthetic tables that a steward can trust."""
 
-from tabsynth.datasets import fetch_acs, load_census, load_hospital
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tabsynth.columns import Column
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.report import Report, evaluate
-from tabsynth.schema import Column, Schema
-from tabsynth.synthesizers import DPWGAN, load
+from tabsynth.schema import Schema
 from tabsynth.tables import read_table, write_table
+
+if TYPE_CHECKING:
+    from tabsynth.datasets import fetch_acs, load_census, load_hospital
+    from tabsynth.report import Report, evaluate
+    from tabsynth.synthesizers import DPWGAN, load
 
 __version__ = "0.1.0"
 
@@ -26,3 +32,20 @@ __all__ = [
     "read_table",
     "write_table",
 ]
+
+# Imported when first asked for: whoever only evaluates does not wait for torch.
+_LATER = {
+    "DPWGAN": "synthesizers",
+    "load": "synthesizers",
+    "Report": "report",
+    "evaluate": "report",
+    "fetch_acs": "datasets",
+    "load_census": "datasets",
+    "load_hospital": "datasets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'tabsynth' has no attribute {name!r}")
+    return getattr(import_module(f"tabsynth.{_LATER[name]}"), name)

@@ -13,7 +13,6 @@ NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoid
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -27,31 +26,29 @@ from tabsynth.privacy.ledger import Account
 from tabsynth.training.dpsgd import DPSGD
 from tabsynth.training.loop import Watch, run_steps
 
-Training = Literal["dp-sgd", "public", "no-noise"]
+# On private rows with DP-SGD; on a public table; on private rows without noise (ε = ∞).
 TRAININGS = ("dp-sgd", "public", "no-noise")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoencoderConfig:
-    """What the autoencoder is made of and how it is trained. All of it is public.
+    """What the autoencoder is made of and how it learns. All of it is public.
 
     Attributes
     ----------
-    training : {"dp-sgd", "public", "no-noise"}
-        On private rows with DP-SGD; on a public table; on private rows without noise (ε = ∞).
     hidden : tuple of int
-        Hidden widths of the encoder; the decoder mirrors them.
+        Hidden widths of the encoder; the decoder mirrors them. None by default: under noise a linear
+        decoder serves the generator better than a deep one.
     latent_dim : int
         Length of a latent, in (-1, 1) by a final tanh.
     activation : str
     sampling_rate, steps, lr, max_norm : float
         Of DP-SGD with Adam.
     share : float
-        Share of the budget, in squared Gaussian-DP μ, that "dp-sgd" may spend.
+        Share of the budget, in squared Gaussian-DP μ, that DP-SGD may spend.
     """
 
-    training: Training = "dp-sgd"
-    hidden: tuple[int, ...] = (128,)
+    hidden: tuple[int, ...] = ()
     latent_dim: int = 64
     activation: str = "leaky-relu"
     sampling_rate: float = 0.05
@@ -61,7 +58,6 @@ class AutoencoderConfig:
     share: float = 0.1
 
     def __post_init__(self) -> None:
-        one_of("autoencoder training", self.training, TRAININGS)
         for width in (*self.hidden, self.latent_dim):
             integer("autoencoder width", width)
         one_of("activation", self.activation, ACTIVATIONS)

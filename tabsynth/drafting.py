@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.columns import Column, base_dtype, check_dtype
 from tabsynth.errors import InputError
-from tabsynth.schema import DEFAULT_NULL_VALUES, Column, Schema, base_dtype, check_dtype, duplicates
+from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 FEW = 24  # whole numbers with at most this many values are drafted as codes, not as amounts
 MANY = 1_000

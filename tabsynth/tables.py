@@ -12,8 +12,9 @@ import pandas as pd
 
 from tabsynth._files import replacing
 from tabsynth._validate import shown
+from tabsynth.columns import Column, base_dtype
 from tabsynth.errors import InputError
-from tabsynth.schema import DEFAULT_NULL_VALUES, Column, Schema, base_dtype, duplicates
+from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 SUFFIXES = (".csv", ".parquet")
 _FORMULA = re.compile(r"[=+\-@\t\r]")

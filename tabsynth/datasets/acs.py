@@ -14,12 +14,13 @@ from pathlib import Path
 import pandas as pd
 
 from tabsynth._validate import integer, one_of, shown
+from tabsynth.columns import Column
 from tabsynth.datasets.download import ZippedCsv, download
 from tabsynth.datasets.pums import DICTIONARY, FIPS
 from tabsynth.drafting import draft_schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema import Column, Schema, duplicates
+from tabsynth.schema import Schema, duplicates
 from tabsynth.tables import parse_text
 
 CENSUS_URL = "https://www2.census.gov/programs-surveys/acs/data/pums"

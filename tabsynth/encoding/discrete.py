@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.columns import Column
 from tabsynth.errors import InputError
-from tabsynth.schema import Column
 from tabsynth.tables import nulls_refused, outside, value_base, with_dtype
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.columns import Column, base_dtype
 from tabsynth.errors import InputError
-from tabsynth.schema import Column, base_dtype
 from tabsynth.tables import nulls_refused, with_dtype
 
 

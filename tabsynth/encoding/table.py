@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
+from tabsynth.columns import Column
 from tabsynth.encoding import discrete, numeric
 from tabsynth.encoding.codebooks import codebook
 from tabsynth.encoding.layout import Block, Layout
 from tabsynth.errors import InputError
-from tabsynth.schema import Column, Schema
+from tabsynth.schema import Schema
 
 
 class TableEncoder:

@@ -69,15 +69,15 @@ class WGANConfig:
     critic_activation: str = "leaky-relu"
     generator_norm: bool = True
     sampling_rate: float = 0.05
-    critic_steps: int = 3000
-    critic_per_generator: int = 5
-    max_norm: float = 1.0
+    critic_steps: int = 2000
+    critic_per_generator: int = 2
+    max_norm: float = 0.5
     weight_clip: float = 0.03
-    critic_lr: float = 5e-4
+    critic_lr: float = 1e-3
     generator_lr: float = 5e-4
     temperature: float = 0.5
     averaging: float = 0.99
-    anchor: float = 0.0
+    anchor: float = 1.0
 
     def __post_init__(self) -> None:
         integer("latent_dim", self.latent_dim)
@@ -106,11 +106,13 @@ def source_wgan(rows: int) -> WGANConfig:
         sampling_rate=min(1.0, batch / rows),
         critic_steps=max(1, 25 * rows // batch),
         critic_per_generator=5,
+        max_norm=1.0,
         weight_clip=0.01,
         critic_lr=1e-5,
         generator_lr=1e-5,
         temperature=1.0,
         averaging=0.0,
+        anchor=0.0,
     )
 
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tabsynth.columns import Column
 from tabsynth.evaluation.marginals import histogram
 from tabsynth.evaluation.results import Result
-from tabsynth.schema import Column, Schema
+from tabsynth.schema import Schema
 
 TOP_CATEGORIES = 30
 MAX_STEPS = 100

@@ -22,7 +22,7 @@ from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.model_file import write_model
-from tabsynth.plan import Plan, PlannedSpend, planned_epsilon
+from tabsynth.plan import Plan, PlannedSpend, duration, planned_epsilon
 from tabsynth.privacy.certificate import make_certificate, number, write_beside
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
@@ -106,9 +106,6 @@ class Synthesizer(BaseEstimator):
         """An untrained generator, for the weights of a file."""
         raise NotImplementedError
 
-    def _notes(self) -> tuple[str, ...]:
-        return ()
-
     # The public face.
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
@@ -120,6 +117,13 @@ class Synthesizer(BaseEstimator):
         earlier = self._earlier()
         spends = self._spends(earlier)
         rows = self.rows or NOMINAL_ROWS
+        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        notes = []
+        if seconds is not None and self.time_limit is not None and seconds > self.time_limit:
+            notes.append(
+                f"the time limit of {duration(self.time_limit)} will stop it early, with fewer steps"
+                " and a smaller epsilon"
+            )
         return Plan(
             method=self.method,
             spends=tuple(spends),
@@ -128,8 +132,8 @@ class Synthesizer(BaseEstimator):
             rows=rows,
             rows_declared=self.rows is not None,
             device=str(self._device()),
-            seconds=self._estimated_seconds(spends, rows) if estimate_time else None,
-            notes=self._notes(),
+            seconds=seconds,
+            notes=tuple(notes),
         )
 
     def fit(self, table: Any, y: None = None, *, progress: Progress | None = None) -> Self:

@@ -1,7 +1,7 @@
 """R6, R11: ε against dp_accounting, an independent accountant, and against printed figures."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import dp_accounting as dpa
 import numpy as np
@@ -66,7 +66,7 @@ def order_by_quadrature(sigma: float, rate: float, order: float) -> float:
 
     top = order + 12 * sigma
     parts = np.linspace(-12 * sigma, top, 9)
-    total = sum(quad(integrand, x, y, limit=200)[0] for x, y in zip(parts, parts[1:], strict=False))
+    total = sum(quad(integrand, x, y, limit=200)[0] for x, y in pairwise(parts))
     return math.log(total) / (order - 1)
 
 

@@ -1,0 +1,308 @@
+"""One column's public facts: its kind, categories or bounds, nulls, and who said so."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import integer, one_of, positive, real, shown
+from tabsynth.errors import FileFormatError, InputError
+
+KINDS = ("categorical", "ordinal", "numeric")
+PROVENANCES = ("declared", "drafted")
+DEFAULT_BINS = 64
+MAX_CATEGORIES = 100_000
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"categorical", "ordinal", "numeric"}
+    dtype : str
+        The pandas dtype of the column in every table that comes out, e.g. ``"str"``, ``"int64"``,
+        ``"Int64"``, ``"float64"``, ``"bool"``, ``"category"``.
+    nulls : bool
+        Whether the column may hold nulls.
+    categories : tuple
+        The domain of a categorical or ordinal column (an ordinal one in its order), nulls excluded.
+    other : value, optional
+        The category that takes every value outside ``categories``; without it they are refused.
+    low, high : float
+        Bounds of a numeric column, both included.
+    bins : int, optional
+        Equal-width cells between the bounds. Default: one cell for each step of ``resolution`` where
+        there are at most 64 of them, else 64.
+    resolution : float, optional
+        The step of the values (1 for whole numbers): values are multiples of it above ``low``.
+    clip : bool
+        Whether a numeric value outside the bounds is moved to the nearest one; else it is refused.
+    provenance : {"declared", "drafted"}
+        ``declared``: from a public source, named in ``source``. ``drafted``: read off a table.
+    description, labels : optional
+        What the column and its categories mean, for people and reports.
+    """
+
+    name: str
+    kind: Literal["categorical", "ordinal", "numeric"]
+    dtype: str
+    nulls: bool = False
+    categories: tuple[Value, ...] = ()
+    other: Value | None = None
+    low: float | None = None
+    high: float | None = None
+    bins: int | None = None
+    resolution: float | None = None
+    clip: bool = False
+    provenance: Literal["declared", "drafted"] = "declared"
+    source: str | None = None
+    description: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        where = f"column {shown(self.name)}"
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"A column's name must be text, got {shown(self.name)}.")
+        one_of(f"kind of {where}", self.kind, KINDS)
+        one_of(f"provenance of {where}", self.provenance, PROVENANCES)
+        check_dtype(self.dtype, where)
+        if self.nulls and (re.fullmatch(r"u?int\d+", self.dtype) or self.dtype == "bool"):
+            raise InputError(
+                f"{where}: dtype {self.dtype} cannot hold the nulls that it declares; use"
+                f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
+            )
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if self.kind == "numeric":
+            self._check_numeric(where)
+        else:
+            self._check_categories(where)
+
+    def _check_categories(self, where: str) -> None:
+        if not self.categories:
+            raise InputError(f"{where}: declare at least one category.")
+        if len(self.categories) > MAX_CATEGORIES:
+            raise InputError(
+                f"{where}: {len(self.categories)} categories; at most {MAX_CATEGORIES} are supported,"
+                " so group them or drop the column."
+            )
+        seen: set[Any] = set()
+        for value in self.categories:
+            # An infinity minus itself is no number either.
+            if not isinstance(value, str | int | float | bool) or (
+                isinstance(value, float) and value - value != 0
+            ):
+                raise InputError(f"{where}: category {shown(value)} is not text, number or bool.")
+            if value in seen:
+                raise InputError(f"{where}: category {shown(value)} is listed twice.")
+            seen.add(value)
+        self._check_values(where)
+        if self.other is not None and self.other not in seen:
+            raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
+
+    def _check_values(self, where: str) -> None:
+        """Refuse categories that a Series of the declared dtype could not hold."""
+        found = {_kind_of(value) for value in self.categories}
+        allowed = _HOLDS.get(base_dtype(self.dtype), set(_HOLDS))
+        if self.dtype.lower() == "object":
+            allowed = set(_HOLDS)
+        wrong = [value for value in self.categories if _kind_of(value) not in allowed]
+        if wrong or ("text" in found and len(found) > 1):
+            what = f"category {shown(wrong[0])}" if wrong else "a mix of text and numbers"
+            raise InputError(
+                f"{where}: dtype {self.dtype} cannot hold {what}; write the categories in the type"
+                " of the dtype, or change the dtype."
+            )
+        if found == {"int"}:
+            self._check_range(where, min(self.categories), max(self.categories))
+
+    def _check_range(self, where: str, low: Any, high: Any) -> None:
+        match = re.match(r"(u?)int(\d+)", self.dtype.lower())
+        if match is None:
+            return
+        limits = np.iinfo(match[0])
+        if low < limits.min or high > limits.max:
+            raise InputError(
+                f"{where}: dtype {self.dtype} holds [{limits.min}, {limits.max}], and its values"
+                f" are declared in [{low}, {high}]; use a wider dtype."
+            )
+
+    def _check_numeric(self, where: str) -> None:
+        if base_dtype(self.dtype) not in ("int", "float"):
+            raise InputError(f"{where}: a numeric column cannot have dtype {shown(self.dtype)}.")
+        if self.low is None or self.high is None:
+            raise InputError(f"{where}: declare finite bounds, low and high.")
+        low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
+        if not math.isfinite(high - low):
+            raise InputError(f"{where}: declare finite bounds, low and high.")
+        if low > high:
+            raise InputError(f"{where}: low={low:g} is above high={high:g}.")
+        if self.resolution is not None:
+            positive(f"resolution of {where}", self.resolution)
+        if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
+            raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
+        if base_dtype(self.dtype) == "int":
+            if any(number % 1 for number in (low, high, self.step or 1)):
+                raise InputError(
+                    f"{where}: low, high and resolution of a column of whole numbers must be whole,"
+                    f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
+                )
+            self._check_range(where, self.low, self.high)
+
+    @property
+    def step(self) -> float | None:
+        """The declared resolution; 1 for whole numbers; None for reals without one."""
+        if self.resolution is None and base_dtype(self.dtype) == "int":
+            return 1.0
+        return self.resolution
+
+    def edges(self) -> np.ndarray:
+        """Edges of the cells of a numeric column, shape (cells + 1,)."""
+        assert self.low is not None and self.high is not None
+        step = self.step
+        steps = None if step is None else math.floor((self.high - self.low) / step + 1e-9) + 1
+        cells = self.bins or min(steps or DEFAULT_BINS, DEFAULT_BINS)
+        if step is None or steps is None:
+            return np.linspace(self.low, max(self.high, np.nextafter(self.low, np.inf)), cells + 1)
+        # Cells start and end between two steps of the grid, so that no value lies on an edge.
+        cuts = np.round(np.linspace(0, steps, min(cells, steps) + 1))
+        return self.low + step * (cuts - 0.5)
+
+    @property
+    def size(self) -> int:
+        """Number of codes: categories or cells, and one more for null where nulls are allowed."""
+        cells = len(self.edges()) - 1 if self.kind == "numeric" else len(self.categories)
+        return cells + int(self.nulls)
+
+    def label(self, code: int) -> str:
+        """What code ``code`` stands for, for people: null comes last."""
+        cells = self.size - int(self.nulls)
+        if code == cells:
+            return "null"
+        if self.kind == "numeric":
+            edges = self.edges()
+            low, high = edges[code], edges[code + 1]
+            step = self.step
+            if step is not None:
+                low, high = low + step / 2, high - step / 2
+            return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+        value = self.categories[code]
+        return self.labels.get(str(value), str(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, defaults left out."""
+        out: dict[str, Any] = {}
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                value = list(value)
+            if name in ("name", "kind", "dtype", "provenance") or value != default:
+                out[name] = dict(value) if name == "labels" else value
+        return out
+
+
+# The kinds of category that a column of a base dtype holds (object and category: any).
+_HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
+
+_DEFAULTS: dict[str, Any] = {
+    "name": None,
+    "kind": None,
+    "dtype": None,
+    "nulls": False,
+    "categories": [],
+    "other": None,
+    "low": None,
+    "high": None,
+    "bins": None,
+    "resolution": None,
+    "clip": False,
+    "provenance": "declared",
+    "source": None,
+    "description": None,
+    "labels": {},
+}
+
+
+def _kind_of(value: Value) -> str:
+    return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
+
+
+def base_dtype(dtype: str) -> str:
+    """``"int"``, ``"float"``, ``"bool"``, ``"text"`` or ``"category"`` for a pandas dtype name."""
+    name = dtype.lower()
+    if name.startswith(("int", "uint")):
+        return "int"
+    if name.startswith(("float", "double")):
+        return "float"
+    if name.startswith("bool"):
+        return "bool"
+    if name == "category":
+        return "category"
+    if name in ("str", "string", "object"):
+        return "text"
+    return "unsupported"
+
+
+def check_dtype(dtype: Any, where: str) -> None:
+    """Refuse a dtype that tables of this library cannot have."""
+    if not isinstance(dtype, str) or base_dtype(dtype) == "unsupported":
+        raise InputError(
+            f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
+            " bool or category (turn a date into a year, or into text)."
+        )
+    try:
+        pd.Series([], dtype=dtype)
+    except TypeError:
+        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.") from None
+
+
+def column_from(item: dict[str, Any], where: str) -> Column:
+    """Inverse of :meth:`Column.to_dict`; refuses what it does not know."""
+    unknown = set(item) - set(_DEFAULTS)
+    if unknown:
+        raise FileFormatError(
+            f"{where}: column {shown(item.get('name'))} has unknown key"
+            f" {shown(sorted(unknown)[0])}; known are {', '.join(_DEFAULTS)}."
+        )
+    expected: dict[str, type | tuple[type, ...]] = {
+        "nulls": bool,
+        "clip": bool,
+        "categories": list,
+        "labels": dict,
+        "bins": int,
+        "low": (int, float),
+        "high": (int, float),
+        "resolution": (int, float),
+        "source": str,
+        "description": str,
+        "other": (str, int, float, bool),
+    }
+    for key, kind in expected.items():
+        value = item.get(key)
+        wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+        if value is not None and wrong and not (key == "other" and isinstance(value, bool)):
+            raise FileFormatError(
+                f"{where}: column {shown(item.get('name'))} has {key}={shown(value)}, of a wrong type."
+            )
+    for key in ("name", "kind", "dtype"):
+        if not isinstance(item.get(key), str):
+            raise FileFormatError(f"{where}: a column lacks {key!r}: {shown(item)}.")
+    if not all(isinstance(text, str) for text in (item.get("labels") or {}).values()):
+        raise FileFormatError(f"{where}: labels of column {shown(item['name'])} must be texts.")
+    values = {key: value for key, value in item.items() if value is not None}
+    values["categories"] = tuple(values.get("categories", ()))
+    for value in values["categories"]:
+        if not isinstance(value, str | int | float | bool):
+            raise FileFormatError(
+                f"{where}: column {shown(item['name'])} has category {shown(value)},"
+                " which is not text, number or bool."
+            )
+    return Column(**values)

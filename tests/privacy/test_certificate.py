@@ -1,0 +1,186 @@
+"""The certificate: what it claims follows from its mechanisms, and tampering shows."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.privacy.certificate import (
+    beside,
+    make_certificate,
+    read_certificate,
+    verify,
+    write_beside,
+)
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+
+
+def certificate(*, noise: bool = True, seeded: bool = False) -> dict[str, Any]:
+    ledger = Ledger(8.0 if noise else math.inf, 1e-5)
+    mechanisms = [
+        ("one-way counts", Gaussian(noise_multiplier=4.0), 1),
+        ("critic", SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0), 3),
+    ]
+    if not noise:
+        mechanisms.append(("autoencoder", NoPrivacy(), 2))  # type: ignore[arg-type]
+    for purpose, mechanism, count in mechanisms:
+        account = ledger.open(purpose, mechanism, count)
+        for _ in range(count):
+            ledger.spend(account)
+    return make_certificate(
+        ledger,
+        method="dp-wgan",
+        epsilon_asked=ledger.epsilon,
+        seeded=seeded,
+        public={"rows": None},
+        versions={},
+        training={},
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,2\n")
+    write_beside(certificate(), path, 1)
+    return path
+
+
+def edit(table: Path, /, **changes: Any) -> None:
+    path = beside(table)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_what_it_says() -> None:
+    private = certificate()
+    assert private["private"] is True and private["statement"].startswith("Private: (")
+    assert 0 < private["epsilon"] < 8 == private["epsilon_asked"]
+    seeded = certificate(seeded=True)
+    assert seeded["private"] is False and seeded["statement"].startswith("Not private: seeded.")
+    free = certificate(noise=False)
+    assert free["private"] is False and free["epsilon"] == "inf" == free["epsilon_asked"]
+    assert "infinite" in free["statement"]
+    for made in (private, seeded, free):
+        assert json.loads(json.dumps(made, allow_nan=False)) == made
+
+
+@pytest.mark.parametrize(("noise", "seeded"), [(True, False), (True, True), (False, False)])
+def test_untouched_is_valid(tmp_path: Path, noise: bool, seeded: bool) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    written = write_beside(certificate(noise=noise, seeded=seeded), path, 1)
+    assert written == beside(path) == tmp_path / "t.csv.certificate.json"
+    found = verify(path)
+    assert found.valid and found.problems == ()
+    assert math.isinf(found.epsilon) is not noise
+
+
+def test_a_changed_table_shows(table: Path) -> None:
+    table.write_text("a,b\n1,3\n")
+    assert "SHA-256" in verify(table).problems[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"epsilon": 0.5}, "the claim is 0.5"),
+        ({"epsilon": "inf"}, "the claim is inf"),
+        ({"epsilon": 10**300}, "the claim is 1e+300"),
+        ({"delta": 1e-3}, "the claim is"),
+        ({"mechanisms": []}, "the mechanisms give epsilon=0"),
+        ({"seeded": True}, "claims to be private"),
+        ({"seeded": None}, "claims to be private"),
+        ({"table": None}, "SHA-256"),
+        ({"table": {"sha256": 5}}, "SHA-256"),
+    ],
+)
+def test_edits_show(table: Path, changes: dict[str, Any], problem: str) -> None:
+    edit(table, **changes)
+    found = verify(table)
+    assert not found.valid and any(problem in text for text in found.problems)
+
+
+def test_a_removed_mechanism_shows(table: Path) -> None:
+    for i in range(2):
+        data = json.loads(beside(table).read_text())
+        kept = [item for j, item in enumerate(data["mechanisms"]) if j != i]
+        edit(table, mechanisms=kept)
+        assert "the mechanisms give" in verify(table).problems[0]
+        edit(table, mechanisms=data["mechanisms"])
+        assert verify(table).valid
+
+
+def test_private_without_noise_shows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    write_beside({**certificate(noise=False), "private": True}, path, 1)
+    assert "claims to be private" in verify(path).problems[0]
+
+
+MECHANISM = {"purpose": "p", "mechanism": "gaussian", "noise_multiplier": 1.0, "count": 1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"epsilon": v} for v in (-1, math.nan, None, "8", True, [], 10**400)),
+        *(
+            {"delta": v}
+            for v in (0, 1, 2.0, -1e-5, 0.0, 1.0, math.nan, math.inf, "1e-5", None, True)
+        ),
+        *({"mechanisms": v} for v in (None, {}, "x", [5], [None], [[]], [{}])),
+        *({"mechanisms": [{**MECHANISM, "count": v}]} for v in (-1, math.nan, True, 1.5, 10**400)),
+        *(
+            {"mechanisms": [{**MECHANISM, "noise_multiplier": v}]}
+            for v in (0, -1, math.nan, 1e-300)
+        ),
+        *({"mechanisms": [{**MECHANISM, "details": v}]} for v in ("text", 5)),
+        {"format": "tabsynth-certificate/2"},
+        {"format": None},
+        {"format": ["tabsynth-certificate/1"]},
+    ],
+    ids=lambda changes: repr(changes)[:70],
+)
+def test_rubbish_is_one_line(table: Path, changes: dict[str, Any]) -> None:
+    edit(table, **changes)
+    with pytest.raises(TabsynthError) as error:
+        verify(table)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("count", [10**9, 10**15])
+def test_huge_numbers_are_answered(table: Path, count: int) -> None:
+    for rate in (1.0, 0.5):
+        item = {
+            **MECHANISM,
+            "mechanism": "subsampled-gaussian",
+            "sampling_rate": rate,
+            "noise_multiplier": 1e-49,
+            "count": count,
+        }
+        edit(table, mechanisms=[item])
+        assert not verify(table).valid
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b"5", b"null", b'"x"', b"\xff\xfe\x00", b"[" * 100_000, b"1" * 9000]
+)
+def test_what_is_no_certificate(table: Path, text: bytes) -> None:
+    beside(table).write_bytes(text)
+    with pytest.raises(FileFormatError) as error:
+        verify(table)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_files(table: Path, tmp_path: Path) -> None:
+    table.unlink()
+    with pytest.raises(TabsynthError, match="Cannot read"):
+        verify(table)
+    with pytest.raises(FileFormatError, match="Cannot read certificate"):
+        verify(tmp_path / "nothing.csv")
+    with pytest.raises(FileFormatError, match="Cannot read certificate"):
+        read_certificate(tmp_path)

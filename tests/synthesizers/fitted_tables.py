@@ -1,0 +1,81 @@
+"""Tiny schemas, tables and fits for the tests of the estimators."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth import DPWGAN, Column, Schema
+from tabsynth.autoencoder import AutoencoderConfig
+from tabsynth.generators.wgan import WGANConfig
+
+SCHEMA = Schema(
+    [
+        Column(
+            name="k",
+            kind="categorical",
+            dtype="str",
+            categories=("x", "y", "z", "rest"),
+            other="rest",
+        ),
+        Column(name="v", kind="numeric", dtype="Int64", low=0, high=20, clip=True, nulls=True),
+        Column(name="r", kind="numeric", dtype="float64", low=-1.0, high=1.0, bins=8, clip=True),
+        Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
+    ]
+)
+
+
+def frame(rows: int = 60, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    v = pd.array(rng.integers(0, 21, rows), dtype="Int64")
+    v[rng.random(rows) < 0.1] = pd.NA
+    return pd.DataFrame(
+        {
+            "k": pd.Series(rng.choice(["x", "y"], rows), dtype="str"),
+            "v": v,
+            "r": rng.uniform(-1, 1, rows),
+            "b": rng.random(rows) < 0.5,
+        }
+    )
+
+
+def row(k: str = "x", v: Any = 3, r: float = 0.0, b: bool = True) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "k": pd.Series([k], dtype="str"),
+            "v": pd.array([v], dtype="Int64"),
+            "r": [r],
+            "b": [b],
+        }
+    )
+
+
+def wgan(rate: float = 1.0, **changes: Any) -> WGANConfig:
+    known = {
+        "latent_dim": 5,
+        "generator_hidden": (8,),
+        "critic_hidden": (8,),
+        "sampling_rate": rate,
+        "critic_steps": 8,
+        "critic_per_generator": 2,
+        "averaging": 0.5,
+    }
+    return WGANConfig(**{**known, **changes})
+
+
+def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
+    known = {"hidden": (7,), "latent_dim": 4, "sampling_rate": rate, "steps": 5}
+    return AutoencoderConfig(**{**known, **changes})
+
+
+def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWGAN:
+    """Full batches by default: all is Gaussian, so the accountant answers at once."""
+    known = {"epsilon": 3.0, "wgan_config": wgan(rate), "autoencoder_config": coder(rate)}
+    return DPWGAN(schema, **{**known, **changes})
+
+
+def facts(model: DPWGAN) -> dict[str, Any]:
+    """The certificate but for its date."""
+    found = model.certificate()
+    del found["created"]
+    return found

@@ -1,0 +1,294 @@
+"""R7, R11, R12, R17 as a user meets them: budgets, refits, interrupts, seeds, drafted domains."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dp_accounting as dpa
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dp_accounting import pld
+from fitted_tables import SCHEMA, facts, frame, small, wgan
+from sklearn.base import clone
+
+from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, load
+from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.guard import PrivateTable
+
+torch.set_num_threads(1)
+
+
+def by_pld(model: DPWGAN) -> float:
+    """ε of what the certificate lists, by an accountant that is not ours."""
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
+    for item in model.certificate()["mechanisms"]:
+        event: dpa.DpEvent = dpa.GaussianDpEvent(item["noise_multiplier"])
+        if item["sampling_rate"] < 1:
+            event = dpa.PoissonSampledDpEvent(item["sampling_rate"], event)
+        accountant.compose(dpa.SelfComposedDpEvent(event, item["count"]))
+    return accountant.get_epsilon(model.delta)
+
+
+def counts(model: DPWGAN) -> dict[str, int]:
+    return {a.purpose: a.spent for a in model.ledger_.accounts}
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+@pytest.mark.parametrize("autoencoder", ["preset", None])
+def test_a_fit_spends_its_plan_and_no_more(rate: float, autoencoder: str | None) -> None:
+    """R7, R11: one ledger over counts, autoencoder and critic; composed by one accountant."""
+    model = small(rate=rate, autoencoder=autoencoder)
+    plan = model.plan(estimate_time=False)
+    model.fit(frame())
+    made = model.certificate()
+    assert made["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
+    assert 2.98 < made["epsilon"] <= 3.0 == made["epsilon_asked"]
+    assert by_pld(model) < 3.0 + 2e-3
+    wanted = {"one-way counts": 1, "autoencoder": 5, "critic": 8}
+    if autoencoder is None:
+        del wanted["autoencoder"]
+    assert counts(model) == wanted == {i["purpose"]: i["count"] for i in made["mechanisms"]}
+    assert made["private"] is True and made["public"]["rows"] is None
+    for item in made["mechanisms"]:
+        expected = 1.0 if item["purpose"] == "one-way counts" else rate
+        assert item["sampling_rate"] == expected
+
+
+def test_every_read_is_paid() -> None:
+    """R7: as many reads of private rows as uses on the ledger."""
+    reads: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = PrivateTable.read
+
+        def read(table: PrivateTable[Any], account: Any) -> Any:
+            before = account.spent
+            rows = original(table, account)
+            assert account.spent == before + 1
+            reads.append(account.purpose)
+            return rows
+
+        patch.setattr(PrivateTable, "read", read)
+        model = small().fit(frame())
+    assert {p: reads.count(p) for p in set(reads)} == counts(model)
+
+
+def test_a_refit_adds_to_what_was_spent() -> None:
+    """R7: a second fit is refused, and with a larger ε composes to no more than that."""
+    model = small().fit(frame())
+    first = model.certificate()
+    for again in (model.fit, lambda _: model.plan()):
+        with pytest.raises(BudgetError, match="already spent"):
+            again(frame())
+    assert facts(model) == {k: v for k, v in first.items() if k != "created"}
+    model.set_params(epsilon=6.0).fit(frame())
+    assert counts(model)["critic"] == 8 and len(model.certificate()["mechanisms"]) == 6
+    assert first["epsilon"] < 5.8 < by_pld(model) < 6.0 + 2e-3
+    assert model.certificate()["epsilon"] <= 6.0
+    assert not hasattr(clone(model), "ledger_")
+
+
+def test_a_failed_fit_keeps_what_it_spent() -> None:
+    """R7: a crash never un-spends; bad input spends nothing."""
+    model = small()
+    with pytest.raises(InputError):
+        model.fit(frame().assign(b="maybe"))
+    assert not hasattr(model, "ledger_")
+
+    def crash(stage: str, done: int, total: int) -> None:
+        if stage == "critic" and done == 3:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        model.fit(frame(), progress=crash)
+    assert counts(model) == {"one-way counts": 1, "autoencoder": 5, "critic": 3}
+    spent = model.ledger_.spent
+    assert 0 < spent < 3
+    model.set_params(epsilon=4.0).fit(frame())
+    assert spent < by_pld(model) < 4.0 + 2e-3 and model.certificate()["epsilon"] <= 4
+
+
+@pytest.mark.parametrize(("stage", "steps"), [("critic", 3), ("autoencoder", 2)])
+def test_an_interrupt_leaves_a_fitted_model(stage: str, steps: int, tmp_path: Path) -> None:
+    """R7: Ctrl-C: what was done is paid, the rest is given back, the model samples and saves."""
+
+    def interrupt(now: str, done: int, total: int) -> None:
+        if (now, done) == (stage, steps):
+            raise KeyboardInterrupt
+
+    model = small()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame(), progress=interrupt)
+    wanted = {"one-way counts": 1, "autoencoder": 5, "critic": 3}
+    if stage == "autoencoder":
+        wanted |= {"autoencoder": 2, "critic": 0}
+    assert counts(model) == wanted
+    made = model.certificate()
+    assert made["training"]["stopped"] == "interrupted"
+    assert 0 < made["epsilon"] == model.ledger_.spent < 2.9
+    assert len(model.sample(5)) == 5
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").certificate()["epsilon"] == made["epsilon"]
+
+
+def test_a_time_limit_gives_a_smaller_epsilon() -> None:
+    """R7: the deadline stops training between steps; ε is that of the steps done."""
+    model = small(time_limit=1e-9).fit(frame())
+    assert counts(model) == {"one-way counts": 1, "autoencoder": 0, "critic": 0}
+    made = model.certificate()
+    assert made["training"]["stopped"] == "time limit" and 0 < made["epsilon"] < 1.2
+    assert len(model.sample(4)) == 4
+    # What is left may be spent by another fit.
+    model.set_params(time_limit=None).fit(frame())
+    assert made["epsilon"] < model.certificate()["epsilon"] <= 3.0
+    assert model.certificate()["training"]["stopped"] is None
+
+
+def test_autoencoder_on_a_public_table_spends_nothing() -> None:
+    """R11."""
+    model = small(autoencoder="public", public=frame(15, seed=3)).fit(frame())
+    made = model.certificate()
+    assert [i["purpose"] for i in made["mechanisms"]] == ["one-way counts", "critic"]
+    assert made["public"]["public_table"] == {"rows": 15} and made["private"] is True
+    assert small().fit(frame()).certificate()["public"]["public_table"] is None
+
+
+def test_autoencoder_without_noise_is_epsilon_inf() -> None:
+    """R11: refused at a finite ε, infinite on the certificate otherwise."""
+    with pytest.raises(InputError, match="epsilon=inf"):
+        small(autoencoder="no-noise").fit(frame())
+    model = small(epsilon=math.inf).fit(frame())
+    made = model.certificate()
+    assert made["epsilon"] == "inf" == made["epsilon_asked"] and made["private"] is False
+    assert made["statement"].startswith("Not private")
+    assert {i["mechanism"] for i in made["mechanisms"]} == {"none"}
+    # Once read without noise, no finite budget covers these rows.
+    with pytest.raises(BudgetError, match="already spent epsilon=inf"):
+        model.set_params(epsilon=100.0).fit(frame())
+
+
+@pytest.mark.parametrize(
+    "public",
+    [frame(5).drop(columns="k"), frame(0), frame(5).assign(b="maybe"), 5, [1, 2]],
+    ids=["missing column", "no rows", "bad value", "number", "list"],
+)
+def test_a_bad_public_table_costs_nothing(public: Any) -> None:
+    """R7: it is refused before the first private row is read."""
+    model = small(autoencoder="public", public=public)
+    with pytest.raises(InputError, match=r"public table|Column 'b'"):
+        model.fit(frame())
+    assert not hasattr(model, "ledger_")
+
+
+def test_drafted_domains() -> None:
+    """R12: refused at a finite ε unless confirmed; then the certificate says so."""
+    columns = [replace(SCHEMA.columns[0], provenance="drafted"), *SCHEMA.columns[1:]]
+    schema = Schema(columns, SCHEMA.null_values)
+    model = small(schema)
+    with pytest.raises(InputError, match="drafted from a table"):
+        model.fit(frame())
+    assert not hasattr(model, "ledger_")
+    said = model.set_params(accept_drafted_domain=True).fit(frame()).certificate()["public"]
+    assert said["drafted"] == ["k"] and said["accepted_drafted_domain"] is True
+    assert said["declared"] == ["v", "r", "b"]
+    free = small(schema, epsilon=math.inf).fit(frame()).certificate()["public"]
+    assert free["drafted"] == ["k"] and free["accepted_drafted_domain"] is False
+    declared = small(accept_drafted_domain=True).fit(frame()).certificate()["public"]
+    assert declared["drafted"] == [] and declared["accepted_drafted_domain"] is False
+
+
+def global_states() -> tuple[object, ...]:
+    legacy = np.random.get_state()[1].tolist()  # noqa: NPY002
+    return random.getstate(), legacy, torch.get_rng_state().tolist()
+
+
+def test_seeds(tmp_path: Path) -> None:
+    """R17: a seed repeats the run, marks it, and is in no file; without one no two runs agree."""
+    before = global_states()
+    seed, path = 987654321, tmp_path / "model"
+    one, other = (small(random_state=seed).fit(frame()) for _ in range(2))
+    pd.testing.assert_frame_equal(one.sample(30), other.sample(30))
+    pd.testing.assert_frame_equal(one.sample(30), one.sample(30))
+    assert not one.sample(30).equals(one.sample(30, random_state=1))
+    assert facts(one) == facts(other)
+    made = one.certificate()
+    assert made["seeded"] is True and made["private"] is False
+    assert made["statement"].startswith("Not private: seeded.")
+    one.save(path)
+    held = path.read_bytes()
+    for shape in (str(seed).encode(), seed.to_bytes(4, "little"), seed.to_bytes(4, "big")):
+        assert shape not in held
+    loaded = load(path)
+    assert loaded.certificate()["seeded"] is True and loaded.certificate()["private"] is False
+    one.sample_to(tmp_path / "t.csv", 5)
+    assert str(seed) not in (tmp_path / "t.csv.certificate.json").read_text()
+    assert verify(tmp_path / "t.csv").valid
+    # A seed of the draws alone is post-processing.
+    free, again = small().fit(frame()), small().fit(frame())
+    pd.testing.assert_frame_equal(free.sample(9, random_state=2), free.sample(9, random_state=2))
+    assert free.certificate()["seeded"] is False and free.certificate()["private"] is True
+    assert any(
+        not torch.equal(a, b)
+        for a, b in zip(
+            free.trained_.weights().values(), again.trained_.weights().values(), strict=True
+        )
+    )
+    assert not free.sample(30).equals(free.sample(30))
+    free.set_params(epsilon=9.0).plan()
+    assert global_states() == before
+
+
+def test_once_seeded_stays_seeded() -> None:
+    """R17: the noise of the first fit can be subtracted, whatever the second one did."""
+    model = small(random_state=1).fit(frame())
+    model.set_params(random_state=None, epsilon=6.0).fit(frame())
+    assert model.certificate()["private"] is False
+
+
+def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
+    """R18: no critic, no encoder half, no RNG, no rows; curves are of generated rows."""
+    table = frame()
+    model = small(epsilon=math.inf).fit(table)
+    assert set(model.trained_.weights()) == {
+        *(f"body.{i}.{part}" for i in (0, 3) for part in ("weight", "bias")),
+        *(f"body.1.{part}" for part in ("weight", "bias")),
+        *(f"body.1.{part}" for part in ("running_mean", "running_var", "num_batches_tracked")),
+        *(f"decoder.{i}.{part}" for i in (0, 2) for part in ("weight", "bias")),
+    }
+    assert set(model.trained_.curves) == {"critic's score of generated rows"}
+    held = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
+    assert "PrivateTable" not in held and "Generator object" not in held
+    names = {"ledger_", "encoder_", "trained_", "seeded_", "facts_"}
+    assert {k for k in vars(model) if k.endswith("_")} == names
+
+
+def test_certificates_follow_the_fit_not_later_parameters(tmp_path: Path) -> None:
+    model = small().fit(frame())
+    made = facts(model)
+    model.set_params(epsilon=50.0, delta=0.01)
+    assert facts(model) == made
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert facts(loaded) == made and (loaded.epsilon, loaded.delta) == (3.0, 1e-5)
+    with pytest.raises(BudgetError, match="already spent"):  # R7: loading does not forget
+        loaded.fit(frame())
+
+
+@pytest.mark.parametrize("epsilon", [1.5, 20.0])
+def test_other_targets(epsilon: float) -> None:
+    """R7: and by PLD, at 98% of the target."""
+    config = wgan(0.5, critic_steps=4)
+    model = small(epsilon=epsilon, wgan_config=config, autoencoder=None).fit(frame(20))
+    assert 0.98 * epsilon < by_pld(model) < epsilon + 2e-3
+    assert model.certificate()["epsilon"] <= epsilon
+
+
+def test_shares_that_leave_nothing() -> None:
+    """R7: earlier parts that pass ε by themselves are a BudgetError before any read."""
+    model = small(epsilon=1e-12, rate=0.2)
+    with pytest.raises(TabsynthError, match="No noise"):
+        model.fit(frame())
+    assert not hasattr(model, "ledger_")

@@ -1,0 +1,236 @@
+"""The estimators as a user meets them: conventions, refusals, shapes of what comes out."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from fitted_tables import SCHEMA, coder, frame, small, wgan
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from tabsynth import DPWGAN, Column, InputError, Schema, TabsynthError
+from tabsynth.autoencoder import AutoencoderConfig
+from tabsynth.generators.wgan import WGANConfig
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def model() -> DPWGAN:
+    return small().fit(frame())
+
+
+def test_sklearn_conventions() -> None:
+    made = small(encoding="binary", random_state=3)
+    copy = clone(made)
+    ours, theirs = made.get_params(deep=False), copy.get_params(deep=False)
+    assert ours.keys() == theirs.keys() and len(ours) == 15
+    assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, made.schema)
+    assert copy.set_params(epsilon=7.0).epsilon == 7.0 and made.epsilon == 3.0
+    assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
+    for argument in ours:  # the constructor only stores
+        assert getattr(DPWGAN(**{**ours, argument: "?"}), argument) == "?"
+
+
+def test_not_fitted_yet(tmp_path: Path) -> None:
+    made = small()
+    for use in (
+        lambda: made.sample(3),
+        made.certificate,
+        lambda: made.save(tmp_path / "m"),
+        lambda: made.sample_to(tmp_path / "t.csv", 3),
+    ):
+        with pytest.raises(NotFittedError, match="call fit first"):
+            use()
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD: list[dict[str, Any]] = [
+    *({"epsilon": v} for v in (0, -1, math.nan, "1", None, True, 10**400, [1])),
+    *({"delta": v} for v in (0, 1, -1, math.nan, "1e-5", None)),
+    *({"rows": v} for v in (0, -5, 1.5, "9", True)),
+    *({"preset": v} for v in ("sauce", None, ["default"])),
+    *({"autoencoder": v} for v in ("dpsgd", 5, ["dp-sgd"])),
+    *({"device": v} for v in ("tpu", None, "cpu:x", "cuda:99", "")),
+    *({"time_limit": v} for v in (0, -1, math.nan, math.inf, "1")),
+    *({"random_state": v} for v in (-1, 1.5, "1", True)),
+    *({"encoding": v} for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])),
+    {"schema": None},
+    {"schema": {"columns": []}},
+    {"wgan_config": {"critic_steps": 5}},
+    {"autoencoder_config": 3},
+    {"autoencoder": "public"},
+    {"public": frame(4)},
+    {"autoencoder": "no-noise"},
+]
+
+
+@pytest.mark.parametrize("change", BAD, ids=lambda change: repr(change)[:50].split("   ")[0])
+@pytest.mark.parametrize("use", ["plan", "fit"])
+def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None:
+    if "cuda" in str(change) and torch.cuda.is_available():
+        pytest.skip("a CUDA device is here")
+    made = small(**{"schema": SCHEMA, **change})
+    with pytest.raises(TabsynthError) as error:
+        made.plan(estimate_time=False) if use == "plan" else made.fit(frame(10))
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+    assert not hasattr(made, "ledger_")
+
+
+@pytest.mark.parametrize(
+    ("config", "change"),
+    [
+        *((WGANConfig, {k: 0}) for k in ("latent_dim", "critic_steps", "critic_per_generator")),
+        *((WGANConfig, {k: 0.0}) for k in ("max_norm", "weight_clip", "critic_lr", "generator_lr")),
+        *((WGANConfig, {"sampling_rate": v}) for v in (0, 1.01, math.nan, "1")),
+        *((WGANConfig, {"averaging": v}) for v in (-0.1, 1)),
+        *((WGANConfig, {"anchor": v}) for v in (-1, math.inf, math.nan)),
+        (WGANConfig, {"critic_hidden": (8, 0)}),
+        (WGANConfig, {"generator_hidden": (8, "8")}),
+        (WGANConfig, {"critic_activation": "gelu"}),
+        (WGANConfig, {"temperature": 0}),
+        (AutoencoderConfig, {"steps": 1.5}),
+    ],
+)
+def test_wrong_configurations_are_one_line(config: Any, change: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        config(**change)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "3", True, None])
+def test_wrong_numbers_of_rows(model: DPWGAN, n: Any) -> None:
+    with pytest.raises(InputError, match="n to be a whole number"):
+        model.sample(n)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
+def test_wrong_seeds_of_a_sample(model: DPWGAN, seed: Any) -> None:
+    with pytest.raises(InputError, match="random_state"):
+        model.sample(2, random_state=seed)
+
+
+def test_samples_are_the_schemas(model: DPWGAN) -> None:
+    """Columns, order, dtypes, bounds, categories, and the certificate in attrs."""
+    table = model.sample(500)
+    assert list(table.columns) == list(SCHEMA.names) and len(table) == 500
+    assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
+    assert set(table["k"]) <= {"x", "y", "z", "rest"} and table["b"].isin([True, False]).all()
+    assert table["v"].dropna().between(0, 20).all() and table["r"].between(-1, 1).all()
+    assert table["v"].isna().any() and not table.drop(columns="v").isna().any(axis=None)
+    assert table.attrs["certificate"]["epsilon"] == model.certificate()["epsilon"]
+    assert len(model.sample(np.int64(3), random_state=np.int64(2))) == 3
+    SCHEMA.check_columns(table)
+
+
+def test_columns_in_any_order_and_other_frames() -> None:
+    """pyarrow and reversed pandas: the same rows, hence the same seeded model."""
+    tables = [frame(), frame()[list(SCHEMA.names)[::-1]], pa.Table.from_pandas(frame())]
+    found = [small(random_state=0).fit(t).sample(20, random_state=1) for t in tables]
+    for other in found[1:]:
+        pd.testing.assert_frame_equal(found[0], other)
+    for wrong in (5, [[1]], {"k": [1]}, None):
+        with pytest.raises(InputError, match="must be a DataFrame"):
+            small().fit(wrong)
+
+
+@pytest.mark.parametrize(
+    "encoding", ["ordinal", "binary", "base-4", {"k": "binary", "v": "ordinal"}]
+)
+@pytest.mark.parametrize("autoencoder", ["preset", None])
+def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_path: Path) -> None:
+    made = small(encoding=encoding, autoencoder=autoencoder).fit(frame())
+    table = made.sample(50)
+    assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
+    made.save(tmp_path / "m")
+
+
+@pytest.mark.parametrize("preset", ["default", "source"])
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_one_row(preset: str, norm: bool, seed: int) -> None:
+    """A table of one row fits at a finite ε whatever the noise makes of its size."""
+    for rate in (1.0, 0.05):
+        config = wgan(rate, generator_norm=norm)
+        made = small(
+            preset=preset, wgan_config=config, autoencoder=None, random_state=seed, epsilon=20.0
+        )
+        assert len(made.fit(frame(1)).sample(3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Column(name="a", kind="categorical", dtype="str", categories=("only",)), ["only"] * 5),
+        (Column(name="a", kind="numeric", dtype="int64", low=3, high=3), [3] * 5),
+        (Column(name="a", kind="numeric", dtype="float64", low=0, high=1), [0.5] * 5),
+        (
+            Column(name="a", kind="numeric", dtype="float64", low=0, high=1, nulls=True),
+            [math.nan] * 5,
+        ),
+        (
+            Column(name="a", kind="categorical", dtype="str", categories=("u", "v"), nulls=True),
+            [None] * 5,
+        ),
+    ],
+    ids=["one category", "one number", "constant", "all null numbers", "all null texts"],
+)
+@pytest.mark.parametrize("autoencoder", ["preset", None])
+def test_single_degenerate_columns(column: Column, values: list[Any], autoencoder: Any) -> None:
+    schema = Schema([column])
+    table = pd.DataFrame({"a": pd.Series(values, dtype=column.dtype)})
+    found = small(schema, autoencoder=autoencoder).fit(table).sample(20)
+    assert str(found["a"].dtype) == column.dtype and len(found) == 20
+    if len(column.categories) == 1 or column.low == column.high is not None:
+        assert found["a"].nunique() == 1
+
+
+def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
+    """Parameters off an array do not break what is written after the fit."""
+    made = small(
+        epsilon=np.float32(3),
+        delta=np.float32(1e-5),
+        rows=np.int64(40),
+        random_state=np.int64(5),
+        wgan_config=wgan(critic_steps=np.int64(4), critic_lr=np.float32(1e-3)),
+    ).fit(frame(40))
+    made.save(tmp_path / "m")
+    made.sample_to(tmp_path / "t.csv", 5)
+
+
+def test_diverged_training_is_said(tmp_path: Path) -> None:
+    config = wgan(generator_lr=1e30, generator_norm=False, critic_steps=12)
+    made = small(wgan_config=config).fit(frame(30))
+    with pytest.raises(InputError, match="diverged"):
+        made.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+    made.certificate()
+
+
+def test_plan_with_times() -> None:
+    """Times are of made-up rows; the private table is not there yet."""
+    plan = small(rows=50).plan()
+    assert plan.seconds is not None and 0 < plan.seconds < 30
+    assert plan.rows == 50 and plan.rows_declared
+    assert small().plan(estimate_time=False).seconds is None
+    assert [s.purpose for s in plan.spends] == ["one-way counts", "autoencoder", "critic"]
+    assert plan.epsilon == pytest.approx(3.0, rel=0.006) and plan.epsilon <= 3.0
+
+
+def test_progress_of_every_step() -> None:
+    heard: list[tuple[str, int, int]] = []
+    small(wgan_config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
+        frame(10), progress=lambda *told: heard.append(told)
+    )
+    assert heard == [
+        ("autoencoder", 1, 2),
+        ("autoencoder", 2, 2),
+        ("critic", 1, 3),
+        ("critic", 2, 3),
+        ("critic", 3, 3),
+    ]
