@@ -250,9 +250,9 @@ def fractions() -> Any:
             yield lambda stage, fraction: bar(stage, round(100 * fraction), 100)
 
 
-def tell(report: Report) -> None:
+def tell(report: Report, lines: int | None = None) -> None:
     """The report's summary, a line each."""
-    for line in report.summary():
+    for line in report.summary()[:lines]:
         say(line)
 
 
@@ -309,7 +309,7 @@ def demo(
         train, read_table(synthetic, facts), test, facts, folder, certificate_of(synthetic)
     )
     say("")
-    tell(report)
+    tell(report, 3)
     for path in (folder / "report.html", synthetic, certificate):
         say(f"  {path}")
 

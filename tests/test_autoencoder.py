@@ -80,7 +80,6 @@ def test_source_numbers() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"training": "none"},
         {"hidden": (0,)},
         {"hidden": (1.5,)},
         {"latent_dim": 0},

@@ -134,6 +134,9 @@ def test_a_tampered_table_or_certificate_is_refused(fitted):
     path = fitted / "t.csv.certificate.json"
     path.write_text(path.read_text().replace('"epsilon": 1.', '"epsilon": 0.1'))
     refused("verify", "t.csv", cwd=fitted, says="the claim is 0.1")
+    run("sample", "model.tabsynth", "-n", 20, "-o", "t.csv", cwd=fitted)
+    path.write_text(path.read_text().replace("Private: (", "Perfectly private: ("))
+    refused("verify", "t.csv", cwd=fitted, says="statement")
 
 
 def test_same_seed_same_table_and_the_certificate_says_seeded(folder):

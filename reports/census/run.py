@@ -30,7 +30,12 @@ SHARED = ROOT.parent / "shared"
 SCHEMA = Schema.load(ROOT / "data" / "census.schema.json")
 RESULTS = HERE / "results.json"
 EPSILONS = (math.inf, 1.0, 8.0, 20.0)
-SEEDS = {"default": (0, 1, 2), "source": (0,)}
+# Three seeds where there is an aim.
+RUNS = [
+    *(("default", epsilon, 0) for epsilon in EPSILONS),
+    *(("source", epsilon, 0) for epsilon in EPSILONS),
+    *(("default", epsilon, seed) for seed in (1, 2) for epsilon in (1.0, 8.0)),
+]
 # The document's Table 1 as ratios of the mean F1 to that of a classifier trained on real rows.
 PUBLISHED = {math.inf: 0.69, 1.0: 0.59, 8.0: 0.62, 20.0: 0.60}
 AIMS = {8.0: 0.88, 1.0: 0.70}
@@ -128,19 +133,17 @@ def run_all(only: str | None) -> None:
         if "reference" not in load_results():
             found = reference(folder)
             store(load_results() | {"reference": found})
-        for preset, seeds in SEEDS.items():
-            for seed in seeds:
-                for epsilon in EPSILONS:
-                    name = name_of(preset, epsilon, seed)
-                    if name in load_results()["runs"] or (only and only not in name):
-                        continue
-                    found = measure(folder, preset, epsilon, seed)
-                    # Read again: another process may have added a run meanwhile.
-                    results = load_results()
-                    results["runs"][name] = found
-                    store(results)
-                    weighted = found["yardstick"]["dwpre_weighted_mean"]
-                    print(f"{name}: weighted {weighted}, {found['fit_seconds']} s", flush=True)
+        for preset, epsilon, seed in RUNS:
+            name = name_of(preset, epsilon, seed)
+            if name in load_results()["runs"] or (only and only not in name):
+                continue
+            found = measure(folder, preset, epsilon, seed)
+            # Read again: another process may have added a run meanwhile.
+            results = load_results()
+            results["runs"][name] = found
+            store(results)
+            weighted = found["yardstick"]["dwpre_weighted_mean"]
+            print(f"{name}: weighted {weighted}, {found['fit_seconds']} s", flush=True)
 
 
 def key(epsilon: float) -> str | float:
@@ -182,10 +185,7 @@ def ratio_table(results: dict) -> list[str]:
 
 
 def summary_table(results: dict) -> list[str]:
-    head = (
-        "| table | ε spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | verdict"
-        " | fit s |"
-    )
+    head = "| table | ε spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | verdict | fit s |"
     lines = [head, "|" + "---|" * 9]
     for name in ("real", "shuffled"):
         lines.append(f"| {name} | – | {scores([results['reference'][name]])} | – | – |")

@@ -13,6 +13,9 @@ from tabsynth.encoding.layout import Block, Layout
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema
 
+# A one-hot codebook takes size² numbers; past this it is gigabytes.
+MAX_ONE_HOT = 16_384
+
 
 class TableEncoder:
     """Encoder of tables of one schema.
@@ -41,7 +44,13 @@ class TableEncoder:
                 raise InputError(f"encoding names column {shown(name)}, which the schema lacks.")
         blocks, start = [], 0
         for column in schema.columns:
-            book, head = codebook(column.size, schemes.get(column.name, "one-hot"))
+            scheme = schemes.get(column.name, "one-hot")
+            if scheme == "one-hot" and column.size > MAX_ONE_HOT:
+                raise InputError(
+                    f"Column {shown(column.name)} has {column.size} values, too many for one-hot codes"
+                    f" (at most {MAX_ONE_HOT}); group them, or encode the column as binary or base-N."
+                )
+            book, head = codebook(column.size, scheme)
             blocks.append(Block(column.name, start, start + book.shape[1], head, book))
             start += book.shape[1]
         self.layout = Layout(tuple(blocks))

@@ -82,8 +82,14 @@ class Synthesizer(BaseEstimator):
         ledger: Ledger,
         randomness: Randomness,
         watch: Watch,
+        most: int | None = None,
     ) -> Trained:
+        """Train on value numbers; ``most`` caps the steps that cost nothing (of a trial)."""
         raise NotImplementedError
+
+    def _free_steps(self) -> dict[str, int]:
+        """Steps of stages that read no private row, by stage."""
+        return {}
 
     def _public_rows(self) -> int | None:
         """Rows of the public table that training uses, if any."""
@@ -322,11 +328,12 @@ class Synthesizer(BaseEstimator):
             progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
         )
         started = time.monotonic()
-        self._train(index, few, Ledger(math.inf, self.delta), Randomness(0), watch)
+        ledger = Ledger(math.inf, self.delta)
+        self._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
         total = time.monotonic() - started
-        for spend in spends:
-            stamps = times.get(spend.purpose, [])
+        for stage, steps in {**{s.purpose: s.count for s in spends}, **self._free_steps()}.items():
+            stamps = times.get(stage, [])
             if len(stamps) >= TRIAL_STEPS:
                 # The first steps warm up (imports, allocators): they say nothing of the others.
-                total += (spend.count - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
+                total += (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
         return total

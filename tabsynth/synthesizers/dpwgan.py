@@ -209,6 +209,7 @@ class DPWGAN(Synthesizer):
         ledger: Ledger,
         randomness: Randomness,
         watch: Watch,
+        most: int | None = None,
     ) -> Trained:
         device = self._device()
         layout = TableEncoder(self.schema, self.encoding).layout
@@ -224,7 +225,14 @@ class DPWGAN(Synthesizer):
         codes = torch.from_numpy(layout.encode(index)).to(device)
         table = PrivateTable(codes, ledger)
         autoencoder = self._fit_autoencoder(
-            table, accounts, layout, rows, marginals, (init_rng, private_rng, public_rng), watch
+            table,
+            accounts,
+            layout,
+            rows,
+            marginals,
+            (init_rng, private_rng, public_rng),
+            watch,
+            most,
         )
         generator = self._build(layout, init_rng, autoencoder)
         if marginals is not None and autoencoder is None:
@@ -283,6 +291,7 @@ class DPWGAN(Synthesizer):
         marginals: list[np.ndarray] | None,
         rngs: tuple[torch.Generator, torch.Generator, torch.Generator],
         watch: Watch,
+        most: int | None,
     ) -> Autoencoder | None:
         config = self._autoencoder()
         if config is None:
@@ -297,7 +306,7 @@ class DPWGAN(Synthesizer):
             return model
         # A public table needs no budget: its ledger has no limit, and is thrown away.
         free = Ledger(math.inf, self.delta)
-        account = free.open(AUTOENCODER, NoPrivacy(), config.steps)
+        account = free.open(AUTOENCODER, NoPrivacy(), config.steps if most is None else most)
         index = TableEncoder(self.schema, self.encoding).to_index(
             to_pandas(self.public, "public table"), "public table"
         )
@@ -319,6 +328,11 @@ class DPWGAN(Synthesizer):
             decoder_inputs=0 if autoencoder is None else autoencoder.config.latent_dim,
             norm=wgan.generator_norm,
         )
+
+    def _free_steps(self) -> dict[str, int]:
+        config = self._autoencoder()
+        free = config is not None and self._training() == "public"
+        return {AUTOENCODER: config.steps} if config is not None and free else {}
 
     def _public_rows(self) -> int | None:
         return None if self.public is None else len(to_pandas(self.public, "public table"))

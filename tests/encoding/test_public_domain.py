@@ -130,3 +130,12 @@ def test_tables_of_other_columns_are_refused(table: pd.DataFrame, part: str) -> 
     with pytest.raises(InputError) as caught:
         TableEncoder(SCHEMA).encode(table)
     assert part in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_one_hot_codes_of_a_huge_column_are_refused_by_name():
+    """Size² numbers would be gigabytes; shorter codes are offered."""
+    many = tuple(f"v{i}" for i in range(20_000))
+    schema = Schema([Column(name="huge", kind="categorical", dtype="str", categories=many)])
+    with pytest.raises(InputError, match="'huge' has 20000 values"):
+        TableEncoder(schema)
+    assert TableEncoder(schema, "binary").layout.width < 20

@@ -198,7 +198,7 @@ def test_nothing_and_everything() -> None:
             epsilon_of([(full(1.0), 1)], delta)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     rate=st.floats(1e-6, 1.0),
     sigma=st.floats(0.05, 1e4),
@@ -309,7 +309,7 @@ def test_matching_noise_costs_its_share(share: float) -> None:
 def test_shared_random_plans_keep_the_bound() -> None:
     """R6: random compositions, ours never below PLD."""
     rng = np.random.default_rng(3)
-    for _ in range(6):
+    for _ in range(4):
         spends: list[Spend] = [(full(float(rng.uniform(1, 6))), 1)]
         for _ in range(2):
             sigma, rate = float(rng.uniform(0.7, 4)), float(rng.uniform(0.01, 0.5))
