@@ -214,7 +214,7 @@ def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Seri
     if column.dtype == "category":
         return series.astype(_categories_of(column, series))
     try:
-        return series.astype(column.dtype)  # type: ignore[call-overload]
+        return series.astype(column.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"Column {shown(column.name)} does not fit dtype {column.dtype}: {_one_line(error)};"
