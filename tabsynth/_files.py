@@ -14,8 +14,7 @@ from tabsynth.errors import InputError
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed."""
     target = Path(path)
-    if target.is_dir():
-        raise InputError(f"Cannot write {target}: it is a folder; name a file.")
+    check_writable(target)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
         os.close(handle)
@@ -36,9 +35,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def check_writable(path: str | Path) -> None:
     """Refuse an output path early, before hours of work are spent on what it should hold."""
     target = Path(path)
-    if target.is_dir():
-        raise InputError(f"Cannot write {target}: it is a folder; name a file.")
     try:
+        if target.is_dir():
+            raise InputError(f"Cannot write {target}: it is a folder; name a file.")
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth."):
             pass
     except OSError as error:

@@ -129,7 +129,8 @@ class Autoencoder(nn.Module):
             step.gradient(reconstruction_losses)
             optimizer.step()
 
-        done = run_steps("autoencoder", account.granted, one, watch)
+        # Half of the time at most: a generator without a critic is worth nothing.
+        done = run_steps("autoencoder", account.granted, one, watch, share=0.5)
         return done
 
 

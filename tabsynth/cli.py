@@ -4,7 +4,8 @@ import functools
 import json
 import logging
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -33,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
 )
 INTERRUPTED = 130
+DEMO_ROWS = 7_000
 
 SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
 Seed = Annotated[
@@ -88,6 +90,7 @@ def schema(
     ] = None,
 ) -> None:
     """Draft a schema from a table, and list what a person must review in it."""
+    keep_apart(out, table)
     check_writable(out)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     frame = read_any(table, nulls)
@@ -119,7 +122,9 @@ def fit(
     ] = None,
     encoding: Annotated[str, typer.Option(help="one-hot, ordinal, binary or base-N.")] = "one-hot",
     rows: Annotated[int | None, typer.Option(help="The number of rows, if it is public.")] = None,
-    time_limit: Annotated[str | None, typer.Option(help="Stop in time, e.g. 90s, 10m, 2h.")] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Stop training in time: 90s, 10m, 2h.")
+    ] = None,
     seed: Seed = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     accept_drafted_domain: Annotated[
@@ -145,29 +150,58 @@ def fit(
         device=device,
         accept_drafted_domain=accept_drafted_domain,
     )
+    keep_apart(out, table, schema, *([] if public is None else [public]))
+    if public is not None and same_file(public, table):
+        raise InputError(f"{public} is the table to fit itself; give one that is public.")
     check_writable(out)
     fit_and_tell(synthesizer, lambda: read_table(table, facts), out)
     say(f"Model: {out}")
 
 
-def fit_and_tell(synthesizer: Synthesizer, read: Callable[[], Any], out: Path | None) -> None:
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """The first Ctrl-C counts; later ones wait until what was spent is written and said."""
+
+    def first(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths name one existing file."""
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def keep_apart(out: Path, *inputs: Path) -> None:
+    """Refuse to write over what is read."""
+    for path in inputs:
+        if same_file(out, path):
+            raise InputError(f"{out} is read by this command; write to another file.")
+
+
+def fit_and_tell(synthesizer: Synthesizer, read: Callable[[], Any], out: Path) -> None:
     """Print the plan, then read the table, fit, save and say what was spent."""
     synthesizer.check_domain()
     say(str(synthesizer.plan()))
     frame = read()
-    try:
-        with progress_bar(True) as progress:
-            synthesizer.fit(frame, progress=progress)
-    except KeyboardInterrupt:
-        if out is None or not hasattr(synthesizer, "trained_"):
-            raise
-        synthesizer.save(out)
-        spent = synthesizer.certificate()["epsilon"]
-        fail(
-            f"Interrupted; the model as far as it came (epsilon={spent}) is in {out}.", INTERRUPTED
-        )
-    if out is not None:
-        synthesizer.save(out)
+    with one_interrupt():
+        try:
+            with progress_bar(True) as progress:
+                synthesizer.fit(frame, progress=progress, announce=False)
+        except KeyboardInterrupt:
+            ledger = getattr(synthesizer, "ledger_", None)
+            spent = "nothing" if ledger is None else f"epsilon={ledger.spent:.4g}"
+            if not hasattr(synthesizer, "trained_"):
+                fail(f"Interrupted before there was a model; spent: {spent}.", INTERRUPTED)
+            synthesizer.save(out)
+            fail(f"Interrupted; the model as far as it came ({spent}) is in {out}.", INTERRUPTED)
+    synthesizer.save(out)
     certificate = synthesizer.certificate()
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
@@ -187,7 +221,9 @@ def sample(
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
     suffix(out)
-    check_writable(out)
+    keep_apart(out, model)
+    for path in (out, beside(out)):
+        check_writable(path)
     synthesizer = load(model)
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas)
     say(f"Table: {out} ({n:,} rows)")
@@ -207,12 +243,11 @@ def evaluate(
 ) -> None:
     """Measure a synthetic table against the real one: report.html and metrics.json."""
     facts = Schema.load(schema)
-    folder = make_folder(out)
+    check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    report = evaluate_and_write(
-        frames[0], frames[1], held, facts, folder, certificate_of(synthetic)
-    )
+    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic))
+    write_report(report, out, real, synthetic, schema, *([] if holdout is None else [holdout]))
     tell(report)
 
 
@@ -227,21 +262,25 @@ def certificate_of(table: Path) -> dict[str, Any] | None:
     return found.certificate if found.valid else None
 
 
-def evaluate_and_write(
-    real: Any, synthetic: Any, holdout: Any, schema: Schema, folder: Path, certificate: Any
-) -> Report:
-    """Evaluate with a progress bar and write the report into a folder."""
+def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any) -> Report:
+    """Evaluate with a progress bar."""
     with fractions() as progress:
-        report = evaluate_tables(
+        return evaluate_tables(
             real, synthetic, holdout, schema=schema, certificate=certificate, progress=progress
         )
-    report.to_json(folder / "metrics.json")
-    report.to_html(folder / "report.html")
-    return report
+
+
+def write_report(report: Report, folder: Path, *inputs: Path) -> None:
+    """Both files of a report; the folder is made only now that there is something to put in it."""
+    with one_interrupt():
+        make_folder(folder)
+        for name, write in (("report.html", report.to_html), ("metrics.json", report.to_json)):
+            keep_apart(folder / name, *inputs)
+            write(folder / name)
 
 
 @contextmanager
-def fractions() -> Any:
+def fractions() -> Iterator[Any]:
     """A progress bar for callbacks ``(stage, fraction)``."""
     with progress_bar(True) as bar:
         if bar is None:
@@ -254,6 +293,12 @@ def tell(report: Report, lines: int | None = None) -> None:
     """The report's summary, a line each."""
     for line in report.summary()[:lines]:
         say(line)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse early a folder that cannot be made or written."""
+    place = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
+    check_writable(place / "report.html" if place.is_dir() else place / path.name)
 
 
 def make_folder(path: Path) -> Path:
@@ -299,15 +344,14 @@ def demo(
     folder = make_folder(out)
     table, facts = load_census()
     order = np.random.default_rng(0).permutation(len(table))
-    cut = round(0.7 * len(table))
-    train, test = table.iloc[order[:cut]], table.iloc[order[cut:]]
+    train, test = table.iloc[order[:DEMO_ROWS]], table.iloc[order[DEMO_ROWS:]]
     synthesizer = METHODS["dp-wgan"](facts, epsilon=epsilon, random_state=seed)
     fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
     synthetic = folder / "synthetic.csv"
-    certificate = synthesizer.sample_to(synthetic, len(train))
-    report = evaluate_and_write(
-        train, read_table(synthetic, facts), test, facts, folder, certificate_of(synthetic)
-    )
+    certificate = synthesizer.sample_to(synthetic, DEMO_ROWS)
+    made = read_table(synthetic, facts)
+    report = measured(train, made, test, facts, certificate_of(synthetic))
+    write_report(report, folder)
     say("")
     tell(report, 3)
     for path in (folder / "report.html", synthetic, certificate):

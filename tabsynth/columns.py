@@ -16,6 +16,7 @@ KINDS = ("categorical", "ordinal", "numeric")
 PROVENANCES = ("declared", "drafted")
 DEFAULT_BINS = 64
 MAX_CATEGORIES = 100_000
+MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
 
 Value = str | int | float | bool
 
@@ -146,7 +147,12 @@ class Column:
         if low > high:
             raise InputError(f"{where}: low={low:g} is above high={high:g}.")
         if self.resolution is not None:
-            positive(f"resolution of {where}", self.resolution)
+            step = positive(f"resolution of {where}", self.resolution)
+            if (high - low) / step > MAX_STEPS:
+                raise InputError(
+                    f"{where}: resolution={step:g} is too fine for bounds [{low:g}, {high:g}]; declare"
+                    " a coarser one, or none."
+                )
         if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
             raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
         if base_dtype(self.dtype) == "int":

@@ -18,6 +18,7 @@ from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 FEW = 24  # whole numbers with at most this many values are drafted as codes, not as amounts
 MANY = 1_000
+_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
 
@@ -66,6 +67,8 @@ def review(schema: Schema, rows: int) -> list[str]:
 
 def _draft(name: str, values: pd.Series) -> Column:
     known = values.dropna()
+    if any(isinstance(value, list | dict | np.ndarray) for value in known.head(1)):
+        raise InputError(f"Column {shown(name)} holds lists or records; unfold it into columns.")
     nulls = bool(values.isna().any())
     if len(known) == 0:
         raise InputError(
@@ -74,8 +77,8 @@ def _draft(name: str, values: pd.Series) -> Column:
     if base_dtype(str(values.dtype)) == "text":
         known = _numbers(known.infer_objects())
     dtype = str(known.dtype) if known.dtype != values.dtype else str(values.dtype)
-    if base_dtype(dtype) == "int" and nulls:
-        dtype = dtype.capitalize() if dtype[0] == "i" else dtype
+    if nulls and re.fullmatch(r"u?int\d+|bool", dtype):
+        dtype = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
     check_dtype(dtype, f"column {shown(name)}")
     whole = base_dtype(dtype) == "float" and bool((known % 1 == 0).all())
     common: dict[str, Any] = {"name": name, "dtype": dtype, "nulls": nulls, "provenance": "drafted"}
@@ -107,10 +110,9 @@ def _numbers(texts: pd.Series) -> pd.Series:
         return texts.astype("int64")
     if any(re.fullmatch(r"[+-]?0\d+", value) for value in distinct):
         return texts
-    try:
-        return texts.astype("float64")
-    except ValueError:
+    if not all(_REAL.fullmatch(value.strip()) for value in distinct):
         return texts
+    return texts.astype("float64")
 
 
 def _native(value: Any) -> Any:

@@ -4,6 +4,7 @@ What is in it: the schema, the configuration, the certificate's facts, the gener
 is not: private rows, RNG states, seeds, the critic.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,19 @@ def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tens
             f"The model's weights are not finite, so {path} was not written: its training diverged;"
             " fit again with lower learning rates."
         )
-    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=_plain)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=_plain)
+    signed = json.dumps({**json.loads(text), "sha256": _digest(text, tensors)})
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={"tabsynth": text})
+        save_file(tensors, temporary, metadata={"tabsynth": signed})
+
+
+def _digest(text: str, tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of facts and weights, so that damage shows; it is no signature."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        found.update(name.encode() + tensors[name].numpy().tobytes())
+    return found.hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -77,6 +87,8 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(f"{file} is not a tabsynth model, or it is damaged.") from None
+    if facts.pop("sha256", None) != _digest(json.dumps(facts), weights):
+        raise FileFormatError(f"{file} is damaged: it does not agree with its own checksum.")
     if not all(torch.isfinite(t).all() for t in weights.values() if t.is_floating_point()):
         raise FileFormatError(f"{file} holds weights that are not finite; it is damaged.")
     return facts, weights

@@ -102,6 +102,8 @@ def _check_csv(path: str | Path) -> list[str]:
             raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
         if "" in header:
             raise InputError(f"{path}: column {header.index('') + 1} has no name; give it one.")
+        if len(header) == 1 and re.search("[;\t]", header[0]):
+            raise InputError(f"{path} is separated by semicolons or tabs; separate it by commas.")
         for row in rows:
             if row and len(row) != len(header):
                 raise InputError(

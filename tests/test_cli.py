@@ -2,8 +2,11 @@
 
 import contextlib
 import json
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from typer.testing import CliRunner
 
 from tabsynth import Column, Schema
 from tabsynth.cli import app
+from tabsynth.model_file import read_model, write_model
 
 TABSYNTH = Path(sys.executable).parent / "tabsynth"
 
@@ -266,10 +270,81 @@ def test_a_schema_drafted_from_the_table_is_refused_until_confirmed(folder):
 def test_evaluate_refuses_a_table_of_another_schema(folder):
     pd.DataFrame({"sex": ["f"]}).to_csv(folder / "other.csv", index=False)
     words = ("evaluate", "--real", "people.csv", "--synthetic", "other.csv")
-    before = sorted(p.name for p in folder.iterdir())
-    done = run(*words, "--schema", "schema.json", "-o", "report", cwd=folder, code=2)
-    assert "'age'" in done.stderr
-    assert sorted(p.name for p in folder.iterdir() if p.name != "report") == before
+    refused(*words, "--schema", "schema.json", "-o", "report", cwd=folder, says="'age'")
+
+
+def test_the_holdout_must_be_other_people(folder):
+    words = ("evaluate", "--real", "people.csv", "--synthetic", "holdout.csv")
+    words = (*words, "--schema", "schema.json", "-o", "report", "--holdout")
+    for path, whose in (("people.csv", "training"), ("holdout.csv", "synthetic")):
+        with contextlib.chdir(folder):
+            done = CliRunner().invoke(app, [*words, path])
+        assert done.exit_code == 2
+        assert f"rows of the {whose} table" in done.stderr
+        assert not (folder / "report").exists()
+
+
+def test_inputs_are_never_written_over(folder):
+    words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o")
+    for out in ("people.csv", "schema.json", "./people.csv"):
+        refused(*words, out, cwd=folder, says="is read by this command")
+    refused("schema", "people.csv", "-o", "people.csv", cwd=folder, says="people.csv is read")
+    assert (folder / "people.csv").read_text().startswith("sex,age,job")
+
+
+def test_the_private_table_is_not_public(folder):
+    words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public", "--public")
+    refused(*words, "people.csv", cwd=folder, says="the table to fit itself")
+    shutil.copy(folder / "people.csv", folder / "copy.csv")
+    refused(*words, "copy.csv", cwd=folder, says="the table to fit itself")
+
+
+def test_a_table_is_not_left_without_its_certificate(fitted):
+    (fitted / "c.csv.certificate.json").mkdir()
+    refused("sample", "model.tabsynth", "-n", 5, "-o", "c.csv", cwd=fitted, says="c.csv.cert")
+    long = "x" * 251 + ".csv"
+    refused("sample", "model.tabsynth", "-n", 5, "-o", long, cwd=fitted, says="Cannot write")
+    refused("sample", "model.tabsynth", "-n", 10**12, "-o", "s.csv", cwd=fitted, says="in parts")
+
+
+def test_a_flipped_bit_and_a_model_of_another_schema(fitted):
+    data = bytearray((fitted / "model.tabsynth").read_bytes())
+    data[-9] ^= 1
+    (fitted / "bit.tabsynth").write_bytes(data)
+    refused("sample", "bit.tabsynth", "-n", 5, "-o", "s.csv", cwd=fitted, says="checksum")
+    facts, weights = read_model(fitted / "model.tabsynth")
+    facts["schema"]["columns"][0]["categories"] = ["a", "b"]
+    facts.pop("format")
+    write_model(fitted / "other.tabsynth", facts, weights)
+    says = "its schema is not the one"
+    refused("sample", "other.tabsynth", "-n", 5, "-o", "s.csv", cwd=fitted, says=says)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
+    """Ctrl-C in the middle of the steps, once and twice in a row."""
+    words = [TABSYNTH, "-v", *map(str, FIT), "--epsilon", "8", "--rows", "400"]
+    process = subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    for line in process.stdout:  # the plan is out: training is about to begin
+        if "takes about" in line:
+            break
+    time.sleep(2.5)
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.005)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "Interrupted" in errors
+    assert "epsilon=" in errors or "nothing" in errors
+    if (folder / "model.tabsynth").exists():
+        run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
+        run("verify", "s.csv", cwd=folder)
+        certificate = json.loads((folder / "s.csv.certificate.json").read_text())
+        assert certificate["training"]["stopped"] == "interrupted"
+        assert 0 < certificate["epsilon"] < 8
 
 
 def test_a_constant_column_and_one_row_are_safe(folder):

@@ -184,7 +184,10 @@ def any_columns(draw: st.DrawFn) -> Column:
             nulls=draw(st.booleans()),
             clip=draw(st.booleans()),
             bins=draw(st.none() | st.integers(1, 99)),
-            resolution=draw(st.none() | st.floats(1e-6, 1e6)),
+            # Coarse enough for floats to tell its steps apart between the bounds.
+            resolution=draw(
+                st.none() | st.floats(max(1e-6, (high - low) / 2**40), 1e6 + high - low)
+            ),
             **common,
         )
     values: st.SearchStrategy[Any]

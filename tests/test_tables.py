@@ -120,7 +120,7 @@ AB = Schema(
         (b",b\nx,1\n", "column 1 has no name"),
         (b"a,c\nx,1\n", "lacks column 'b'"),
         (b"a,b,c\nx,1,2\n", "column 'c' that the schema does not know"),
-        (b"a;b\nx;1\n", "lacks column 'a'"),
+        (b"a;b\nx;1\n", "separated by semicolons"),
         ("a,b\né,1\n".encode("latin-1"), "is not UTF-8"),
         ("a,b\nx,1\n".encode("utf-16"), "is not UTF-8"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\xff", "is not"),

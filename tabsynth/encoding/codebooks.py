@@ -39,11 +39,12 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
         return np.ones((1, 1), dtype=np.float32), "softmax"
     values = pd.DataFrame({"value": np.arange(size)})
     keep = {"cols": ["value"], "handle_unknown": "error", "handle_missing": "error"}
-    if scheme == "one-hot":
-        return np.eye(size, dtype=np.float32), "softmax"
     with warnings.catch_warnings():
         # category-encoders 2.x still sets a pandas option that pandas 3 calls deprecated.
         warnings.filterwarnings("ignore", message=".*no_silent_downcasting")
+        if scheme == "one-hot":
+            codes = ce.OneHotEncoder(**keep).fit_transform(values).to_numpy()
+            return codes.astype(np.float32), "softmax"
         if scheme == "ordinal":
             ranks = ce.OrdinalEncoder(**keep).fit_transform(values).to_numpy(dtype=float)
             return _scaled(ranks - ranks.min(), size - 1), "sigmoid"

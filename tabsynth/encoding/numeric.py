@@ -46,6 +46,12 @@ def to_index(column: Column, values: pd.Series) -> np.ndarray:
             f" [{column.low:g}, {column.high:g}]; correct it, widen the bounds, or declare"
             " clip=true."
         )
+    if base_dtype(column.dtype) == "int" and (known % 1 != 0).any():
+        value = known[(known % 1 != 0).argmax()]
+        raise InputError(
+            f"Column {shown(column.name)}: {value:g} is no whole number, and the schema declares dtype"
+            f" {column.dtype}; round it, or declare float64."
+        )
     known = np.clip(known, column.low, column.high)
     edges = column.edges()
     cells = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, len(edges) - 2)

@@ -14,7 +14,7 @@ from tabsynth.errors import InputError
 from tabsynth.schema import Schema
 
 # A one-hot codebook takes size² numbers; past this it is gigabytes.
-MAX_ONE_HOT = 16_384
+MAX_ONE_HOT = 4_096
 
 
 class TableEncoder:
@@ -36,6 +36,7 @@ class TableEncoder:
 
     def __init__(self, schema: Schema, encoding: str | Mapping[str, str] = "one-hot") -> None:
         self.schema = schema
+        self.encoding = encoding
         schemes = (
             encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
         )

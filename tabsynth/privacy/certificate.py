@@ -38,7 +38,7 @@ def make_certificate(
         "format": FORMAT,
         "method": method,
         "private": math.isfinite(epsilon) and not seeded,
-        "statement": _statement(epsilon, ledger.delta, seeded),
+        "statement": _statement(epsilon, ledger.delta, seeded, public),
         "epsilon": number(epsilon),
         "epsilon_asked": number(epsilon_asked),
         "delta": ledger.delta,
@@ -53,16 +53,33 @@ def make_certificate(
     }
 
 
-def _statement(epsilon: float, delta: float, seeded: bool) -> str:
+def _statement(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
     if math.isinf(epsilon):
         return "Not private: private rows were read without noise, so epsilon is infinite."
-    claim = f"({epsilon:.4g}, {delta:g})-differential privacy for adding or removing one record"
+    claim = (
+        f"({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing one record"
+    )
     if seeded:
         return (
             f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"
             " can reproduce the noise and subtract it."
         )
+    drafted = public.get("drafted") if isinstance(public, dict) else None
+    if drafted:
+        return (
+            f"Private: {claim}, if the domains of the columns that were drafted from a table"
+            f" ({len(drafted)} of them) are public as its maker accepted; their categories and bounds"
+            " appear as they are."
+        )
     return f"Private: {claim}, if the schema and all else listed under 'public' are public."
+
+
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """ε to four digits, never rounded down: a claim may not shrink in print."""
+    if epsilon == 0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - digits + 1)
+    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 
 
 def number(value: float) -> float | str:
@@ -146,7 +163,8 @@ def verify(table: str | Path) -> Verification:
         problems.append(
             "it claims to be private, but the run was seeded or read rows without noise"
         )
-    if data.get("statement") != _statement(claimed, delta, data.get("seeded") is not False):
+    seeded = data.get("seeded") is not False
+    if data.get("statement") != _statement(claimed, delta, seeded, data.get("public")):
         problems.append("its statement is not the one that its figures make")
     return Verification(data, epsilon, tuple(problems))
 

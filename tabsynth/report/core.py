@@ -161,15 +161,17 @@ def evaluate(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
-    if holdout is not None and holdout is real:
-        raise InputError(
-            "The hold-out is the training table itself; give rows that the synthesizer never saw,"
-            " or none."
-        )
     encoder = TableEncoder(schema)
     train = _index(encoder, real, "training table")
     made = _index(encoder, synthetic, "synthetic table")
     kept = None if holdout is None else _index(encoder, holdout, "hold-out table")
+    if kept is not None:
+        for other, what in ((train, "training"), (made, "synthetic")):
+            if np.array_equal(kept, other):
+                raise InputError(
+                    f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
+                    " never saw, or none."
+                )
     if certificate is None:
         certificate = getattr(synthetic, "attrs", {}).get("certificate")
     if certificate is not None and not isinstance(certificate, Mapping):

@@ -1,5 +1,6 @@
 """The public estimators: fit a DataFrame under a budget, sample DataFrames, save, load."""
 
+import hashlib
 import logging
 import math
 import time
@@ -12,10 +13,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
+from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
+from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
@@ -23,16 +26,21 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.model_file import write_model
 from tabsynth.plan import Plan, PlannedSpend, duration, planned_epsilon
-from tabsynth.privacy.certificate import make_certificate, number, write_beside
+from tabsynth.privacy.certificate import beside, make_certificate, number, write_beside
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
 from tabsynth.tables import suffix, to_pandas, write_table
-from tabsynth.training.loop import Progress, Watch
+from tabsynth.training.loop import INTERRUPTED, Progress, Watch
 
 logger = logging.getLogger(__name__)
 
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 TRIAL_STEPS = 11
+TRIAL_ROWS = 100_000
+MAX_ROWS = 10**12
+MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
+MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +99,26 @@ class Synthesizer(BaseEstimator):
         """Steps of stages that read no private row, by stage."""
         return {}
 
-    def _public_rows(self) -> int | None:
-        """Rows of the public table that training uses, if any."""
+    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
+        """Value numbers of the public table that training uses, if any."""
         return None
+
+    def _check_public(self, encoder: TableEncoder, index: np.ndarray) -> None:
+        """Refuse the private table itself as the public one."""
+        public = self._public_index(encoder)
+        if public is not None and np.array_equal(public, index):
+            raise InputError(
+                "The public table is the table to fit itself; give one that is public, or use"
+                " autoencoder='dp-sgd'."
+            )
+
+    def _public_facts(self) -> dict[str, Any] | None:
+        """What a certificate says of the public table: its rows, and a hash of its value numbers."""
+        public = self._public_index(TableEncoder(self.schema, self.encoding))
+        if public is None:
+            return None
+        found = hashlib.sha256(np.ascontiguousarray(public, dtype="<i8").tobytes()).hexdigest()
+        return {"rows": len(public), "sha256_of_value_numbers": found}
 
     def _config(self) -> dict[str, Any]:
         """What rebuilds an untrained generator, JSON-ready."""
@@ -125,6 +150,14 @@ class Synthesizer(BaseEstimator):
         rows = self.rows or NOMINAL_ROWS
         seconds = self._estimated_seconds(spends, rows) if estimate_time else None
         notes = []
+        if WEAK_EPSILON < self.epsilon < math.inf:
+            notes.append(
+                f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table"
+            )
+        if self.delta > WEAK_DELTA:
+            notes.append(
+                f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance"
+            )
         if seconds is not None and self.time_limit is not None and seconds > self.time_limit:
             notes.append(
                 f"the time limit of {duration(self.time_limit)} will stop it early, with fewer steps"
@@ -142,8 +175,15 @@ class Synthesizer(BaseEstimator):
             notes=tuple(notes),
         )
 
-    def fit(self, table: Any, y: None = None, *, progress: Progress | None = None) -> Self:
-        """Fit the table under the budget.
+    def fit(
+        self,
+        table: Any,
+        y: None = None,
+        *,
+        progress: Progress | None = None,
+        announce: bool = True,
+    ) -> Self:
+        """Fit the table under the budget. The plan is told first (see :meth:`tell`).
 
         Parameters
         ----------
@@ -151,6 +191,8 @@ class Synthesizer(BaseEstimator):
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
         progress : callable, optional
             ``progress(stage, done, total)``.
+        announce : bool
+            False where the caller has shown the plan already.
 
         Raises
         ------
@@ -165,15 +207,14 @@ class Synthesizer(BaseEstimator):
         started = time.monotonic()
         self._check_parameters()
         self.check_domain()
-        earlier = self._earlier()
-        spends = self._spends(earlier)
-        for spend in spends:
-            logger.info("%s: %s", self.method, spend)
+        if announce:
+            self.tell(self.plan(estimate_time=self.verbose))
+        ledger = self._earlier()
+        spends = self._spends(ledger)
         encoder = TableEncoder(self.schema, self.encoding)
         index = encoder.to_index(to_pandas(table))
-        ledger = earlier
+        self._check_public(encoder, index)
         self.ledger_ = ledger
-        self.encoder_ = encoder
         deadline = None if self.time_limit is None else started + self.time_limit
         with progress_bar(self.verbose, progress) as shown_progress:
             watch = Watch(progress=shown_progress, deadline=deadline)
@@ -181,12 +222,22 @@ class Synthesizer(BaseEstimator):
                 trained = self._train(index, spends, ledger, Randomness(self.random_state), watch)
             finally:
                 ledger.close()
-        self.trained_ = trained
+        # What a later save or sample needs, as it was for this fit, whatever parameters change.
         self.seeded_ = self.random_state is not None or getattr(self, "seeded_", False)
-        self.facts_ = self._facts(watch)
-        if watch.stopped == "interrupted":
+        self.facts_ = self._facts(watch, trained)
+        self.config_ = self._config()
+        self.encoder_ = encoder
+        self.trained_ = trained
+        if watch.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         return self
+
+    def tell(self, plan: Plan) -> None:
+        """Log the plan; with ``verbose``, show it on stderr too."""
+        logger.info("%s", plan)
+        if self.verbose:
+            console = Console(stderr=True)
+            console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
 
     def check_domain(self) -> None:
         """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
@@ -205,6 +256,12 @@ class Synthesizer(BaseEstimator):
         """
         self._check_fitted()
         integer("n", n)
+        cells = n * len(self.encoder_.schema.columns)
+        if cells > MAX_CELLS:
+            raise InputError(
+                f"Expected n of at most {MAX_CELLS // len(self.encoder_.schema.columns):,} rows at a"
+                f" time, got n={n:,}; sample in parts."
+            )
         if random_state is not None:
             integer("random_state", random_state, least=0)
         seed = self.random_state if random_state is None else random_state
@@ -224,6 +281,7 @@ class Synthesizer(BaseEstimator):
         Returns the path of the certificate.
         """
         suffix(path)
+        check_writable(beside(path))  # a table must not be left without its certificate
         table = self.sample(n, random_state=random_state)
         write_table(table, path, formulas=formulas)
         return write_beside(self.certificate(), path, len(table))
@@ -242,13 +300,14 @@ class Synthesizer(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
         self._check_fitted()
+        encoding = self.encoder_.encoding
         facts = {
             "method": self.method,
-            "schema": self.schema.to_dict(),
+            "schema": self.encoder_.schema.to_dict(),
             "epsilon": number(self.ledger_.epsilon),
             "delta": self.ledger_.delta,
-            "encoding": self.encoding if isinstance(self.encoding, str) else dict(self.encoding),
-            "config": self._config(),
+            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+            "config": self.config_,
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -261,9 +320,15 @@ class Synthesizer(BaseEstimator):
         if not isinstance(self.schema, Schema):
             raise InputError(f"Expected schema to be a Schema, got {type(self.schema).__name__}.")
         positive("epsilon", self.epsilon, finite=False)
+        if MAX_EPSILON < self.epsilon < math.inf:
+            raise InputError(
+                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={self.epsilon:g}; for a run"
+                " without privacy say so: epsilon=inf."
+            )
         between("delta", self.delta, 0, 1, low_open=True, high_open=True)
         if self.rows is not None:
             integer("rows", self.rows)
+            between("rows", self.rows, 1, MAX_ROWS)
         if self.time_limit is not None:
             positive("time_limit", self.time_limit)
         if self.random_state is not None:
@@ -301,9 +366,9 @@ class Synthesizer(BaseEstimator):
             )
         return ledger
 
-    def _facts(self, watch: Watch) -> dict[str, Any]:
+    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         """What a certificate says besides the ledger."""
-        public, drafted = self._public_rows(), self.schema.drafted
+        drafted = self.schema.drafted
         return {
             "public": {
                 "schema_sha256": self.schema.fingerprint(),
@@ -311,17 +376,17 @@ class Synthesizer(BaseEstimator):
                 "drafted": list(drafted),
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
-                "public_table": None if public is None else {"rows": public},
+                "public_table": self._public_facts(),
             },
             "versions": {name: version(name) for name in ("tabsynth", "torch", "opacus", "numpy")},
-            "training": {"stopped": watch.stopped, "curves": self.trained_.curves},
+            "training": {"stopped": watch.stopped, "curves": trained.curves},
         }
 
     def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
         """Time a few steps of each stage on made-up rows, and scale up."""
-        sizes = self.schema.sizes
+        sizes, made_up = self.schema.sizes, min(rows, TRIAL_ROWS)
         rng = np.random.default_rng(0)
-        index = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
+        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
         few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
         times: dict[str, list[float]] = {}
         watch = Watch(
@@ -336,4 +401,4 @@ class Synthesizer(BaseEstimator):
             if len(stamps) >= TRIAL_STEPS:
                 # The first steps warm up (imports, allocators): they say nothing of the others.
                 total += (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-        return total
+        return total * rows / made_up

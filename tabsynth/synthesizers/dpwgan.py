@@ -156,9 +156,7 @@ class DPWGAN(Synthesizer):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
-        encoder = TableEncoder(self.schema, self.encoding)
-        if self.public is not None:  # before the budget is touched
-            encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        self._public_index(TableEncoder(self.schema, self.encoding))  # refused before any spending
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         wgan, autoencoder = self._wgan(), self._autoencoder()
@@ -307,9 +305,8 @@ class DPWGAN(Synthesizer):
         # A public table needs no budget: its ledger has no limit, and is thrown away.
         free = Ledger(math.inf, self.delta)
         account = free.open(AUTOENCODER, NoPrivacy(), config.steps if most is None else most)
-        index = TableEncoder(self.schema, self.encoding).to_index(
-            to_pandas(self.public, "public table"), "public table"
-        )
+        index = self._public_index(TableEncoder(self.schema, self.encoding))
+        assert index is not None
         codes = torch.from_numpy(layout.encode(index)).to(self._device())
         model.fit(PrivateTable(codes, free), account, float(len(index)), public_rng, watch)
         return model
@@ -334,8 +331,10 @@ class DPWGAN(Synthesizer):
         free = config is not None and self._training() == "public"
         return {AUTOENCODER: config.steps} if config is not None and free else {}
 
-    def _public_rows(self) -> int | None:
-        return None if self.public is None else len(to_pandas(self.public, "public table"))
+    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
+        if self.public is None:
+            return None
+        return encoder.to_index(to_pandas(self.public, "public table"), "public table")
 
     def _config(self) -> dict[str, Any]:
         autoencoder = self._autoencoder()

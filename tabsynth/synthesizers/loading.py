@@ -41,11 +41,14 @@ def load(path: str | Path) -> Synthesizer:
         model = method._from_config(schema, facts["config"], **shared)
         model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
         model.seeded_ = bool(facts["seeded"])
+        model.config_ = facts["config"]
         model.facts_ = _facts(facts["facts"])
         # A file from a stranger must not make us build more than it holds: neither codebooks …
         held = sum(tensor.numel() for tensor in weights.values())
         if _one_hot(schema, model.encoding) > held:
             raise damaged
+        if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
+            raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
         model.encoder_ = TableEncoder(schema, model.encoding)
         if model._size() > held:  # … nor a network
             raise damaged

@@ -1,8 +1,11 @@
 """The one loop: steps, a deadline, an interrupt, progress by callback."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+TIME_LIMIT, INTERRUPTED = "time limit", "interrupted"
 
 Progress = Callable[[str, int, int], None]
 
@@ -25,27 +28,29 @@ class Watch:
     deadline: float | None = None
     stopped: str | None = None
 
-    def must_stop(self) -> bool:
-        """Whether no new step may begin."""
-        if self.stopped is None and self.deadline is not None and time.monotonic() >= self.deadline:
-            self.stopped = "time limit"
-        return self.stopped is not None
 
-
-def run_steps(stage: str, steps: int, step: Callable[[int], None], watch: Watch) -> int:
+def run_steps(
+    stage: str, steps: int, step: Callable[[int], None], watch: Watch, share: float = 1.0
+) -> int:
     """Call ``step(0) … step(steps - 1)`` until done or stopped; returns the steps done.
 
-    Ctrl-C ends the loop between or within steps: what was spent stays on the ledger, and the state
-    is that of a shorter run.
+    A stage may use up to ``share`` of the time that is left: an early one must leave some to those
+    that follow. Ctrl-C ends the loop between or within steps: what was spent stays on the ledger, and
+    the state is that of a shorter run.
     """
+    now = time.monotonic()
+    deadline = math.inf if watch.deadline is None else now + share * (watch.deadline - now)
     for i in range(steps):
-        if watch.must_stop():
+        if watch.stopped == INTERRUPTED:
+            return i
+        if time.monotonic() >= deadline:
+            watch.stopped = TIME_LIMIT
             return i
         try:
             step(i)
             if watch.progress is not None:
                 watch.progress(stage, i + 1, steps)
         except KeyboardInterrupt:
-            watch.stopped = "interrupted"
+            watch.stopped = INTERRUPTED
             return i
     return steps

@@ -158,7 +158,7 @@ def test_schema_and_holdout_are_checked():
     real = table(10, 0)
     with pytest.raises(InputError, match="schema"):
         evaluate(real, real, schema="schema.json")
-    with pytest.raises(InputError, match="training table itself"):
+    with pytest.raises(InputError, match="rows of the training table"):
         evaluate(real, real, real, schema=schema())
 
 

@@ -152,7 +152,7 @@ def test_autoencoder_on_a_public_table_spends_nothing() -> None:
     model = small(autoencoder="public", public=frame(15, seed=3)).fit(frame())
     made = model.certificate()
     assert [i["purpose"] for i in made["mechanisms"]] == ["one-way counts", "critic"]
-    assert made["public"]["public_table"] == {"rows": 15} and made["private"] is True
+    assert made["public"]["public_table"]["rows"] == 15 and made["private"] is True
     assert small().fit(frame()).certificate()["public"]["public_table"] is None
 
 
@@ -261,7 +261,7 @@ def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
     assert set(model.trained_.curves) == {"critic's score of generated rows"}
     held = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
     assert "PrivateTable" not in held and "Generator object" not in held
-    names = {"ledger_", "encoder_", "trained_", "seeded_", "facts_"}
+    names = {"ledger_", "config_", "encoder_", "trained_", "seeded_", "facts_"}
     assert {k for k in vars(model) if k.endswith("_")} == names
 
 
