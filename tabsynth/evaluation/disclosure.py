@@ -17,7 +17,7 @@ import numpy as np
 from tabsynth.evaluation.results import Cell, Disclosure, difference_of_shares, mean_of_shares
 
 BLOCK_CELLS = 15_000_000  # comparisons held at a time: block of records × rows × columns
-MAX_LEVELS = 16  # values of s: all of 1…d−1 up to here, else as many evenly spaced ones
+MAX_LEVELS = 63  # values of s: all of 1…d−1 up to here, else as many evenly spaced ones
 MAX_NEIGHBOURS = 100_000  # rows that the attacker searches: more are subsampled
 
 
@@ -76,7 +76,7 @@ def attribute_disclosure(
 
 
 def unknown_levels(columns: int) -> tuple[int, ...]:
-    """The values of s: 1…d−1, or 16 of them evenly spaced where there are more."""
+    """The values of s: 1…d−1, or 63 of them evenly spaced where there are more."""
     levels = np.arange(1, columns)
     if len(levels) > MAX_LEVELS:
         levels = np.unique(np.round(np.linspace(1, columns - 1, MAX_LEVELS)).astype(int))
