@@ -1,13 +1,17 @@
-"""Outputs are written to a temporary file beside their place and renamed: never half a file."""
+"""Files in and out, with limits. What is written goes to a temporary file and is renamed: never half."""
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError
+
+MAX_JSON_BYTES = 64 * 2**20
 
 
 @contextmanager
@@ -42,6 +46,21 @@ def check_writable(path: str | Path) -> None:
             pass
     except OSError as error:
         raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+
+
+def read_json(path: str | Path, what: str) -> Any:
+    """The JSON value of a small UTF-8 file; ``what`` it should be is named in errors."""
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_JSON_BYTES:
+            raise FileFormatError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; not a {what}.")
+        return json.loads(file.read_text("utf-8-sig"))
+    except OSError as error:
+        raise FileFormatError(f"Cannot read {what} {file}: {error.strerror}.") from None
+    except FileFormatError:
+        raise
+    except (ValueError, RecursionError):
+        raise FileFormatError(f"{file} is not a {what}: not valid JSON.") from None
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import pandas as pd
 
-from tabsynth._files import write_text
+from tabsynth._files import read_json, write_text
 from tabsynth._validate import shown
 from tabsynth.columns import Column, column_from
 from tabsynth.errors import FileFormatError, InputError
 
 FORMAT = "tabsynth-schema/1"
-MAX_FILE_BYTES = 64 * 2**20
 DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 
 
@@ -141,18 +140,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
         """Read a schema from a JSON file."""
-        file = Path(path)
-        try:
-            if file.stat().st_size > MAX_FILE_BYTES:
-                raise FileFormatError(f"{file}: larger than {MAX_FILE_BYTES} bytes; not a schema.")
-            data = json.loads(file.read_text("utf-8-sig"))
-        except OSError as error:
-            raise FileFormatError(f"Cannot read schema {file}: {error.strerror}.") from None
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, FileFormatError):
-                raise
-            raise FileFormatError(f"{file} is not a schema: not valid JSON.") from None
-        return cls.from_dict(data, str(file))
+        return cls.from_dict(read_json(path, "schema"), str(path))
 
     def to_json(self) -> str:
         """The text of the schema file: one column a line, so that it reads and diffs well."""

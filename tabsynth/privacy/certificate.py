@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tabsynth._files import sha256, write_text
+from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting import ACCOUNTANT
@@ -15,7 +15,6 @@ from tabsynth.privacy.ledger import Ledger
 
 FORMAT = "tabsynth-certificate/1"
 ADJACENCY = "add or remove one record"
-MAX_FILE_BYTES = 16 * 2**20
 
 
 def make_certificate(
@@ -103,16 +102,7 @@ def write_beside(certificate: dict[str, Any], table: str | Path, rows: int) -> P
 def read_certificate(path: str | Path) -> dict[str, Any]:
     """Read a certificate; refuses what is not one."""
     file = Path(path)
-    try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise FileFormatError(f"{file} is too large for a certificate.")
-        data = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"Cannot read certificate {file}: {error.strerror}.") from None
-    except (RecursionError, ValueError) as error:
-        if isinstance(error, FileFormatError):
-            raise
-        raise FileFormatError(f"{file} is not a certificate: not valid JSON.") from None
+    data = read_json(file, "certificate")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         found = data.get("format") if isinstance(data, dict) else type(data).__name__
         raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(found)}.")
