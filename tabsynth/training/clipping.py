@@ -194,7 +194,7 @@ def _scale(norms: Tensor, max_norm: float) -> Tensor:
     if math.isinf(max_norm):
         scale = torch.ones_like(norms)
     else:
-        # The slack in C keeps rounding on the safe side.
-        slack = 1 - 8 * torch.finfo(norms.dtype).eps
+        # The slack in C keeps the rounding of norms on the safe side.
+        slack = 1 - 64 * torch.finfo(norms.dtype).eps
         scale = (max_norm * slack / norms.clamp_min(1e-30)).clamp_max(1.0)
     return scale.masked_fill(~torch.isfinite(norms), 0)
