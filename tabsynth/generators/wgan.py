@@ -8,6 +8,9 @@ gradients; that bound is far above any useful C, and weight clipping never stand
 NOTE[DIFF] The generator steps with its own rate α_g; the box prints α_d.
 NOTE[DIFF] A real row is set against the mean of a batch of generated rows, not against one of them:
 see :meth:`tabsynth.training.dpsgd.DPSGD.gradient`.
+NOTE[DIFF] The default preset starts the generator from noisy one-way counts, holds its mean code to them
+(``anchor``) and samples from the average of its weights: all of it post-processing of what is already
+released, and worth more than the steps that the counts cost. Preset ``source`` does none of it.
 NOTE[DIFF] ε is that of all steps composed; the paper's σ_n = 2q√(n_d ln(1/δ))/ε is for one.
 """
 
