@@ -222,8 +222,6 @@ def sample(
     """Draw synthetic rows, and write their certificate beside them."""
     suffix(out)
     keep_apart(out, model)
-    for path in (out, beside(out)):
-        check_writable(path)
     synthesizer = load(model)
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas)
     say(f"Table: {out} ({n:,} rows)")
@@ -272,11 +270,14 @@ def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificat
 
 def write_report(report: Report, folder: Path, *inputs: Path) -> None:
     """Both files of a report; the folder is made only now that there is something to put in it."""
-    with one_interrupt():
-        make_folder(folder)
+    make_folder(folder)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # both files or neither: it takes seconds
+    try:
         for name, write in (("report.html", report.to_html), ("metrics.json", report.to_json)):
             keep_apart(folder / name, *inputs)
             write(folder / name)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
