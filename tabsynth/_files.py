@@ -18,8 +18,8 @@ MAX_JSON_BYTES = 64 * 2**20
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path; on success it takes the place of ``path``, on failure it is removed."""
     target = Path(path)
-    check_writable(target)
     try:
+        _refuse_folder(target)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
         os.close(handle)
     except OSError as error:
@@ -40,12 +40,16 @@ def check_writable(path: str | Path) -> None:
     """Refuse an output path early, before hours of work are spent on what it should hold."""
     target = Path(path)
     try:
-        if target.is_dir():
-            raise InputError(f"Cannot write {target}: it is a folder; name a file.")
+        _refuse_folder(target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".tabsynth."):
             pass
     except OSError as error:
         raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+
+
+def _refuse_folder(target: Path) -> None:
+    if target.is_dir():
+        raise InputError(f"Cannot write {target}: it is a folder; name a file.")
 
 
 def read_json(path: str | Path, what: str) -> Any:

@@ -130,8 +130,7 @@ class Autoencoder(nn.Module):
             optimizer.step()
 
         # Half of the time at most: a generator without a critic is worth nothing.
-        done = run_steps("autoencoder", account.granted, one, watch, share=0.5)
-        return done
+        return run_steps("autoencoder", account.granted, one, watch, share=0.5)
 
 
 def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:

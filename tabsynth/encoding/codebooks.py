@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from typing import Literal
+from functools import lru_cache
 
 import category_encoders as ce
 import numpy as np
@@ -12,7 +12,6 @@ from tabsynth._validate import one_of
 from tabsynth.encoding.layout import Head
 from tabsynth.errors import InputError
 
-Scheme = Literal["one-hot", "ordinal", "binary", "base-4", "base-10"]
 SCHEMES = ("one-hot", "ordinal", "binary", "base-4", "base-10")
 
 
@@ -31,10 +30,16 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
     codes : ndarray, shape (size, width), float32 in [0, 1]
         Rows are distinct, so that the nearest row decodes exactly.
     head : {"softmax", "sigmoid"}
+
+    Codebooks are kept and shared, for an encoder is made many times in a fit: do not write to them.
     """
     if not (isinstance(scheme, str) and scheme.startswith("base-")):
         one_of("encoding", scheme, SCHEMES)
-    base = _base(scheme)
+    return _codebook(size, scheme, _base(scheme))
+
+
+@lru_cache(maxsize=64)
+def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
     if size == 1:
         return np.ones((1, 1), dtype=np.float32), "softmax"
     values = pd.DataFrame({"value": np.arange(size)})

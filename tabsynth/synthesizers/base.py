@@ -281,7 +281,8 @@ class Synthesizer(BaseEstimator):
         Returns the path of the certificate.
         """
         suffix(path)
-        check_writable(beside(path))  # a table must not be left without its certificate
+        for output in (path, beside(path)):  # a table must not be left without its certificate
+            check_writable(output)
         table = self.sample(n, random_state=random_state)
         write_table(table, path, formulas=formulas)
         return write_beside(self.certificate(), path, len(table))
