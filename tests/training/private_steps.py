@@ -1,0 +1,76 @@
+"""A private step with its ledger and table, for tests."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from row_gradients import Losses, clip_rows, group_of_entries, plain, row_gradients, trained
+from torch import Tensor, nn
+
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.mechanisms import Mechanism
+from tabsynth.training.bounds import Bounds, Clipping
+from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+
+RULES: dict[str, StepRule] = {
+    "dp-sgd": DPSGD(),
+    "dp-sat": DPSAT(radius=0.3),
+    "bam": BAM(radius=0.2),
+}
+
+
+def engine(
+    module: nn.Module,
+    rows: Tensor,
+    mechanism: Mechanism,
+    *,
+    steps: int = 10**6,
+    max_norm: float = 1.0,
+    rate: float = 1.0,
+    expected_batch: float = 10.0,
+    seed: int = 0,
+    rule: StepRule | None = None,
+    physical_batch: int | None = None,
+    **clipping: Any,
+) -> tuple[PrivateStep, Account, PrivateTable[Tensor]]:
+    ledger = Ledger(math.inf, 1e-5)
+    account = ledger.open("critic", mechanism, steps)
+    table = PrivateTable(rows, ledger)
+    step = PrivateStep(
+        module,
+        table=table,
+        account=account,
+        rate=rate,
+        expected_batch=expected_batch,
+        generator=torch.Generator().manual_seed(seed),
+        rule=rule,
+        clipping=Clipping(max_norm=max_norm, **clipping),
+        physical_batch=physical_batch,
+    )
+    return step, account, table
+
+
+def grads(module: nn.Module) -> np.ndarray:
+    """What the step has set, flat."""
+    found = [p.grad for p in trained(module)]
+    return torch.cat([g.flatten() for g in found if g is not None]).numpy().copy()
+
+
+def clipped_rows(
+    step: PrivateStep, losses: Losses, rows: Tensor, public: Tensor | None = None
+) -> Tensor:
+    """What each row adds to a step's sum, by brute force, at the step's bounds and groups."""
+    ascent = step.rule.radius if isinstance(step.rule, BAM) else 0.0
+    found = row_gradients(step.clipper.module, losses, rows, ascent)
+    if public is not None and step.bounds.clipping.centred:
+        found = found - row_gradients(step.clipper.module, losses, public, ascent).mean(0)
+    entries = group_of_entries(step.clipper.module, step.clipper.groups)
+    return clip_rows(found, step.bounds.now.to(found), entries)
+
+
+def bounds_of(clipping: Clipping, noise: float = 2.0, batch: float = 40.0) -> Bounds:
+    return Bounds(clipping, PerExampleClipper(plain("tanh")), noise, batch)

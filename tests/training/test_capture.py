@@ -1,0 +1,159 @@
+"""Steps that stay in place: the same results, and nothing in them that waits for the device."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tabsynth.networks import mlp
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.training import clipping
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.capture import Captured, Slots
+from tabsynth.training.losses import gradient_penalty, minus_scores
+from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+
+torch.set_num_threads(1)
+RATE, ROWS = 0.1, 500
+TABLE = torch.rand(ROWS, 8, generator=torch.Generator().manual_seed(3)).double()
+FAKE = torch.rand(40, 8, generator=torch.Generator().manual_seed(4)).double()
+
+
+def penalised(critic: nn.Module, rows: Tensor) -> Tensor:
+    return minus_scores(critic, rows) + gradient_penalty(critic, 0.5 * rows + 0.2, 10.0)
+
+
+def private_step(rule: StepRule, rules: Clipping, device: str = "cpu") -> PrivateStep:
+    module = mlp([8, 16, 16, 1], torch.Generator().manual_seed(0), activation="tanh")
+    module = module.double().to(device)
+    ledger = Ledger(math.inf, 1e-5)
+    mechanism = SubsampledGaussian(noise_multiplier=1e-9, sampling_rate=RATE)
+    return PrivateStep(
+        module,
+        table=PrivateTable(TABLE.to(device), ledger),
+        account=ledger.open("critic", mechanism, 100),
+        rate=RATE,
+        expected_batch=RATE * ROWS,
+        generator=torch.Generator(device).manual_seed(1),
+        rule=rule,
+        clipping=rules,
+    )
+
+
+def trained(step: PrivateStep, losses: Any, public: Tensor | None) -> Tensor:
+    """The weights after some steps."""
+    step._batches = torch.Generator().manual_seed(2)
+    parameters = step.clipper.parameters
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    for _ in range(8):
+        step.gradient(losses, public)
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in parameters]).cpu()
+
+
+KINDS = [
+    (DPSGD(), Clipping(max_norm=0.3)),
+    (DPSAT(radius=0.5), Clipping(bound="public")),
+    (BAM(radius=0.1), Clipping(bound="public", grouping="weight-bias")),
+    (DPSGD(), Clipping(bound="public", grouping="clusters", clusters=2, centred=False)),
+    (DPSGD(), Clipping(bound="quantile", quantile_noise=0.5)),
+]
+
+
+@pytest.mark.parametrize(("rule", "rules"), KINDS)
+@pytest.mark.parametrize("losses", [minus_scores, penalised])
+def test_a_batch_of_fixed_size_is_the_same_step(
+    rule: StepRule, rules: Clipping, losses: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R2, R5: rows that fill a batch up contribute nothing, whatever the rule and the bounds."""
+    public = FAKE if rules.bound == "public" else None
+    wanted = trained(private_step(rule, rules), losses, public)
+    step = private_step(rule, rules)
+    monkeypatch.setattr(step, "_in_place", lambda rows: True)
+    torch.testing.assert_close(trained(step, losses, public), wanted, rtol=1e-7, atol=1e-8)
+    assert step._recorded is not None
+    assert not torch.allclose(
+        wanted, trained(private_step(rule, Clipping(max_norm=9.0)), losses, None)
+    )
+
+
+def test_a_batch_without_room_takes_the_ordinary_road(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, ordinary = private_step(*KINDS[0]), private_step(*KINDS[0])
+    monkeypatch.setattr(step, "_in_place", lambda rows: True)
+    step._room = Slots(0.0, torch.device("cpu"))  # sixteen places, for fifty rows or so
+    torch.testing.assert_close(
+        trained(step, minus_scores, None), trained(ordinary, minus_scores, None)
+    )
+    assert step._recorded is None
+
+
+def test_slots() -> None:
+    slots = Slots(9.0, torch.device("cpu"))
+    assert len(slots.rows) == 9 + 24 + 16
+    for count in (0, 5, 49):
+        picked = torch.randperm(1000)[:count]
+        assert slots.fits(picked)
+        slots.fill(picked)
+        assert torch.equal(slots.rows[slots.keep], picked) and int(slots.keep.sum()) == count
+    assert not slots.fits(torch.arange(50))
+
+
+class Waits(TorchDispatchMode):
+    """Notes the operations for whose result the host would have to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if any(word in str(func) for word in ("local_scalar", "nonzero", "aten.equal", "unique")):
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("rule", "rules"), KINDS)
+@pytest.mark.parametrize("losses", [minus_scores, penalised])
+def test_no_step_waits_for_the_device(
+    rule: StepRule, rules: Clipping, losses: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first, which may form groups; the draw of the batch is the host's by design."""
+    step = private_step(rule, rules)
+    public = FAKE if rules.bound == "public" else None
+    step.gradient(losses, public)
+    monkeypatch.setattr(clipping, "_blank", lambda bad: bad)  # as on a device
+    keep = torch.arange(60) < 48
+    with Waits() as waits:
+        step._step(losses, losses, TABLE[:60], keep, public, None)
+    assert waits.found == []
+    with Waits() as waits:  # the net does catch
+        float(TABLE.sum())
+    assert waits.found
+
+
+def test_the_body_runs_once_a_call_off_cuda() -> None:
+    calls: list[int] = []
+    captured = Captured(lambda: calls.append(1), [torch.Generator()])
+    for _ in range(7):
+        captured(torch.device("cpu"))
+    assert len(calls) == 7 and captured.graph is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize(("rule", "rules"), KINDS)
+@pytest.mark.parametrize("losses", [minus_scores, penalised])
+def test_cuda_is_the_cpu(rule: StepRule, rules: Clipping, losses: Any) -> None:
+    """The recorded step on the device, against the ordinary one on the CPU."""
+    public = FAKE if rules.bound == "public" else None
+    wanted = trained(private_step(rule, rules), losses, public)
+    step = private_step(rule, rules, "cuda")
+    found = trained(step, losses, None if public is None else public.cuda())
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
+    assert step._recorded is not None and step._recorded[2].graph is not None

@@ -1,0 +1,246 @@
+"""R2: per-example gradients as factors, against autograd row by row and against vmap."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_gradients import (
+    EPS,
+    LOSSES,
+    NETWORKS,
+    autoencoder,
+    clip_rows,
+    drawn,
+    flat,
+    group_of_entries,
+    normal_rows,
+    plain,
+    row_gradients,
+    squared,
+    trained,
+)
+from torch import Tensor, nn
+
+from tabsynth.autoencoder import reconstruction_losses
+from tabsynth.networks import ACTIVATIONS, mlp
+from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.factors import Factors, Use
+
+torch.set_num_threads(1)
+
+
+def nudge(module: nn.Module) -> nn.Module:
+    """The module, its weights moved by a few roundings."""
+    out, rng = copy.deepcopy(module), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in out.parameters():
+            p.mul_(1 + 4 * EPS * torch.randn(p.shape, generator=rng, dtype=p.dtype))
+    return out
+
+
+def assert_closed_form(
+    module: nn.Module,
+    losses: object,
+    rows: Tensor,
+    public: Tensor | None,
+    groups: list[int],
+    ascent: float,
+    bounds: Tensor,
+) -> None:
+    """Σ clip(gᵢ − r) in closed form is the brute-force sum.
+
+    Relative 1e-9, of what each row adds. With a reference the norm of a difference is a difference of
+    squares: there the engine may take it for longer by 64 roundings of the larger one (the safe side),
+    and the tolerance grows with the cancellation. And where a few roundings of the weights move brute
+    force itself by more (saturated units, whose slopes are differences too), so may the engine.
+    """
+    clipper = PerExampleClipper(module, groups, ascent)
+    assert clipper.closed_form
+    grads = row_gradients(module, losses, rows, ascent)  # type: ignore[arg-type]
+    entries, reference, slack = group_of_entries(module, groups), None, 0.0
+    if public is not None:
+        reference, _ = clipper.reference(losses, public)  # type: ignore[arg-type]
+        mean = row_gradients(module, losses, public, ascent).mean(0)  # type: ignore[arg-type]
+        size = float(mean.abs().max())
+        torch.testing.assert_close(flat(reference), mean, rtol=1e-9, atol=1e-9 * size + 1e-300)
+        for j, bound in enumerate(bounds):
+            r, own = mean[entries == j], grads[:, entries == j]
+            squares = own.square().sum(1) + 3 * r.square().sum()
+            apart = (own - r).square().sum(1).clamp_min(float(bound) ** 2)
+            slack += float((256 * EPS * squares / apart).clamp_max(1).sum() * bound)
+        grads = grads - mean
+    wanted = clip_rows(grads, bounds, entries).sum(0)
+    sums, whole = clipper.clipped_sum(losses, rows, bounds, reference)  # type: ignore[arg-type]
+    assert clipper.closed_form and not any("forward" in part.__dict__ for part in module.modules())
+    found = flat(sums)
+    scale = float(clip_rows(grads, bounds, entries).norm(dim=1).sum())
+    error = float((found - wanted).norm())
+    if error > 1e-9 * scale + slack:
+        nudged = row_gradients(nudge(module), losses, rows, ascent)  # type: ignore[arg-type]
+        if public is not None:
+            nudged = nudged - mean
+        shaky = clip_rows(nudged, bounds, entries).sum(0) - wanted
+        assert error <= 1e-9 * scale + slack + 10 * float(shaky.norm())
+    if public is None:
+        norms = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(len(bounds))], 1)
+        if not bool(((norms / bounds - 1).abs() < 1e-9).any()):
+            assert whole.tolist() == (norms <= bounds).sum(0).tolist()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("network", NETWORKS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_closed_form_is_brute_force(network: str, loss: str, data: st.DataObject) -> None:
+    """R2, R9, R10: every loss × network × activation × rule, flat or in groups, centred or not."""
+    seed = data.draw(st.integers(0, 2**31), "seed")
+    module = drawn(NETWORKS[network](data.draw(st.sampled_from(list(ACTIVATIONS)))), seed)
+    size = 10 ** data.draw(st.floats(-2, 1.5), "exponent")
+    batch = data.draw(st.integers(0, 5), "batch")
+    public = normal_rows(4, loss, seed + 7) if data.draw(st.booleans(), "centred") else None
+    count = data.draw(st.integers(1, 3), "groups")
+    groups = [(seed + i) % count for i in range(len(trained(module)))]
+    bounds = torch.tensor([10 ** data.draw(st.floats(-2, 2)) for _ in range(count)]).double()
+    ascent = data.draw(st.sampled_from([0.0, 0.05, 0.5]), "ascent")
+    rows = normal_rows(batch, loss, seed, size)
+    assert_closed_form(module, LOSSES[loss], rows, public, groups, ascent, bounds)
+
+
+@pytest.mark.parametrize("ascent", [0.0, 0.1])
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_autoencoder_is_brute_force(centred: bool, ascent: float, activation: str) -> None:
+    """Cross-entropy heads, softmax and sigmoid."""
+    model, rows = autoencoder(3, activation)
+    public = rows[:4] if centred else None
+    groups = [i % 2 for i in range(len(list(model.parameters())))]
+    bounds = torch.tensor([0.7, 0.3]).double()
+    for batch in (rows[4:], rows[4:5], rows[:0]):
+        losses = reconstruction_losses
+        assert_closed_form(model, losses, batch, public, groups, ascent, bounds)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=2, max_size=4),
+    batch=st.integers(0, 6),
+    exponent=st.floats(-3, 3),
+    seed=st.integers(0, 2**31),
+    ascent=st.sampled_from([0.0, 0.1]),
+)
+def test_any_widths(
+    sizes: list[int], batch: int, exponent: float, seed: int, ascent: float
+) -> None:
+    """R2: one layer or several, of width one as well, with several outputs."""
+    module = drawn(mlp(sizes, torch.Generator(), activation="tanh"), seed)
+    rng = torch.Generator().manual_seed(seed)
+    rows = 10**exponent * torch.randn(batch, sizes[0], generator=rng, dtype=torch.float64)
+    groups = [0] * len(trained(module))
+    assert_closed_form(module, squared, rows, None, groups, ascent, torch.ones(1).double())
+
+
+@pytest.mark.parametrize("ascent", [0.0, 0.2])
+@pytest.mark.parametrize("loss", ["scores", "squares", "penalty"])
+def test_vmap_agrees(loss: str, ascent: float) -> None:
+    """A third road: torch.func over rows, BAM's ascent inside, as its authors compute it."""
+    module, rows = drawn(plain("tanh"), 5), normal_rows(6, loss, 5)
+    values = {k: v.detach() for k, v in module.named_parameters()}
+
+    def of_row(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
+        def called(x: Tensor) -> Tensor:
+            return torch.func.functional_call(module, parameters, (x,))
+
+        if loss == "penalty":
+            slope = torch.func.grad(lambda x: called(x[None]).sum())(row)
+            return 10 * (slope.norm() - 1).square()
+        return LOSSES[loss](called, row[None]).sum()  # type: ignore[arg-type]
+
+    def gradient(row: Tensor) -> dict[str, Tensor]:
+        at = torch.func.grad(of_row)(values, row)
+        norm = torch.stack([g.square().sum() for g in at.values()]).sum().sqrt()
+        moved = {k: v + ascent * at[k] / norm for k, v in values.items()}
+        return torch.func.grad(of_row)(moved, row)
+
+    by_vmap = torch.func.vmap(gradient)(rows)
+    grads = torch.cat([g.flatten(1) for g in by_vmap.values()], dim=1)
+    slow = row_gradients(module, LOSSES[loss], rows, ascent)
+    torch.testing.assert_close(grads, slow, rtol=1e-9, atol=1e-11)
+    clipper = PerExampleClipper(module, ascent=ascent)
+    found = flat(clipper.clipped_sum(LOSSES[loss], rows, 0.8)[0])
+    torch.testing.assert_close(found, clip_rows(grads, 0.8).sum(0), rtol=1e-9, atol=1e-11)
+    for i in range(len(rows)):  # and row by row: an error cannot hide in a sum
+        one = flat(clipper.clipped_sum(LOSSES[loss], rows[i : i + 1], float("inf"))[0])
+        torch.testing.assert_close(one, grads[i], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["several", "one"])
+def test_a_repeated_category_is_one_row_of_the_weight(name: str) -> None:
+    """An embedding's lookups of the same category add up before they are squared."""
+    layer = nn.Embedding(3, 2).double()
+    codes = torch.tensor([[0, 1], [2, 2], [1, 1]]) if name == "several" else torch.tensor([0, 2, 1])
+    weights = torch.tensor([1.0, 10.0, 100.0]).double()
+
+    def losses(module: nn.Module, rows: Tensor) -> Tensor:
+        out = module(rows)
+        return weights * (out.sum(2).sum(1) if rows.dim() == 2 else out.sum(1))
+
+    norms = PerExampleClipper(layer).norms(losses, codes)[:, 0]
+    # Two different categories: √(2 + 2); the same one twice: √(2² + 2²).
+    by_hand = (
+        [2.0, 10 * 8**0.5, 100 * 8**0.5] if name == "several" else [2**0.5 * w for w in weights]
+    )
+    torch.testing.assert_close(norms, torch.tensor(by_hand).double(), rtol=1e-9, atol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(uses=st.integers(1, 4), biased=st.integers(0, 4), seed=st.integers(0, 2**31))
+def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
+    """Norms, products and sums of several uses are those of the gradients that they stand for."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+    layer = nn.Linear(3, 2).double()
+    parts = [Use(random(5, 2), random(5, 3), k < biased) for k in range(uses)]
+    formed = sum(u.left[:, :, None] * u.right[:, None] for u in parts)
+    bias = sum((u.left for u in parts if u.bias), torch.zeros(5, 2).double())
+    factors, weight_id, bias_id = Factors(layer, parts), id(layer.weight), id(layer.bias)
+    assert isinstance(formed, Tensor)
+    found = factors.squares()
+    largest = sum(u.left.norm(dim=1) * u.right.norm(dim=1) for u in parts)
+    assert isinstance(largest, Tensor)
+    excess = found[weight_id] - formed.square().sum((1, 2))
+    # Several uses may cancel: never short, and long by 64 roundings at most (and a few more).
+    if uses > 1:
+        assert (excess >= 0).all() and (excess <= 80 * EPS * largest.square()).all()
+    torch.testing.assert_close(found[weight_id], formed.square().sum((1, 2)), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(found[bias_id], bias.square().sum(1), rtol=1e-12, atol=1e-14)
+    reference = {weight_id: random(2, 3), bias_id: random(2)}
+    dots = factors.dots(reference)
+    by_hand = (formed * reference[weight_id]).sum((1, 2))
+    torch.testing.assert_close(dots[weight_id], by_hand, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(dots[bias_id], bias @ reference[bias_id], rtol=1e-9, atol=1e-12)
+    weights = {weight_id: random(5), bias_id: random(5)}
+    blank = torch.tensor([False, True, False, False, True])
+    for u in parts:
+        u.left[1], u.right[4] = float("nan"), float("inf")
+    sums = factors.weighted_sums(weights, blank)
+    kept = torch.einsum("b,bij->ij", weights[weight_id][~blank], formed[~blank])
+    torch.testing.assert_close(sums[weight_id], kept, rtol=1e-9, atol=1e-12)
+    wanted = weights[bias_id][~blank] @ bias[~blank]
+    torch.testing.assert_close(sums[bias_id], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_short_factor_does_not_hide_a_long_one() -> None:
+    """R2 in float32: |δ|² alone would vanish, and the row would pass for one of length zero."""
+    layer = nn.Linear(2, 1)
+    rows = torch.tensor([[1.7e19, 0.0]])
+
+    def losses(module: nn.Module, x: Tensor) -> Tensor:
+        return 3e-23 * module(x).squeeze(1)
+
+    found = flat(PerExampleClipper(layer).clipped_sum(losses, rows, 1e-5)[0])
+    assert 0.99e-5 < float(found.norm()) <= 1e-5 * (1 + 1e-6)

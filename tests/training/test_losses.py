@@ -1,0 +1,86 @@
+"""Losses of critics: by hand, by finite differences, and one row at a time."""
+
+import pytest
+import torch
+from opacus.grad_sample import GradSampleModule
+from row_gradients import drawn, normal_rows, plain, row_gradient
+from torch import nn
+
+from tabsynth.training.formed import NeedsRowByRow
+from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
+
+torch.set_num_threads(1)
+
+
+def test_scores_are_one_a_row() -> None:
+    module, rows = drawn(plain("tanh"), 0), normal_rows(5, "scores", 0)
+    assert critic_scores(module, rows).shape == (5,)
+    assert torch.equal(critic_scores(module, rows), module(rows)[:, 0])
+    assert torch.equal(minus_scores(module, rows), -module(rows)[:, 0])
+    assert critic_scores(module, rows[:1]).shape == (1,)
+
+
+def test_penalty_of_a_linear_critic_by_hand() -> None:
+    """f(x) = w·x + b: λ(‖w‖ − 1)² whatever x, with gradient 2λ(‖w‖ − 1) w/‖w‖ and nothing for b."""
+    layer, rows = nn.Linear(3, 1).double(), torch.randn(4, 3, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[3.0, 0.0, 4.0]]))
+    losses = gradient_penalty(layer, rows, 7.0)
+    torch.testing.assert_close(losses, torch.full((4,), 7.0 * 16).double(), rtol=1e-12, atol=0)
+    grad = row_gradient(layer, lambda m, x: gradient_penalty(m, x, 7.0), rows[:1])
+    wanted = 2 * 7 * 4 * torch.tensor([0.6, 0.0, 0.8, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(grad, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_penalty_by_finite_differences() -> None:
+    """∇f by central differences in x, and the penalty's gradient by differences in the weights."""
+    module, rows = drawn(plain("tanh"), 2), normal_rows(3, "penalty", 2)
+    step = 1e-6
+
+    def slope(row: torch.Tensor) -> float:
+        ends = [row + sign * step * torch.eye(len(row)).double() for sign in (1, -1)]
+        up, down = (module(end)[:, 0].detach() for end in ends)
+        return float(((up - down) / (2 * step)).norm())
+
+    by_hand = torch.tensor([10 * (slope(row) - 1) ** 2 for row in rows]).double()
+    losses = gradient_penalty(module, rows, 10.0)
+    torch.testing.assert_close(losses.detach(), by_hand, rtol=1e-6, atol=1e-6)
+    grad = row_gradient(module, lambda m, x: gradient_penalty(m, x, 10.0), rows[:1])
+    weights = nn.utils.parameters_to_vector(module.parameters()).detach()
+    for k in range(0, len(weights), 7):
+        ends = []
+        for sign in (1, -1):
+            moved = weights.clone()
+            moved[k] += sign * step
+            nn.utils.vector_to_parameters(moved, module.parameters())
+            ends.append(float(gradient_penalty(module, rows[:1], 10.0).detach()))
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(float(grad[k]), rel=1e-5, abs=1e-6)
+
+
+def test_rows_do_not_depend_on_each_other() -> None:
+    """R13: alone or in company, a row's penalty is the same."""
+    module, rows = drawn(plain("leaky-relu"), 3), normal_rows(6, "penalty", 3)
+    together = gradient_penalty(module, rows, 10.0)
+    alone = torch.cat([gradient_penalty(module, rows[i : i + 1], 10.0) for i in range(6)])
+    torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_flat_critic_has_a_finite_gradient(dtype: torch.dtype) -> None:
+    """The root's derivative at 0 is infinite: a dead ReLU critic would become NaN."""
+    module = plain("relu").to(dtype)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.zero_()
+    losses = gradient_penalty(module, torch.ones(2, 5, dtype=dtype), 10.0)
+    torch.testing.assert_close(losses, torch.full((2,), 10.0, dtype=dtype), rtol=1e-5, atol=0)
+    grads = torch.autograd.grad(losses.sum(), list(module.parameters()), allow_unused=True)
+    assert all(g is None or bool(torch.isfinite(g).all()) for g in grads)
+
+
+def test_points_are_not_changed_and_opacus_is_told() -> None:
+    module, points = plain("tanh"), torch.ones(2, 5)
+    gradient_penalty(module, points, 1.0)
+    assert not points.requires_grad and points.grad is None
+    with pytest.raises(NeedsRowByRow):
+        gradient_penalty(GradSampleModule(module), points, 1.0)
