@@ -33,13 +33,25 @@ class Randomness:
 
     def torch(self, device: torch.device | str = "cpu") -> torch.Generator:
         """The next stream, for torch on ``device``."""
-        words = self._sequence.spawn(1)[0].generate_state(MT_WORDS, np.uint32)
-        seed = int(words[0]) | int(words[1]) << 32
-        generator = torch.Generator(device=device).manual_seed(seed & (2**63 - 1))
-        if generator.device.type == "cpu":
-            # Of a seed, torch's CPU generator keeps 32 bits, few enough to try them all: so the
-            # whole state of its Mersenne Twister is drawn.
-            state = generator.get_state()
-            state.numpy().view(np.uint64)[MT_START : MT_START + MT_WORDS] = words
-            generator.set_state(state)
+        return _stream(self._sequence.spawn(1)[0].generate_state(MT_WORDS, np.uint32), device)
+
+
+def host_stream(generator: torch.Generator) -> torch.Generator:
+    """A stream on the CPU: the one given, or one drawn from it where it lives on another device."""
+    if generator.device.type == "cpu":
         return generator
+    words = torch.empty(MT_WORDS, dtype=torch.int64, device=generator.device)
+    words.random_(0, 2**32, generator=generator)
+    return _stream(words.cpu().numpy().astype(np.uint32), "cpu")
+
+
+def _stream(words: np.ndarray, device: torch.device | str) -> torch.Generator:
+    seed = int(words[0]) | int(words[1]) << 32
+    generator = torch.Generator(device=device).manual_seed(seed & (2**63 - 1))
+    if generator.device.type == "cpu":
+        # Of a seed, torch's CPU generator keeps 32 bits, few enough to try them all: so the
+        # whole state of its Mersenne Twister is drawn.
+        state = generator.get_state()
+        state.numpy().view(np.uint64)[MT_START : MT_START + MT_WORDS] = words
+        generator.set_state(state)
+    return generator

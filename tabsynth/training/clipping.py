@@ -1,54 +1,30 @@
 """Per-example clipping: Σ clip_C(gᵢ − r), never a clipped mean; r is a public reference.
 
-In a layer z = Wa + b the gradient of one example is the outer product δ ⊗ [a; 1], so its squared norm
-is |δ|²(|a|² + 1), its inner product with a reference R is δᵀR[a; 1], and a weighted sum is one matrix
-product, (c·δ)ᵀ[a; 1] (Goodfellow 2015, arXiv:1510.01799): per-example gradients of linear layers are
-never formed. A module with other parameters goes through opacus' per-sample gradients.
+Networks of linear and embedding layers go by factors (:mod:`tabsynth.training.factors`): per-example
+gradients are never formed. Any other network goes through opacus' per-sample gradients, or row by row
+where even those do not apply.
 """
 
 import logging
-import math
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
-from opacus.grad_sample import GradSampleModule
 from torch import Tensor, nn
+
+from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm, Trace
+from tabsynth.training.formed import (
+    Formed,
+    NeedsRowByRow,
+    ascent_step,
+    by_opacus,
+    by_row,
+    mean_gradient,
+)
 
 logger = logging.getLogger(__name__)
 
-Losses = Callable[[nn.Module, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class _Factors:
-    """Per-example gradients of a linear layer, as factors: δ of shape (batch, out), a (batch, in)."""
-
-    layer: nn.Linear
-    delta: Tensor
-    inputs: Tensor
-
-    def squares(self) -> Tensor:
-        """Squared norms, shape (batch,)."""
-        bias = float(self.layer.bias is not None)
-        return self.delta.square().sum(1) * (self.inputs.square().sum(1) + bias)
-
-    def dot(self, reference: dict[int, Tensor]) -> Tensor:
-        """Inner products with a reference gradient, shape (batch,)."""
-        out = ((self.delta @ reference[id(self.layer.weight)]) * self.inputs).sum(1)
-        if self.layer.bias is not None:
-            out = out + self.delta @ reference[id(self.layer.bias)]
-        return out
-
-    def weighted_sum(self, weights: Tensor) -> dict[int, Tensor]:
-        """Σ wᵢ gᵢ, by parameter. A row of weight 0 is blanked: 0 · NaN would be NaN."""
-        blank = (weights == 0)[:, None]
-        scaled = (self.delta * weights[:, None]).masked_fill(blank, 0)
-        out = {id(self.layer.weight): scaled.T @ self.inputs.masked_fill(blank, 0)}
-        if self.layer.bias is not None:
-            out[id(self.layer.bias)] = scaled.sum(0)
-        return out
+TYPICAL_ROWS = 256  # public rows whose norms say what is typical
 
 
 class PerExampleClipper:
@@ -58,35 +34,55 @@ class PerExampleClipper:
     ----------
     module : nn.Module
         Of layers that treat rows independently: no BatchNorm, no minibatch averages (R13).
+    groups : sequence of int, optional
+        The group of each parameter, 0 … G − 1, each with a bound of its own; by default one group.
+    ascent : float
+        λ of BAM: each row's gradient is taken at θ + λ gᵢ/‖gᵢ‖, its own weights moved along its own
+        gradient. 0 takes it at θ.
 
     Formal guarantees
     -----------------
-    Adding or removing an example changes the sum by at most ``max_norm`` in L2 norm, whatever the
-    (public) reference. An example whose gradient is not finite contributes zero, and does not change
-    what others contribute (R3).
+    Adding or removing an example changes group j of the sum by at most its bound in L2 norm, whatever
+    the (public) reference. An example whose gradient is not finite contributes zero, and does not
+    change what others contribute (R3).
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(
+        self, module: nn.Module, groups: Sequence[int] | None = None, ascent: float = 0.0
+    ) -> None:
         for part in module.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
                 raise TypeError("BatchNorm couples the examples of a batch: not under DP-SGD (R13)")
-        self.module = module
+        self.module, self.ascent = module, ascent
         self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
+        self.groups = list(groups) if groups is not None else [0] * len(self.parameters)
+        self.layers = [part for part in module.modules() if _plain(part)]
         # Each parameter is the weight or the bias of one layer: not tied, not parametrized.
-        owned = [id(p) for layer in self.layers for p in (layer.weight, layer.bias)]
-        self.closed_form = all(owned.count(id(p)) == 1 for p in self.parameters)
+        owned = [id(p) for layer in self.layers for p in layer.parameters(recurse=False)]
+        in_place = any(getattr(part, "inplace", False) for part in module.modules())
+        self.closed_form = not in_place and all(owned.count(id(p)) == 1 for p in self.parameters)
+        self.row_by_row = False
         if not self.closed_form:
-            logger.info("not all parameters are in linear layers: opacus' per-sample gradients")
+            self._say("not all parameters are in plain linear or embedding layers")
+
+    def _say(self, why: str) -> None:
+        road = "row by row" if self.row_by_row or self.ascent else "opacus' per-sample gradients"
+        logger.warning("No closed form of per-example gradients: %s. Slower: %s.", why, road)
+
+    @property
+    def group_count(self) -> int:
+        """G."""
+        return max(self.groups) + 1
 
     def clipped_sum(
         self,
         losses: Losses,
         inputs: Tensor,
-        max_norm: float,
+        bounds: Tensor | float,
         reference: Sequence[Tensor] | None = None,
-    ) -> list[Tensor]:
-        """Σ clip(gᵢ − reference), a tensor a parameter.
+        keep: Tensor | None = None,
+    ) -> tuple[list[Tensor], Tensor]:
+        """Σ clip(gᵢ − reference), a tensor a parameter, and how many rows each bound left whole.
 
         Parameters
         ----------
@@ -94,107 +90,168 @@ class PerExampleClipper:
             ``losses(module, inputs)`` gives one loss a row, shape (batch,).
         inputs : Tensor, shape (batch, …)
             May be empty: then the sums are zero.
-        max_norm : float
-            C, the bound of one example's joint contribution; ``math.inf`` clips nothing.
+        bounds : float or Tensor of shape (G,)
+            C of each group; ``math.inf`` clips nothing.
         reference : list of Tensor, optional
             A public gradient that is taken off each example's before clipping.
+        keep : bool Tensor, shape (batch,), optional
+            Rows that count; others fill up a batch of fixed shape.
+
+        Returns
+        -------
+        sums : list of Tensor
+        whole : Tensor, shape (G,)
+            Number of rows within the bound. It is private: a noised quantile adds noise to it.
         """
         if len(inputs) == 0:
-            return [torch.zeros_like(p) for p in self.parameters]
-        if not self.closed_form:
-            grads = self._per_sample(losses, inputs)
-            if reference is not None:
-                grads = [g - r for g, r in zip(grads, reference, strict=True)]
-            scale = _scale(_joint_norms(grads), max_norm)
-            kept = scale > 0
-            return [torch.einsum("b,b...->...", scale[kept], g[kept]) for g in grads]
-        factors = self._factors(losses, inputs)
-        scale = _scale(self._norms(factors, reference), max_norm)
-        sums = self._sum(factors, scale)
-        if reference is None:
-            return sums
-        return [s - scale.sum() * r for s, r in zip(sums, reference, strict=True)]
-
-    def reference(self, losses: Losses, inputs: Tensor) -> tuple[list[Tensor], float]:
-        """The mean gradient of public rows, and the median norm of theirs around it."""
-        if not self.closed_form:
-            grads = self._per_sample(losses, inputs)
-            mean = [g.mean(0) for g in grads]
-            norms = _joint_norms([g - m for g, m in zip(grads, mean, strict=True)])
-        else:
-            factors = self._factors(losses, inputs)
-            weights = factors[0].delta.new_full((len(inputs),), 1 / len(inputs))
-            mean = self._sum(factors, weights)
-            norms = self._norms(factors, mean)
-        return mean, float(norms.median())
-
-    def _factors(self, losses: Losses, inputs: Tensor) -> list[_Factors]:
-        seen: list[tuple[nn.Module, Tensor, Tensor]] = []
-
-        def record(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-            seen.append((layer, args[0].detach(), output))
-
-        hooks = [layer.register_forward_hook(record) for layer in self.layers]
-        try:
-            total = losses(self.module, inputs).sum()
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if any(output.dim() != 2 for _, _, output in seen):
-            raise TypeError("a linear layer sees more than one vector a row: not in closed form")
-        if len({layer for layer, _, _ in seen}) < len(seen):
-            raise TypeError("a linear layer is used twice: its gradient has cross terms")
-        deltas = torch.autograd.grad(total, [output for _, _, output in seen])
-        return [
-            _Factors(layer, delta, a)
-            for (layer, a, _), delta in zip(seen, deltas, strict=True)
-            if isinstance(layer, nn.Linear)
-        ]
-
-    def _norms(self, factors: list[_Factors], reference: Sequence[Tensor] | None) -> Tensor:
-        """‖gᵢ − reference‖ over all parameters, shape (batch,)."""
-        squares = torch.stack([f.squares() for f in factors]).sum(0)
+            # 0 · r: a reference that is not finite shows in a batch without rows as in one with.
+            like = (
+                [torch.zeros_like(p) for p in self.parameters] if reference is None else reference
+            )
+            return [0 * r for r in like], like[0].new_zeros(self.group_count)
+        grads = self._gradients(losses, inputs)
+        norms = grads.norms(self, reference)
+        if not isinstance(bounds, Tensor):
+            bounds = norms.new_full((self.group_count,), bounds)
+        scale = _scale(norms, bounds)
+        bad = ~torch.isfinite(norms).all(1)
+        whole = (norms <= bounds) & ~bad[:, None]
+        if keep is not None:
+            bad = bad | ~keep
+            whole = whole & keep[:, None]
+        scale = scale.masked_fill(bad[:, None], 0)
+        sums = grads.weighted_sums(self, scale, _blank(bad))
         if reference is not None:
-            named = {id(p): r for p, r in zip(self.parameters, reference, strict=True)}
-            own = sum(float(r.square().sum()) for r in reference)
-            squares = squares - 2 * torch.stack([f.dot(named) for f in factors]).sum(0) + own
+            taken = scale.sum(0).unbind()
+            for total, r, j in zip(sums, reference, self.groups, strict=True):
+                total.addcmul_(r, taken[j], value=-1)
+        return sums, whole.to(norms.dtype).sum(0)
+
+    def reference(self, losses: Losses, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The mean gradient of public rows, and the norms around it of the first ones, shape (m, G).
+
+        m is at most ``TYPICAL_ROWS``: enough for what is typical.
+        """
+        grads = self._gradients(losses, inputs)
+        weights = self.parameters[0].new_full((len(inputs), self.group_count), 1 / len(inputs))
+        mean = grads.weighted_sums(self, weights, None)
+        return mean, grads.first(TYPICAL_ROWS).norms(self, mean)
+
+    def norms(self, losses: Losses, inputs: Tensor, groups: Sequence[int] | None = None) -> Tensor:
+        """Norms of the per-example gradients by group, shape (batch, G); of public rows only."""
+        own, self.groups = self.groups, list(groups) if groups is not None else self.groups
+        try:
+            return self._gradients(losses, inputs).norms(self, None)
+        finally:
+            self.groups = own
+
+    def mean_gradient(self, losses: Losses, inputs: Tensor) -> list[Tensor]:
+        """The ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
+        return mean_gradient(losses, self.module, inputs, self.parameters)
+
+    def _gradients(self, losses: Losses, inputs: Tensor) -> "_Factored | Formed":
+        if self.closed_form:
+            try:
+                return _Factored(self._factors(losses, inputs), len(inputs))
+            except NotClosedForm as why:
+                self.closed_form = False
+                self._say(str(why))
+        if not self.row_by_row and not self.ascent:
+            try:
+                return Formed(by_opacus(losses, self.module, inputs, self.parameters))
+            except (NeedsRowByRow, RuntimeError, IndexError, AttributeError) as why:
+                self.row_by_row = True
+                self._say(f"nor do opacus' hooks apply: {why}")
+        return Formed(by_row(losses, self.module, inputs, self.parameters, self.ascent))
+
+    def _factors(self, losses: Losses, inputs: Tensor) -> list[Factors]:
+        found = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)
+        if not self.ascent or not found:
+            return found
+        squares = torch.stack([s for f in found for s in f.squares().values()])
+        step = ascent_step(squares, self.ascent)
+        moves = {f.layer: f.uses for f in found}
+        return Trace(self.layers, len(inputs), moves, step).factors(losses, self.module, inputs)
+
+
+class _Factored:
+    """Per-example gradients of a batch as factors."""
+
+    def __init__(self, factors: list[Factors], batch: int) -> None:
+        self.factors, self.batch = factors, batch
+
+    def first(self, rows: int) -> "_Factored":
+        """The gradients of the first rows alone."""
+        return _Factored([f.first(rows) for f in self.factors], min(rows, self.batch))
+
+    def norms(self, clipper: PerExampleClipper, reference: Sequence[Tensor] | None) -> Tensor:
+        """‖gᵢ − reference‖ by group, shape (batch, G)."""
+        squares: list[Tensor | None] = [None] * clipper.group_count
+        named = _named(clipper, reference) if reference is not None else {}
+        group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
+        for factor in self.factors:
+            dots = factor.dots(named) if reference is not None else {}
+            for key, square in factor.squares().items():
+                value = square - 2 * dots[key] if reference is not None else square
+                before = squares[group[key]]
+                squares[group[key]] = value if before is None else before + value
+        none = clipper.parameters[0].new_zeros(self.batch)
+        out = torch.stack([none if s is None else s for s in squares], dim=1)
+        if reference is not None:
+            own = _by_group(clipper.groups, torch._foreach_norm(list(reference))).square()
             # Differences of squares cancel: what rounding may have hidden is added back, so that a
             # norm is never taken for smaller than it is.
-            eps = torch.finfo(squares.dtype).eps
-            squares = squares.clamp_min(0) + 64 * eps * (squares.abs() + own)
-        return squares.sqrt()
+            out = (out + own).clamp_min(0) + 64 * torch.finfo(out.dtype).eps * (out.abs() + 2 * own)
+        return out.sqrt()
 
-    def _sum(self, factors: list[_Factors], weights: Tensor) -> list[Tensor]:
+    def weighted_sums(
+        self, clipper: PerExampleClipper, scale: Tensor, blank: Tensor | None
+    ) -> list[Tensor]:
+        """Σ scaleᵢ gᵢ, a tensor a parameter."""
+        group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         found: dict[int, Tensor] = {}
-        for factor in factors:
-            found.update(factor.weighted_sum(weights))
-        return [found.get(id(p), torch.zeros_like(p)) for p in self.parameters]
-
-    def _per_sample(self, losses: Losses, inputs: Tensor) -> list[Tensor]:
-        """Gradients of shape (batch, …), a tensor a parameter, by opacus."""
-        engine = GradSampleModule(self.module, loss_reduction="sum")
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Full backward hook is firing")
-                losses(engine, inputs).sum().backward()
-            return [p.grad_sample.detach() for p in self.parameters]  # type: ignore[attr-defined]
-        finally:
-            for p in self.parameters:
-                p.grad = None
-            engine.remove_hooks()
-            engine.del_grad_sample()
+        for factor in self.factors:
+            weights = {
+                id(p): scale[:, group[id(p)]] for p in factor.layer.parameters() if id(p) in group
+            }
+            found.update(factor.weighted_sums(weights, blank))
+        return [found.get(id(p), torch.zeros_like(p)) for p in clipper.parameters]
 
 
-def _joint_norms(grads: Sequence[Tensor]) -> Tensor:
-    return torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
+def _plain(part: nn.Module) -> TypeGuard[Layer]:
+    """Whether a layer is a linear map of its input and nothing else, and all of it is trained."""
+    own = dict(part.named_parameters(recurse=False))
+    if not own.keys() <= {"weight", "bias"} or not all(p.requires_grad for p in own.values()):
+        return False
+    if type(part) is nn.Embedding:
+        odd = (part.padding_idx, part.max_norm)
+        return odd == (None, None) and not part.scale_grad_by_freq and not part.sparse
+    return type(part) is nn.Linear
 
 
-def _scale(norms: Tensor, max_norm: float) -> Tensor:
-    """Factor of each example, in [0, 1]; 0 where the norm is not finite."""
-    if math.isinf(max_norm):
-        scale = torch.ones_like(norms)
-    else:
-        # The slack in C keeps the rounding of norms on the safe side.
-        slack = 1 - 64 * torch.finfo(norms.dtype).eps
-        scale = (max_norm * slack / norms.clamp_min(1e-30)).clamp_max(1.0)
-    return scale.masked_fill(~torch.isfinite(norms), 0)
+def _named(clipper: PerExampleClipper, tensors: Sequence[Tensor]) -> dict[int, Tensor]:
+    return {id(p): t for p, t in zip(clipper.parameters, tensors, strict=True)}
+
+
+def _by_group(groups: Sequence[int], norms: Sequence[Tensor]) -> Tensor:
+    """Joint norms of the parameters of each group, shape (G,)."""
+    if len(set(groups)) == 1:
+        return torch.stack(list(norms)).norm()[None]
+    parts = [
+        [n for n, j in zip(norms, groups, strict=True) if j == g] for g in range(max(groups) + 1)
+    ]
+    return torch.stack([torch.stack(part).norm() for part in parts])
+
+
+def _blank(bad: Tensor) -> Tensor | None:
+    """Rows to leave out, or None if there are none, where looking does not stall the device."""
+    if bad.device.type == "cpu" and not bool(bad.any()):
+        return None
+    return bad
+
+
+def _scale(norms: Tensor, bounds: Tensor) -> Tensor:
+    """Factor of each example and group, in [0, 1], shape (batch, G)."""
+    # The slack in C keeps the rounding of norms on the safe side.
+    slack = 1 - 64 * torch.finfo(norms.dtype).eps
+    return (bounds * slack / norms.clamp_min(1e-30)).clamp_max(1.0)

@@ -1,0 +1,135 @@
+"""Clipping bounds: fixed, from public rows, or from a noised quantile of the private ones (R10)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tabsynth._validate import between, integer, one_of, positive
+from tabsynth.errors import InputError
+from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.factors import Losses
+from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
+
+BOUNDS = ("fixed", "public", "quantile")
+STATISTICS = ("median", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """How per-row gradients are bounded. All of it is public.
+
+    Attributes
+    ----------
+    max_norm : float
+        C, the bound of one row in each group. With ``bound="public"`` it is in units of the
+        ``statistic`` of public rows' norms in that group; with ``"quantile"`` it is the first bound.
+    bound : {"fixed", "public", "quantile"}
+        ``public``: follows the gradient norms of public or generated rows, step by step, at no cost.
+        ``quantile``: follows a quantile of the private rows' norms, from a count that shares the
+        step's noise (Andrew et al. 2021, arXiv:1905.03871).
+    grouping : {"flat", "weight-bias", "clusters"}
+        Parameters that share a bound: all; each weight, and all biases; or those whose gradients on
+        public rows are of a size, merged until ``clusters`` are left.
+    clusters : int
+    statistic : {"median", "mean"}
+    quantile : float
+        γ, the share of rows to be left whole.
+    quantile_lr : float
+        η: bounds move by a factor exp(−η(share − γ)) a step.
+    quantile_noise : float
+        Standard deviation of the noise on the count, in shares of the expected batch.
+    centred : bool
+        Whether the mean gradient of public rows is taken off each private row's before the clip.
+    """
+
+    max_norm: float = 1.0
+    bound: str = "fixed"
+    grouping: str = "flat"
+    clusters: int = 3
+    statistic: str = "median"
+    quantile: float = 0.5
+    quantile_lr: float = 0.2
+    quantile_noise: float = 0.05
+    centred: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_norm", "quantile_lr", "quantile_noise"):
+            positive(name, getattr(self, name))
+        one_of("bound", self.bound, BOUNDS)
+        one_of("grouping", self.grouping, GROUPINGS)
+        one_of("statistic", self.statistic, STATISTICS)
+        integer("clusters", self.clusters)
+        between("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
+
+
+class Bounds:
+    """The bounds of a module's groups as they stand, and what they make of the noise.
+
+    Formal guarantees
+    -----------------
+    Each group's sum is divided by its bound, so that one row changes the concatenation of G groups
+    by at most √G; with noise N(0, G s² I) on it, multiplied back, the release is *one* Gaussian of
+    multiplier s. With a noised quantile the G votes of rows are released with it, +1/2 of a row that
+    is left whole and −1/2 of one that is cut (a bare count of whole rows would move by 1, not 1/2):
+    their sum has sensitivity √G/2, noise √G σ_b, and s = (σ⁻² − (2σ_b)⁻²)^(−1/2) keeps the joint
+    release at multiplier σ.
+    """
+
+    def __init__(
+        self, clipping: Clipping, clipper: PerExampleClipper, noise: float, expected_batch: float
+    ) -> None:
+        self.clipping, self.clipper = clipping, clipper
+        self.expected_batch = expected_batch
+        if clipping.grouping == "weight-bias":
+            clipper.groups = weight_bias_groups(clipper.module)
+        self.clustered = clipping.grouping != "clusters"
+        self.noise_multiplier = noise
+        self.count_noise = clipping.quantile_noise * expected_batch  # σ_b, in rows
+        if clipping.bound == "quantile" and noise:
+            left = noise**-2 - (2 * self.count_noise) ** -2
+            if left <= 0:
+                raise InputError(
+                    f"A quantile measured with quantile_noise={clipping.quantile_noise:g} of a batch of"
+                    f" {expected_batch:g} costs more than noise_multiplier={noise:g} allows; raise it."
+                )
+            self.noise_multiplier = left**-0.5
+        like = clipper.parameters[0]
+        self.now = like.detach().new_full((clipper.group_count,), clipping.max_norm)
+
+    def cluster(self, losses: Losses, public: Tensor) -> None:
+        """Form the groups from public rows, once.
+
+        NOTE[DIFF] The paper's code clusters anew at each step; groups that stay let every step be the
+        same, and only the bounds follow the training.
+        """
+        if self.clustered:
+            return
+        each = range(len(self.clipper.parameters))
+        norms = self.clipper.norms(losses, public, each).mean(0)
+        self.clipper.groups = cluster_groups(norms.tolist(), self.clipping.clusters)
+        self.now = self.now.new_full((self.clipper.group_count,), self.clipping.max_norm)
+        self.clustered = True
+
+    def follow(self, norms: Tensor) -> None:
+        """Bounds from the norms of public rows, shape (m, G)."""
+        if self.clipping.bound == "public":
+            typical = (
+                norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
+            )
+            self.now.copy_(self.clipping.max_norm * typical.clamp_min(1e-12))
+
+    def adapt(self, votes: Tensor, generator: torch.Generator) -> None:
+        """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
+        if self.clipping.bound != "quantile":
+            return
+        groups = len(self.now)
+        noise = torch.empty_like(votes).normal_(generator=generator)
+        noised = votes + math.sqrt(groups) * self.count_noise * noise
+        share = noised / self.expected_batch + 0.5
+        self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
+
+    def noise_scales(self) -> Tensor:
+        """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""
+        return math.sqrt(len(self.now)) * self.noise_multiplier * self.now

@@ -1,0 +1,100 @@
+"""On CUDA: a step recorded once and replayed, so that Python and its launches cost nothing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them
+
+
+class Captured:
+    """A function of tensors that stay in place, recorded as a CUDA graph after a few ordinary calls.
+
+    Parameters
+    ----------
+    body : callable
+        Reads and writes the same tensors at each call, and never waits for the device.
+    generators : sequence of torch.Generator
+        Those that it draws from.
+
+    Notes
+    -----
+    The ordinary calls are calls like any other, and recording runs nothing: each call runs the body
+    once. Elsewhere than on CUDA the body is just called.
+    """
+
+    def __init__(self, body: Callable[[], None], generators: Sequence[torch.Generator]) -> None:
+        self.body, self.generators = body, [g for g in generators if g.device.type == "cuda"]
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, device: torch.device) -> None:
+        """Run the body once."""
+        self.calls += 1
+        if device.type != "cuda":
+            self.body()
+        elif self.calls <= ORDINARY_CALLS:
+            stream = torch.cuda.Stream(device)
+            stream.wait_stream(torch.cuda.current_stream(device))
+            with torch.cuda.stream(stream):
+                self.body()
+            torch.cuda.current_stream(device).wait_stream(stream)
+        else:
+            if self.graph is None:
+                self.graph = torch.cuda.CUDAGraph()
+                for generator in self.generators:
+                    self.graph.register_generator_state(generator)
+                with torch.cuda.graph(self.graph):
+                    self.body()
+            self.graph.replay()
+
+
+class Slots:
+    """A batch of fixed size on the device: row numbers, and which of them count.
+
+    Parameters
+    ----------
+    expected : float
+        Expected rows; there is room for eight standard deviations more, and a batch that is larger
+        still must be run without slots.
+    """
+
+    def __init__(self, expected: float, device: torch.device) -> None:
+        size = int(expected + 8 * expected**0.5) + 16
+        self.rows = torch.zeros(size, dtype=torch.int64, device=device)
+        self.keep = torch.zeros(size, dtype=torch.bool, device=device)
+
+    def fits(self, picked: Tensor) -> bool:
+        """Whether a batch finds room."""
+        return len(picked) <= len(self.rows)
+
+    def fill(self, picked: Tensor) -> None:
+        """Row numbers of a batch, from the host, without waiting for the device."""
+        size = len(self.rows)
+        rows = torch.zeros(size, dtype=torch.int64)
+        rows[: len(picked)] = picked
+        keep = torch.arange(size) < len(picked)
+        if self.rows.device.type == "cuda":
+            rows, keep = rows.pin_memory(), keep.pin_memory()
+        self.rows.copy_(rows, non_blocking=True)
+        self.keep.copy_(keep, non_blocking=True)
+
+
+@contextmanager
+def tf32(device: torch.device) -> Iterator[None]:
+    """Matrix products in TF32, where it is harmless: in public computations, on CUDA.
+
+    Not in a private sum: its factors would be rounded to 11 bits after their norms were taken, so
+    that a row could pass its bound.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,0 +1,129 @@
+"""Per-example gradients that are formed, for networks without a closed form: slower, and as exact."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from opacus.grad_sample import GradSampleModule
+from torch import Tensor, nn
+
+from tabsynth.training.factors import Losses, one_a_row
+
+if TYPE_CHECKING:
+    from tabsynth.training.clipping import PerExampleClipper
+
+
+class NeedsRowByRow(Exception):
+    """The loss uses the module in a way that opacus' hooks do not allow."""
+
+
+def mean_gradient(
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
+) -> list[Tensor]:
+    """The ordinary mean gradient; zero for a parameter that is not used."""
+    total = one_a_row(losses(module, inputs), len(inputs)).mean()
+    if not total.requires_grad:
+        return [torch.zeros_like(p) for p in parameters]
+    found = torch.autograd.grad(total, list(parameters), allow_unused=True)
+    return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+
+
+def by_opacus(
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
+) -> list[Tensor]:
+    """Gradients of shape (batch, …), a tensor a parameter, by opacus."""
+    engine = GradSampleModule(module, loss_reduction="sum")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Full backward hook is firing")
+            one_a_row(losses(engine, inputs), len(inputs)).sum().backward()
+        found = [getattr(p, "grad_sample", None) for p in parameters]
+        sums = [p.grad for p in parameters]
+    finally:
+        for p in parameters:
+            p.grad = None
+        engine.remove_hooks()
+        engine.del_grad_sample()
+    if any(g is not None and len(g) != len(inputs) for g in found):
+        # Clipped apart, the several gradients of a row would add up to more than the bound.
+        raise NeedsRowByRow("a layer sees other than one input a row")
+    grads = [
+        p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
+        for p, g in zip(parameters, found, strict=True)
+    ]
+    for g, total in zip(grads, sums, strict=True):
+        wanted = torch.zeros_like(g[0]) if total is None else total
+        size = float(g.abs().sum().nan_to_num()) + 1e-30
+        if not torch.allclose(g.sum(0), wanted, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
+            raise NeedsRowByRow("a parameter is used outside of its layer")
+    return grads
+
+
+def by_row(
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor], ascent: float
+) -> list[Tensor]:
+    """Gradients of shape (batch, …), one row at a time; ``ascent`` is BAM's λ."""
+    rows = []
+    for i in range(len(inputs)):
+        row = inputs[i : i + 1]
+        grads = mean_gradient(losses, module, row, parameters)
+        if ascent:
+            step = ascent_step(torch.stack([g.square().sum()[None] for g in grads]), ascent)
+            with moved(parameters, [step * g for g in grads]):
+                grads = mean_gradient(losses, module, row, parameters)
+        rows.append(grads)
+    return [torch.stack(column) for column in zip(*rows, strict=True)]
+
+
+def ascent_step(squares: Tensor, ascent: float) -> Tensor:
+    """λ/‖gᵢ‖ from squares by parameter, shape (·, batch); 0 where there is no direction."""
+    norms = squares.sum(0).sqrt()
+    return torch.where(norms > 0, ascent / norms.clamp_min(1e-30), 0.0)
+
+
+@contextmanager
+def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
+    """Parameters moved, and back to the last bit, whatever happens meanwhile."""
+    before = [p.detach().clone() for p in parameters]
+    try:
+        with torch.no_grad():
+            for p, step in zip(parameters, by, strict=True):
+                p.add_(step.reshape(p.shape))
+        yield
+    finally:
+        with torch.no_grad():
+            for p, b in zip(parameters, before, strict=True):
+                p.copy_(b)
+
+
+class Formed:
+    """Per-example gradients of a batch, each tensor of shape (batch, …)."""
+
+    def __init__(self, grads: Sequence[Tensor]) -> None:
+        self.grads = grads
+
+    def first(self, rows: int) -> "Formed":
+        """The gradients of the first rows alone."""
+        return Formed([g[:rows] for g in self.grads])
+
+    def norms(self, clipper: "PerExampleClipper", reference: Sequence[Tensor] | None) -> Tensor:
+        """‖gᵢ − reference‖ by group, shape (batch, G)."""
+        grads = self.grads
+        if reference is not None:
+            grads = [g - r for g, r in zip(grads, reference, strict=True)]
+        columns: list[list[Tensor]] = [[] for _ in range(clipper.group_count)]
+        for g, j in zip(grads, clipper.groups, strict=True):
+            columns[j].append(g.reshape(len(g), -1).norm(dim=1))
+        return torch.stack([torch.stack(c).norm(dim=0) for c in columns], dim=1)
+
+    def weighted_sums(
+        self, clipper: "PerExampleClipper", scale: Tensor, blank: Tensor | None
+    ) -> list[Tensor]:
+        """Σ scaleᵢ gᵢ, a tensor a parameter."""
+        kept = slice(None) if blank is None else ~blank
+        return [
+            torch.einsum("b,b...->...", scale[kept, j], g[kept])
+            for g, j in zip(self.grads, clipper.groups, strict=True)
+        ]
