@@ -1,12 +1,129 @@
-"""Noisy one-way counts, and what follows from them for free."""
+"""Noisy counts, one-way and k-way, and what follows from them for free."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy counts of one set of columns: all that is ever known of the private rows.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        The columns' positions.
+    counts : ndarray, shape (size of each column, …), float64
+        Real-valued counts, possibly negative.
+    std : float
+        Standard deviation of the noise on each cell, in counts; 0 where none was asked for.
+    """
+
+    columns: tuple[int, ...]
+    counts: np.ndarray
+    std: float
+
+
+def count_rows(index: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    """Exact counts of value numbers, shape (size of each column, …), float64."""
+    shape = [sizes[j] for j in columns]
+    cells = np.ravel_multi_index([index[:, j] for j in columns], shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+class NoisyCounts(Generic[T]):
+    """Answers "noisy counts of these columns", and nothing else, from any store of rows.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The rows, in any form that ``count`` takes.
+    sizes : sequence of int
+        Number of values of each column: public.
+    count : callable
+        ``count(rows, columns, sizes)``: exact counts of the given columns. Each row must add 1 to
+        one cell and nothing to the others. Default: of an array of value numbers.
+    """
+
+    def __init__(
+        self,
+        table: PrivateTable[T],
+        sizes: Sequence[int],
+        count: Callable[[T, Sequence[int], Sequence[int]], np.ndarray] = count_rows,  # type: ignore[assignment]
+    ) -> None:
+        self.table = table
+        self.sizes = tuple(sizes)
+        self._count = count
+
+    def measure(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        shares: Sequence[float],
+        rng: np.random.Generator,
+    ) -> list[Measured]:
+        """Counts of each set of columns with Gaussian noise, for one use of ``account``.
+
+        Parameters
+        ----------
+        account : Account
+            Its ``noise_multiplier`` σ is in units of the joint sensitivity, which is 1 here.
+        sets : sequence of tuple of int
+            Sets of columns.
+        shares : sequence of float
+            Share of the budget (of μ² = 1/σ²) of each set; they sum to 1.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one record changes one cell of each set by 1. In the vector of all counts,
+        each set's scaled by √share, that is an L2 sensitivity of √(Σ shares) = 1. The noise on it is
+        N(0, σ²) an entry, so that on a set's counts it has standard deviation σ/√share.
+        """
+        if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
+            raise ValueError("shares must be positive and sum to 1")
+        rows = self.table.read(account)
+        found = []
+        for columns, share in zip(sets, shares, strict=True):
+            std = noise_of(account, share)
+            exact = self._count(rows, columns, self.sizes)
+            noise = rng.standard_normal(exact.shape)
+            found.append(Measured(tuple(columns), exact + std * noise, std))
+        return found
+
+
+def noise_of(account: Account, share: float) -> float:
+    """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
+    return account.mechanism.noise_multiplier / math.sqrt(share)
+
+
+def shares_by_cells(cells: Sequence[int]) -> list[float]:
+    """Shares of the budget ∝ cells^(2/3), which minimise the expected total L1 error of the counts.
+
+    That error is ∝ Σ cellsₘ·σₘ, and the budget holds Σ 1/σₘ² fixed. Lagrange: cellsₘ ∝ 1/σₘ³, so
+    1/σₘ² ∝ cellsₘ^(2/3).
+    """
+    weights = np.asarray(cells, dtype=float) ** (2 / 3)
+    return list(weights / weights.sum())
+
+
+def total_rows(measured: Sequence[Measured]) -> float:
+    """Number of rows, at least 1, from noisy counts (post-processing, free).
+
+    The counts of each set sum to n plus noise of variance cells · std²; inverse-variance weights.
+    """
+    totals = np.array([m.counts.sum() for m in measured])
+    variances = np.array([m.counts.size * m.std**2 for m in measured])
+    if not variances.all():  # without noise each total is n
+        return max(1.0, float(totals[variances == 0].mean()))
+    return max(1.0, float((totals / variances).sum() / (1 / variances).sum()))
 
 
 def noisy_marginals(

@@ -1,8 +1,10 @@
-"""R4, R14: the noise on counts, and what follows from noisy counts."""
+"""R2, R4, R14: the noise on counts, and what follows from noisy counts."""
 
 import math
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,11 +12,16 @@ from scipy import optimize, stats
 
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.counts import (
+    Measured,
+    NoisyCounts,
+    count_rows,
     estimated_rows,
     marginal_noise,
     noisy_marginals,
     noisy_row_count,
     probabilities,
+    shares_by_cells,
+    total_rows,
 )
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
@@ -117,3 +124,141 @@ def test_probabilities_are_a_floored_projection(
     shift = optimize.brentq(total, noisy.min() - rows - 1, noisy.max(), xtol=1e-12)
     values = np.maximum(noisy - shift, 0) + max(0.1 * std, 0.25)
     np.testing.assert_allclose(found, values / values.sum(), rtol=1e-6, atol=1e-9)
+
+
+# k-way counts.
+
+SIZES = (3, 4, 2)
+SETS = [(0,), (2,), (0, 1), (1, 2), (2, 0, 1)]
+
+
+def source_of(index: np.ndarray, sigma: float, uses: int = 1) -> tuple[NoisyCounts, Account]:
+    table, account = opened(index, sigma, uses)
+    return NoisyCounts(table, SIZES), account
+
+
+def test_counts_are_those_of_pandas() -> None:
+    """Brute force, values that nobody has included."""
+    rng = np.random.default_rng(3)
+    index = np.stack([rng.integers(0, size, 40) for size in SIZES], axis=1)
+    index[:, 1] = np.minimum(index[:, 1], 2)  # value 3 has no row
+    frame = pd.DataFrame({j: pd.Categorical(index[:, j], range(SIZES[j])) for j in range(3)})
+    counts, account = source_of(index, 1e-12)
+    found = counts.measure(account, SETS, shares_by_cells([3, 2, 12, 8, 24]), rng)
+    assert [m.columns for m in found] == SETS
+    for m in found:
+        wanted = frame.groupby(list(m.columns), observed=False).size()
+        shape = tuple(SIZES[j] for j in m.columns)
+        np.testing.assert_allclose(m.counts, wanted.to_numpy().reshape(shape), atol=1e-8)
+        assert m.counts.shape == shape
+    one = count_rows(index, (0, 1), SIZES)
+    np.testing.assert_array_equal(one, pd.crosstab(frame[0], frame[1], dropna=False))
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0, 12.0])
+def test_noise_of_k_way_counts(sigma: float) -> None:
+    """R4: N(0, σ²/share) on every cell of a set, independent over cells, sets and uses."""
+    rng = np.random.default_rng(4)
+    index = np.stack([rng.integers(0, size, 50) for size in SIZES], axis=1)
+    shares = [0.1, 0.05, 0.3, 0.15, 0.4]
+    uses = 2100
+    counts, account = source_of(index, sigma, uses)
+    rows = []
+    for _ in range(uses):
+        found = counts.measure(account, SETS, shares, rng)
+        for m, share in zip(found, shares, strict=True):
+            assert m.std == pytest.approx(sigma / math.sqrt(share))
+        noise = [(m.counts - count_rows(index, m.columns, SIZES)).ravel() / m.std for m in found]
+        rows.append(np.concatenate(noise))
+    noise = np.array(rows)
+    assert noise.size > 1e5 and abs(noise.var() - 1) < 0.015
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
+    for one, other in ((noise[1:], noise[:-1]), (noise[:, 1:], noise[:, :-1])):
+        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.015
+    edges = np.cumsum([m.counts.size for m in found])[:-1]
+    for part in np.split(noise, edges, axis=1):
+        assert abs(part.var() - 1) < 0.06
+    assert account.spent == uses == counts.table.reads
+    with pytest.raises(BudgetError):
+        counts.measure(account, SETS, shares, rng)
+    assert counts.table.reads == uses
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    row=st.tuples(*(st.integers(0, size - 1) for size in SIZES)),
+    weights=st.lists(st.floats(0.01, 1), min_size=len(SETS), max_size=len(SETS)),
+)
+def test_sensitivity_of_k_way_counts(row: tuple[int, ...], weights: list[float]) -> None:
+    """R2: a row more moves all counts, in units of their noise, by 1/σ together, whatever it holds."""
+    shares = list(np.array(weights) / sum(weights))
+    rng = np.random.default_rng(5)
+    index = np.stack([rng.integers(0, size, 20) for size in SIZES], axis=1)
+    scaled = []
+    for rows in (index, np.vstack([index, row])):
+        counts, account = source_of(rows, 2.0)
+        found = counts.measure(account, SETS, shares, np.random.default_rng(6))
+        scaled.append(np.concatenate([m.counts.ravel() / m.std for m in found]))
+    assert np.linalg.norm(scaled[1] - scaled[0]) == pytest.approx(1 / 2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.6], [0.5, 0.4], [1.5, -0.5], [1.0, 0.0]])
+def test_shares_that_are_not_shares_read_nothing(shares: list[float]) -> None:
+    counts, account = source_of(np.zeros((4, 3), dtype=int), 1.0)
+    with pytest.raises(ValueError, match="sum to 1"):
+        counts.measure(account, [(0,), (1,)], shares, np.random.default_rng(0))
+    assert account.spent == 0 == counts.table.reads
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 5000), min_size=2, max_size=8), st.integers(0, 10**6))
+def test_shares_minimise_the_error(cells: list[int], seed: int) -> None:
+    """Σ cells · std is least: no other shares do better, and none of a random few do."""
+    size = np.array(cells, dtype=float)
+    found = np.array(shares_by_cells(cells))
+    assert found.sum() == pytest.approx(1)
+    least = (size / np.sqrt(found)).sum()
+    for other in np.random.default_rng(seed).dirichlet(np.full(len(cells), 3.0), 20):
+        near = 0.9 * found + 0.1 * other
+        assert (size / np.sqrt(near)).sum() >= least * (1 - 1e-12)
+
+
+def test_counts_of_any_store_of_rows() -> None:
+    """A store that counts by itself, here a DataFrame, gives what an array of value numbers gives."""
+    rng = np.random.default_rng(7)
+    index = np.stack([rng.integers(0, size, 30) for size in SIZES], axis=1)
+
+    def by_pandas(frame: pd.DataFrame, columns: Any, sizes: Any) -> np.ndarray:
+        out = np.zeros([sizes[j] for j in columns])
+        for values, count in frame.value_counts(list(columns)).items():
+            out[values] = count
+        return out
+
+    ledger = Ledger(math.inf, 1e-5)
+    other = NoisyCounts(PrivateTable(pd.DataFrame(index), ledger), SIZES, by_pandas)
+    account = ledger.open("counts", Gaussian(noise_multiplier=1.5), 1)
+    found = other.measure(account, SETS, [0.2] * 5, np.random.default_rng(8))
+    ours, ours_account = source_of(index, 1.5)
+    for one, two in zip(
+        found,
+        ours.measure(ours_account, SETS, [0.2] * 5, np.random.default_rng(8)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.counts, two.counts)
+        assert (one.columns, one.std) == (two.columns, two.std)
+
+
+def test_total_rows_is_unbiased_and_weighted() -> None:
+    """R14: inverse-variance weights over sets of any width; exact where there is no noise."""
+    rng = np.random.default_rng(9)
+    index = np.stack([rng.integers(0, size, 400) for size in SIZES], axis=1)
+    shares = shares_by_cells([3, 2, 12, 8, 24])
+    counts, account = source_of(index, 6.0, 4000)
+    found = [counts.measure(account, SETS, shares, rng) for _ in range(4000)]
+    totals = np.array([total_rows(measured) for measured in found])
+    spread = math.sqrt(1 / sum(1 / (m.counts.size * m.std**2) for m in found[0]))
+    assert abs(totals.mean() - 400) < 4 * spread / math.sqrt(4000)
+    assert totals.std() == pytest.approx(spread, rel=0.05)
+    exact = [Measured((0,), np.array([7.0, 5.0]), 0.0), Measured((1,), np.array([40.0]), 3.0)]
+    assert total_rows(exact) == 12 and total_rows(exact[1:]) == pytest.approx(40)
+    assert total_rows([Measured((0,), np.array([-9.0, 2.0]), 1.0)]) == 1.0

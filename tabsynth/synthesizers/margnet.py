@@ -1,0 +1,199 @@
+"""MargNet: noisy counts of columns and pairs of columns, then a generator that is fitted to them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tabsynth._random import Randomness
+from tabsynth._validate import shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.generators.margnet import STAGE, MargNetConfig, MargNetFit, chosen_sets
+from tabsynth.generators.mixture import Mixture
+from tabsynth.plan import PlannedSpend
+from tabsynth.privacy.accounting import calibrate, gaussian_mu
+from tabsynth.privacy.counts import (
+    Measured,
+    NoisyCounts,
+    noise_of,
+    shares_by_cells,
+    total_rows,
+)
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy
+from tabsynth.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.training.loop import Watch
+
+COUNTS = "one- and two-way counts"
+ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
+
+
+class MargNet(Synthesizer):
+    """A generator fitted to noisy one- and two-way counts, after MargNet and GEM.
+
+    Parameters
+    ----------
+    schema : Schema
+        The public facts of the table.
+    epsilon : float
+        The budget; ``math.inf`` for a run without privacy.
+    delta : float
+    rows : int, optional
+        The number of rows, where it is public. Else it follows from the noisy counts, free (R14).
+    time_limit : float, optional
+        Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
+        is spent on the counts, which come first.
+    accept_drafted_domain : bool
+        Fit although the schema was drafted from a table; the certificate says so (R12).
+    random_state : int, optional
+        Makes the run reproducible and its certificate say "not private: seeded" (R17).
+    device : {"auto", "cpu", "cuda"}
+    verbose : bool
+        A progress bar on stderr, if that is a terminal.
+    config : MargNetConfig, optional
+
+    Formal guarantees
+    -----------------
+    Private rows are read once, by one Gaussian mechanism on the counts of fixed sets of columns. It is
+    (epsilon, delta)-DP for adding or removing one record, and all the rest, the fit, its samples and
+    the model file, is post-processing of the noisy counts.
+    """
+
+    method: ClassVar[str] = "margnet"
+    encoding: str | Mapping[str, str] = "one-hot"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        rows: int | None = None,
+        time_limit: float | None = None,
+        accept_drafted_domain: bool = False,
+        random_state: int | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        config: MargNetConfig | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rows = rows
+        self.time_limit = time_limit
+        self.accept_drafted_domain = accept_drafted_domain
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.config = config
+
+    def _settings(self) -> MargNetConfig:
+        return MargNetConfig() if self.config is None else self.config
+
+    def _sets(self) -> list[tuple[int, ...]]:
+        """The sets of columns that are counted: a function of the schema alone."""
+        config = self._settings()
+        return chosen_sets(self.schema.sizes, config.max_cells, config.max_width)
+
+    def _check(self) -> None:
+        if self.config is not None and not isinstance(self.config, MargNetConfig):
+            raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+        TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
+
+    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+        mechanism: Mechanism = NoPrivacy()
+        if math.isfinite(self.epsilon):
+            mechanism = Gaussian(noise_multiplier=self._noise(earlier))
+        return [PlannedSpend(purpose=COUNTS, mechanism=mechanism, count=1)]
+
+    def _noise(self, earlier: Ledger) -> float:
+        spent = earlier.spends()
+        if not spent:  # one Gaussian alone has its exact noise
+            return (1 + ROUNDING) / gaussian_mu(self.epsilon, self.delta)
+        return calibrate(
+            lambda s: [*spent, (Gaussian(noise_multiplier=s), 1)], self.epsilon, self.delta
+        )
+
+    def _free_steps(self) -> dict[str, int]:
+        return {STAGE: self._settings().steps}
+
+    def _train(
+        self,
+        index: np.ndarray,
+        spends: list[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        watch: Watch,
+        most: int | None = None,
+    ) -> Trained:
+        counts_rng, init_rng = randomness.numpy(), randomness.torch()
+        (spend,) = spends
+        account = ledger.open(spend.purpose, spend.mechanism, spend.count, self._details())
+        measured = self._measure(PrivateTable(index, ledger), account, counts_rng, watch)
+        rows = float(self.rows or total_rows(measured))
+        fit = MargNetFit(
+            TableEncoder(self.schema).layout,
+            self.schema.columns,
+            self._settings(),
+            measured,
+            rows,
+            init_rng,
+            self._device(),
+        )
+        fit.fit(watch, most)
+        return Trained(generator=fit.mixture(), curves=fit.curves)
+
+    def _measure(
+        self,
+        table: PrivateTable[np.ndarray],
+        account: Account,
+        rng: np.random.Generator,
+        watch: Watch,
+    ) -> list[Measured]:
+        """All noisy counts: the one read of private rows, or what a checkpoint kept of it."""
+        sizes, sets = self.schema.sizes, self._sets()
+        shares = shares_by_cells([math.prod(sizes[j] for j in columns) for columns in sets])
+        counts = NoisyCounts(table, sizes)
+
+        def release() -> dict[str, np.ndarray]:
+            found = counts.measure(account, sets, shares, rng)
+            return {str(i): m.counts for i, m in enumerate(found)}
+
+        held = watch.once(COUNTS, release)
+        return [
+            Measured(columns, held[str(i)], noise_of(account, share))
+            for i, (columns, share) in enumerate(zip(sets, shares, strict=True))
+        ]
+
+    def _details(self) -> dict[str, Any]:
+        """What else a reader of the certificate wants to know of the mechanism."""
+        sets = self._sets()
+        pairs = sum(len(columns) == 2 for columns in sets)
+        return {
+            "l2_sensitivity": 1.0,
+            "unit": "counts of each set of columns, scaled by the root of its share of the budget",
+            "columns": len(sets) - pairs,
+            "pairs": pairs,
+        }
+
+    def _config(self) -> dict[str, Any]:
+        return asdict(self._settings())
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
+        shared.pop("encoding")  # always one-hot
+        known: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items()
+        }
+        return cls(schema, config=MargNetConfig(**known), **shared)
+
+    def _size(self) -> int:
+        return self._settings().components * self.encoder_.layout.width
+
+    def _empty(self) -> Mixture:
+        return Mixture(self.encoder_.layout, self._settings().components)

@@ -1,0 +1,418 @@
+"""MargNet's generator: its loss by brute force, that it learns, when it stops, how it is rounded."""
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth import Column, InputError, Schema
+from tabsynth.encoding import Layout, TableEncoder
+from tabsynth.generators.margnet import (
+    CountLoss,
+    MargNetConfig,
+    MargNetFit,
+    chosen_sets,
+    one_cycle,
+)
+from tabsynth.generators.mixture import Mixture, dictionary
+from tabsynth.privacy.counts import Measured, count_rows
+from tabsynth.training.loop import Watch
+
+torch.set_num_threads(1)
+
+
+def columns_of(*sizes: int) -> list[Column]:
+    return [
+        Column(name=f"c{i}", kind="categorical", dtype="int64", categories=tuple(range(size)))
+        for i, size in enumerate(sizes)
+    ]
+
+
+def layout_of(*sizes: int) -> Layout:
+    return TableEncoder(Schema(columns_of(*sizes))).layout
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def counted(index: np.ndarray, sizes: tuple[int, ...], std: float, seed: int = 0) -> list[Measured]:
+    """Noisy counts of all columns and pairs."""
+    noise = np.random.default_rng(seed)
+    found = []
+    for columns in chosen_sets(sizes):
+        exact = count_rows(index, columns, sizes)
+        found.append(Measured(columns, exact + std * noise.standard_normal(exact.shape), std))
+    return found
+
+
+def tiny(**changes: Any) -> MargNetConfig:
+    known = {
+        "components": 60,
+        "latent_dim": 8,
+        "hidden": (32,),
+        "steps": 400,
+        "learning_rate": 0.03,
+    }
+    return MargNetConfig(**{**known, **changes})
+
+
+def fit_of(
+    measured: list[Measured], sizes: tuple[int, ...], rows: float, seed: int = 0, **changes: Any
+) -> MargNetFit:
+    return MargNetFit(
+        layout_of(*sizes), columns_of(*sizes), tiny(**changes), measured, rows, rng(seed)
+    )
+
+
+def correlated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Columns that follow the first one, with three rows in four."""
+    generator = np.random.default_rng(seed)
+    first = generator.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    others = [
+        np.where(generator.random(n) < 0.75, first % size, generator.integers(0, size, n))
+        for size in (4, 3, 2)
+    ]
+    return np.stack([first, *others], axis=1), (4, 4, 3, 2)
+
+
+def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> float:
+    """Mean total variation distance of pairs of columns."""
+    found = [
+        np.abs(
+            count_rows(one, pair, sizes) / len(one) - count_rows(other, pair, sizes) / len(other)
+        ).sum()
+        / 2
+        for pair in combinations(range(len(sizes)), 2)
+    ]
+    return float(np.mean(found))
+
+
+# The loss.
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5),
+    components=st.integers(1, 6),
+    data=st.data(),
+)
+def test_loss_and_gradient_are_those_of_brute_force(
+    sizes: list[int], components: int, data: st.DataObject
+) -> None:
+    """Pair by pair and component by component, differentiated by autograd in float64."""
+    layout = layout_of(*sizes)
+    sets = chosen_sets(sizes)
+    kept = data.draw(st.lists(st.sampled_from(sets), min_size=1, unique=True))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    rows = 50.0
+    measured = [
+        Measured(
+            columns,
+            generator.normal(10, 5, [sizes[j] for j in columns]),
+            float(generator.uniform(1.5, 9)),
+        )
+        for columns in kept
+    ]
+    logits = torch.tensor(generator.normal(size=(components, layout.width)), requires_grad=True)
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    p = torch.cat(parts, 1)
+    p.retain_grad()
+    total, cells = torch.zeros((), dtype=torch.float64), 0
+    for m in measured:
+        blocks = [p[:, layout.blocks[j].start : layout.blocks[j].stop] for j in m.columns]
+        expected = torch.zeros(m.counts.shape, dtype=torch.float64)
+        for k in range(components):
+            row = blocks[0][k] if len(blocks) == 1 else torch.outer(blocks[0][k], blocks[1][k])
+            expected = expected + rows / components * row
+        total = total + ((expected - torch.tensor(m.counts)) / m.std).square().sum()
+        cells += m.counts.size
+    (total / cells).backward()
+    found, gradient = CountLoss(layout, measured, rows, components)(p.detach().float())
+    assert p.grad is not None
+    assert found == pytest.approx(float(total.detach()) / cells, rel=1e-4)
+    scale = float(p.grad.abs().max())
+    np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)
+
+
+def test_loss_takes_one_and_two_columns_only() -> None:
+    with pytest.raises(InputError, match="one or two columns, got 3"):
+        CountLoss(layout_of(2, 2, 2), [Measured((0, 1, 2), np.zeros((2, 2, 2)), 1.0)], 5.0, 3)
+
+
+# The fit.
+
+
+def test_it_learns_a_correlated_table_without_noise() -> None:
+    """Pairs come within a tenth of what independent columns miss."""
+    index, sizes = correlated()
+    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0, stop=1e9)
+    assert fit.fit(Watch()) == 400
+    shuffled = np.random.default_rng(1).permuted(index, axis=0)
+    floor = distance(index, shuffled, sizes)
+    assert floor > 0.1
+    assert distance(index, fit.mixture().sample(len(index), rng(3)), sizes) < 0.1 * floor
+
+
+def test_it_stops_at_the_noise() -> None:
+    """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 12.0, seed=1)
+    fit = fit_of(measured, sizes, float(len(index)))
+    assert fit.fit(Watch()) == 400
+    assert fit.done and 3 < len(fit.found) < 300
+    level = 1 - 1.75 * math.sqrt(2 / sum(m.counts.size for m in measured))
+    assert 0.6 < level < 0.8 and fit.found[-1] <= level < min(fit.found[:-1])
+    # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
+    again = fit_of(measured, sizes, float(len(index)))
+    for i in range(len(fit.found)):
+        again.step(i, 400)
+    torch.testing.assert_close(
+        fit.mixture().probabilities, again.mixture().probabilities, rtol=0, atol=0
+    )
+    # The noise is what is left: without a stop the loss goes on down.
+    longer = fit_of(measured, sizes, float(len(index)), stop=1e9)
+    longer.fit(Watch())
+    assert longer.found[-1] < 0.8 * level and not longer.done
+
+
+def test_entropy_of_rows() -> None:
+    """Of two fits to the same counts, the one where entropy weighs has rows that say less."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 5.0)
+    entropies = []
+    for weight in (0.0, 20.0):
+        fit = fit_of(measured, sizes, float(len(index)), entropy=weight, stop=1e9)
+        fit.fit(Watch())
+        p = fit.mixture().probabilities.double().clamp_min(1e-12)
+        entropies.append(float(-(p * p.log()).sum(1).mean()))
+        assert fit.found[-1] < 0.1 * fit.found[0]
+    assert entropies[1] > entropies[0] + 0.05
+
+
+def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
+    """Many columns, much noise: the loss comes down to the noise's, as without entropy."""
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 3, (500, 1))
+    index = np.where(generator.random((500, 24)) < 0.6, first, 0)
+    sizes = (3,) * 24
+    measured = counted(index, sizes, 30.0)
+    found = []
+    for weight in (0.3, 0.3 * 24 * 10):
+        fit = fit_of(measured, sizes, 500.0, entropy=weight, steps=200, stop=1e9)
+        fit.fit(Watch())
+        found.append(fit.found[-1])
+    assert found[0] < 1.05 and found[1] > found[0]
+
+
+def test_state_goes_on_where_it_was() -> None:
+    """A fit set back to its state takes the same steps to the bit."""
+    index, sizes = correlated(300)
+    measured = counted(index, sizes, 3.0)
+    whole, first, second = (
+        fit_of(measured, sizes, 300.0, seed=seed, steps=20) for seed in (0, 0, 7)
+    )
+    whole.fit(Watch())
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    watch = Watch(progress=interrupt)
+    assert first.fit(watch) == 8 and watch.stopped == "interrupted"
+    second.load_state_dict(first.state_dict())
+    for i in range(8, 20):
+        second.step(i, 20)
+    assert second.found == whole.found
+    torch.testing.assert_close(
+        second.mixture().probabilities, whole.mixture().probabilities, rtol=0, atol=0
+    )
+
+
+def test_a_trial_takes_as_many_steps_as_it_may() -> None:
+    index, sizes = correlated(100)
+    fit = fit_of(counted(index, sizes, 0.0), sizes, 100.0)
+    assert fit.fit(Watch(), 5) == 5 == len(fit.found)
+    (curve,) = fit.curves.values()
+    assert curve["value"] == [fit.found[0], fit.found[4]] and curve["step"] == [0.0, 4.0]
+
+
+def test_the_first_rows_follow_the_one_way_counts() -> None:
+    """Also where an ordered column is made of bumps, and null is none of them."""
+    column = Column(
+        name="a",
+        kind="ordinal",
+        dtype="Int64",
+        nulls=True,
+        categories=tuple(range(80)),
+    )
+    layout = TableEncoder(Schema([column])).layout
+    counts = 1000 * np.exp(-0.5 * ((np.arange(81) - 30) / 15) ** 2)
+    counts[80] = 5000
+    config = tiny()
+    measured = [Measured((0,), counts, 1.0)]
+    fit = MargNetFit(layout, [column], config, measured, counts.sum(), rng())
+    with torch.no_grad():
+        fit.network.body[-1].weight.zero_()
+    found = fit.mixture().probabilities.double().mean(0).numpy()
+    np.testing.assert_allclose(found, counts / counts.sum(), atol=2e-3)
+
+
+def test_one_cycle() -> None:
+    found = [one_cycle(t) for t in np.linspace(0, 1, 101)]
+    assert found[0] == pytest.approx(0.04) and max(found) == 1.0 and found[-1] < 1e-12
+    peak = int(np.argmax(found))
+    assert all(np.diff(found[: peak + 1]) > 0) and all(np.diff(found[peak:]) < 0)
+
+
+# Dictionaries and sets.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    cells=st.integers(1, 60),
+    nulls=st.booleans(),
+    widths=st.lists(st.floats(0.005, 0.3), max_size=3),
+)
+def test_atoms_are_distributions(cells: int, nulls: bool, widths: list[float]) -> None:
+    """Each sums to 1; the first are the values by themselves; null stays by itself."""
+    column = Column(
+        name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=tuple(range(cells))
+    )
+    book = dictionary(column, widths)
+    used = [w * cells for w in widths if w * cells >= 0.5]
+    if book is None:
+        assert not used
+        return
+    assert book.shape == (column.size * (1 + len(used)), column.size)
+    np.testing.assert_allclose(book.sum(1), 1)
+    np.testing.assert_array_equal(book[: column.size], np.eye(column.size))
+    for i, width in enumerate(used, start=1):
+        part = book[i * column.size : (i + 1) * column.size]
+        if nulls:
+            assert part[-1, -1] == 1 and not part[-1, :-1].any() and not part[:-1, -1].any()
+        middle = part[cells // 2, :cells]
+        assert middle.argmax() == cells // 2
+        near = abs(np.arange(cells) - cells // 2) <= 3 * width
+        assert middle[near].sum() > 0.98
+    category = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(cells)))
+    assert dictionary(category, widths) is None
+
+
+def test_sets_within_the_limits() -> None:
+    """A function of the sizes: all columns, all pairs, but for those of too many cells."""
+    assert chosen_sets([3, 4, 2]) == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert chosen_sets([30, 40, 2], max_cells=100) == [(0,), (1,), (2,), (0, 2), (1, 2)]
+    # The widest are left alone, one by one, until the others fit.
+    assert chosen_sets([9, 3, 9, 4], max_width=16) == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+        (1, 2),
+        (1, 3),
+        (2, 3),
+    ]
+    assert chosen_sets([9, 3, 9, 4], max_width=7) == [(0,), (1,), (2,), (3,), (1, 3)]
+    assert chosen_sets([5], max_width=1) == [(0,)]
+
+
+# Whole rows.
+
+
+def mixture_of(sizes: tuple[int, ...], components: int = 40, seed: int = 0) -> Mixture:
+    layout = layout_of(*sizes)
+    logits = 2 * torch.randn(components, layout.width, generator=rng(seed))
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    return Mixture(layout, components).set(torch.cat(parts, 1))
+
+
+def expected_pairs(mixture: Mixture) -> dict[tuple[int, int], np.ndarray]:
+    p = mixture.probabilities.double().numpy()
+    blocks = mixture.layout.blocks
+    return {
+        (a, b): p[:, blocks[a].start : blocks[a].stop].T
+        @ p[:, blocks[b].start : blocks[b].stop]
+        / len(p)
+        for a, b in combinations(range(len(blocks)), 2)
+    }
+
+
+def test_rows_follow_the_mixture() -> None:
+    """Rounded or not, many draws have the mixture's pairs, and rounding is much the closer one."""
+    sizes = (5, 4, 3, 2)
+    mixture = mixture_of(sizes)
+    wanted = expected_pairs(mixture)
+    misses = {}
+    for rounded in (False, True):
+        found = mixture.sample(4000, rng(2), rounded=rounded)
+        assert found.shape == (4000, 4) and found.dtype == np.int64
+        errors = [count_rows(found, pair, sizes) / 4000 - wanted[pair] for pair in wanted]
+        misses[rounded] = sum(np.abs(e).sum() for e in errors) / 2 / len(errors)
+    assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
+
+
+def test_draws_have_the_law_of_their_component() -> None:
+    """One component: each column's draws, before rounding, are those of its distribution (χ²)."""
+    from scipy import stats
+
+    mixture = mixture_of((7, 3), components=1, seed=4)
+    found = mixture.sample(30_000, rng(5), rounded=False)
+    p = mixture.probabilities.double().numpy()[0]
+    for j, block in enumerate(mixture.layout.blocks):
+        wanted = 30_000 * p[block.start : block.stop]
+        counts = np.bincount(found[:, j], minlength=block.size)
+        assert stats.chisquare(counts, wanted * counts.sum() / wanted.sum()).pvalue > 1e-4
+    assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
+
+
+def test_rounding_holds_what_cannot_be() -> None:
+    """A value of no probability in any component has no row; components have equal shares."""
+    mixture = mixture_of((4, 3))
+    p = mixture.probabilities.clone()
+    p[:, 2] = 0
+    mixture.set(p)
+    found = mixture.sample(3000, rng(1))
+    assert 2 not in found[:, 0]
+    # Component k marks itself in column 0: no component has more than a row more than another.
+    layout = layout_of(7, 2)
+    marked = Mixture(layout, 7).set(torch.cat([torch.eye(7), torch.full((7, 2), 0.5)], 1))
+    counts = np.bincount(marked.sample(1000, rng(2))[:, 0])
+    assert set(counts) == {142, 143}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 63, 65])
+def test_few_rows_and_columns_of_one_value(rows: int) -> None:
+    mixture = mixture_of((1, 1, 3))
+    found = mixture.sample(rows, rng(0))
+    assert found.shape == (rows, 3) and not found[:, :2].any() and found[:, 2].max() < 3
+
+
+def test_samples_repeat_with_their_stream() -> None:
+    mixture = mixture_of((5, 4))
+    first, again, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({k: 0} for k in ("components", "latent_dim", "steps", "max_cells", "max_width")),
+        {"hidden": (8, 0)},
+        {"bumps": (0.0,)},
+        {"bumps": (1.5,)},
+        *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
+        *({k: v} for k in ("stop", "entropy") for v in (-1, math.inf, math.nan, "1")),
+        {"components": 2.5},
+    ],
+)
+def test_wrong_configurations_are_one_line(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        MargNetConfig(**change)
+    assert "\n" not in str(error.value)

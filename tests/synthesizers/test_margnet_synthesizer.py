@@ -1,0 +1,344 @@
+"""MargNet as a user meets it: what it reads, pays, refuses, releases (R1, R4, R7, R12, R14)."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import dp_accounting as dpa
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dp_accounting import pld
+from fitted_tables import SCHEMA, facts, frame, row
+from sklearn.base import clone
+
+from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.privacy.counts import Measured, NoisyCounts
+from tabsynth.privacy.guard import PrivateTable
+
+torch.set_num_threads(1)
+ROOT = Path(__file__).resolve().parents[2]
+COUNTS = "one- and two-way counts"
+
+
+def config(**changes: Any) -> MargNetConfig:
+    known = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 12}
+    return MargNetConfig(**{**known, **changes})
+
+
+def small(schema: Schema = SCHEMA, **changes: Any) -> MargNet:
+    return MargNet(schema, **{"epsilon": 2.0, "config": config(), **changes})
+
+
+def by_pld(model: MargNet) -> float:
+    """ε of what the certificate lists, by an accountant that is not ours."""
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-4)
+    for item in model.certificate()["mechanisms"]:
+        event = dpa.GaussianDpEvent(item["noise_multiplier"])
+        accountant.compose(dpa.SelfComposedDpEvent(event, item["count"]))
+    return accountant.get_epsilon(model.delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.9, 8.0])
+def test_it_spends_its_plan_and_no_more(epsilon: float) -> None:
+    """R6, R7: one read, one Gaussian, exactly the ε asked for by two accountants."""
+    model = small(epsilon=epsilon)
+    plan = model.plan(estimate_time=False)
+    assert [(s.purpose, s.count) for s in plan.spends] == [(COUNTS, 1)]
+    model.fit(frame())
+    made = model.certificate()
+    assert made["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
+    assert epsilon * (1 - 1e-6) < made["epsilon"] <= epsilon
+    assert by_pld(model) == pytest.approx(epsilon, rel=2e-3)
+    (item,) = made["mechanisms"]
+    assert (item["count"], item["sampling_rate"]) == (1, 1.0)
+    assert (item["details"]["columns"], item["details"]["pairs"]) == (4, 6)
+
+
+def test_the_noise_is_what_the_ledger_says() -> None:
+    """R4 end to end: counts that the fit saw, less the exact ones, in units of their noise."""
+    seen: list[Measured] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = NoisyCounts.measure
+
+        def measure(*given: Any) -> list[Measured]:
+            found = original(*given)
+            seen.extend(found)
+            return found
+
+        patch.setattr(NoisyCounts, "measure", measure)
+        model = small(epsilon=0.7, random_state=0).fit(frame(500))
+    index = model.encoder_.to_index(frame(500))
+    sigma = model.certificate()["mechanisms"][0]["noise_multiplier"]
+    sizes = SCHEMA.sizes
+    noise, scale = [], 0.0
+    for m in seen:
+        exact = np.zeros([sizes[j] for j in m.columns])
+        np.add.at(exact, tuple(index[:, j] for j in m.columns), 1)
+        noise.append((m.counts - exact).ravel() / m.std)
+        scale += 1 / m.std**2
+    flat = np.concatenate(noise)
+    assert len(flat) == 400 and abs(flat.mean()) < 0.2 and abs(flat.std() - 1) < 0.14
+    # A record moves one cell a set: together, in units of the noise, by 1/σ.
+    assert math.sqrt(scale) == pytest.approx(1 / sigma)
+
+
+def test_a_refit_adds_to_what_was_spent() -> None:
+    model = small().fit(frame())
+    with pytest.raises(BudgetError, match="already spent"):
+        model.fit(frame())
+    model.set_params(epsilon=4.0).fit(frame())
+    assert len(model.certificate()["mechanisms"]) == 2
+    assert 3.95 < model.certificate()["epsilon"] <= 4.0 and by_pld(model) < 4.0 + 2e-3
+
+
+def test_every_read_is_paid() -> None:
+    """R7: one read of private rows, written off before."""
+    reads = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = PrivateTable.read
+
+        def read(table: PrivateTable[Any], account: Any) -> Any:
+            assert account.spent == 0
+            rows = original(table, account)
+            reads.append(account.purpose)
+            return rows
+
+        patch.setattr(PrivateTable, "read", read)
+        small().fit(frame())
+    assert reads == [COUNTS]
+
+
+NEIGHBOURS = {
+    "outlier": row("x", 20, 1.0),
+    "category nobody else has": row("z", 3),
+    "category nobody declared": row("unheard of", 3),
+    "null": row("y", pd.NA),
+    "a tenth more": frame(6, seed=5),
+}
+
+
+def recorded(table: pd.DataFrame, folder: Path, replay: list[np.ndarray] | None = None) -> Any:
+    """The noisy counts of a fit, or of the fit that it replays, and all that a person could see."""
+    heard: list[Any] = []
+    tape: list[np.ndarray] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = NoisyCounts.measure
+
+        def measure(*given: Any) -> list[Measured]:
+            found = original(*given)
+            tape.extend(m.counts for m in found)
+            if replay is None:
+                return found
+            return [Measured(m.columns, c, m.std) for m, c in zip(found, replay, strict=True)]
+
+        patch.setattr(NoisyCounts, "measure", measure)
+        model = small(random_state=3)
+        plan = str(model.plan(estimate_time=False))
+        model.fit(table, progress=lambda *told: heard.append(told))
+    model.save(folder / "model")
+    return tape, {
+        "plan": plan,
+        "progress": heard,
+        "curves": model.trained_.curves,
+        "certificate": facts(model),
+        "file": (folder / "model").read_bytes(),
+        "sample": model.sample(40, random_state=3).to_csv(),
+        "attributes": sorted(vars(model)),
+    }
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_replay_on_a_neighbour(neighbour: str, tmp_path: Path) -> None:
+    """R1, R12, R14: the same noisy counts, so the same of everything, whatever the rows were."""
+    tape, seen = recorded(frame(60), tmp_path)
+    more = pd.concat([frame(60), NEIGHBOURS[neighbour]], ignore_index=True)
+    other, replayed = recorded(more, tmp_path, tape)
+    for name in seen:
+        assert seen[name] == replayed[name], name
+    # The coins were the same, so that what differs is the rows themselves: one cell a set for each.
+    moved = [np.abs(a - b).sum() for a, b in zip(tape, other, strict=True)]
+    rows = len(NEIGHBOURS[neighbour])
+    np.testing.assert_allclose(moved, rows, atol=1e-9)
+    _, free = recorded(more, tmp_path)  # the comparison is not blind
+    assert seen["file"] != free["file"]
+
+
+def test_without_privacy_it_learns() -> None:
+    """ε = ∞: pairs of a correlated table come out, numeric cells and nulls included."""
+    schema = Schema(
+        [
+            Column(name="a", kind="categorical", dtype="str", categories=("x", "y", "z")),
+            Column(name="n", kind="numeric", dtype="Int64", low=0, high=29, nulls=True),
+        ]
+    )
+    rng = np.random.default_rng(0)
+    a = rng.choice(["x", "y", "z"], 2000)
+    centre = pd.Series(a).map({"x": 5, "y": 15, "z": 25}).to_numpy()
+    n = pd.array(np.clip(np.round(rng.normal(centre, 2)), 0, 29).astype(int), dtype="Int64")
+    n[(a == "z") & (rng.random(2000) < 0.5)] = pd.NA
+    table = pd.DataFrame({"a": pd.Series(a, dtype="str"), "n": n})
+    settings = config(components=100, latent_dim=16, hidden=(64,), steps=500, learning_rate=0.02)
+    model = small(schema, epsilon=math.inf, config=settings, random_state=0).fit(table)
+    made = model.sample(2000)
+    for value in ("x", "y", "z"):
+        ours, theirs = made.loc[made["a"] == value, "n"], table.loc[table["a"] == value, "n"]
+        assert abs(len(ours) - len(theirs)) < 40
+        assert ours.mean() == pytest.approx(theirs.mean(), abs=0.5)
+        assert ours.std() == pytest.approx(theirs.std(), abs=1.2)  # of 9 without their relation
+        assert ours.isna().mean() == pytest.approx(theirs.isna().mean(), abs=0.05)
+    assert model.certificate()["epsilon"] == "inf" and model.certificate()["private"] is False
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    model = small(random_state=1, config=config(hidden=(8, 6), bumps=(0.1,))).fit(frame())
+    model.save(tmp_path / "m")
+    found = load(tmp_path / "m")
+    assert isinstance(found, MargNet) and found.config == model.config
+    pd.testing.assert_frame_equal(
+        found.sample(30, random_state=5), model.sample(30, random_state=5)
+    )
+    assert facts(found) == facts(model)
+    found.save(tmp_path / "again")
+    pd.testing.assert_frame_equal(
+        load(tmp_path / "again").sample(9, random_state=5), model.sample(9, random_state=5)
+    )
+
+
+def test_conventions() -> None:
+    made = small(random_state=3)
+    copy = clone(made)
+    assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
+    assert len(made.get_params(deep=False)) == 10 and copy.config == made.config
+    for argument in made.get_params(deep=False):  # the constructor only stores
+        given = {**made.get_params(deep=False), argument: "?"}
+        assert getattr(MargNet(**given), argument) == "?"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"epsilon": v} for v in (0, -1, math.nan, "1", None)),
+        *({"delta": v} for v in (0, 1, None)),
+        *({"rows": v} for v in (0, 1.5, True)),
+        *({"config": v} for v in (5, {"steps": 3}, "fast")),
+        {"device": "tpu"},
+        {"time_limit": 0},
+        {"random_state": -1},
+        {"schema": None},
+        {
+            "schema": Schema(
+                [Column(name="n", kind="numeric", dtype="int64", low=0, high=9999, bins=9999)]
+            )
+        },
+    ],
+    ids=lambda change: repr(change)[:40],
+)
+def test_wrong_parameters_are_one_line(change: dict[str, Any]) -> None:
+    made = small(**{"schema": SCHEMA, **change})
+    for use in (lambda: made.plan(estimate_time=False), lambda: made.fit(frame(10))):
+        with pytest.raises(TabsynthError) as error:
+            use()
+        assert "\n" not in str(error.value) and len(str(error.value)) < 300
+    assert not hasattr(made, "ledger_")
+
+
+def test_a_time_limit_still_gives_a_model() -> None:
+    """The counts are paid and used as far as time allows: the first rows follow one-way counts."""
+    model = small(time_limit=1e-9).fit(frame())
+    assert model.certificate()["training"]["stopped"] == "time limit"
+    assert model.certificate()["epsilon"] == pytest.approx(2.0) and len(model.sample(5)) == 5
+
+
+def test_an_interrupt_leaves_a_fitted_model() -> None:
+    def interrupt(stage: str, done: int, total: int) -> None:
+        assert (stage, total) == ("generator", 12)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    model = small()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame(), progress=interrupt)
+    assert model.certificate()["training"]["stopped"] == "interrupted"
+    assert len(model.sample(5)) == 5
+
+
+def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
+    """R7: the counts are kept and not paid twice; the generator goes on from where it was."""
+    heard: list[int] = []
+
+    def crash(stage: str, done: int, total: int) -> None:
+        heard.append(done)
+        if len(heard) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small().fit(frame(), progress=crash, checkpoint=tmp_path / "c")
+    made = small().fit(frame(), progress=crash, checkpoint=tmp_path / "c")
+    assert heard == [*range(1, 8), *range(8, 13)] or heard == [*range(1, 8), *range(7, 13)]
+    (item,) = made.certificate()["mechanisms"]
+    assert item["count"] == 1 and made.certificate()["epsilon"] <= 2.0
+
+
+def test_declared_rows_scale_the_counts() -> None:
+    """R14: rows= is what expected counts are scaled to; else it follows from the noisy counts."""
+    found = []
+    for rows in (None, 60, 6000):
+        model = small(random_state=0, rows=rows, epsilon=1000.0).fit(frame(60))
+        (curve,) = model.trained_.curves.values()
+        found.append(curve["value"][0])
+        assert model.certificate()["public"]["rows"] == rows
+    assert found[0] == pytest.approx(found[1], rel=0.05) and found[2] > 100 * found[0]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 300])
+@pytest.mark.parametrize("epsilon", [0.05, 5.0, math.inf])
+def test_degenerate_tables(rows: int, epsilon: float) -> None:
+    """Columns of one value, of which null may be one; a table of a single row."""
+    schema = Schema(
+        [
+            Column(name="one", kind="categorical", dtype="str", categories=("only",)),
+            Column(name="same", kind="numeric", dtype="int64", low=4, high=4),
+            Column(name="n", kind="ordinal", dtype="Int64", nulls=True, categories=(1, 2, 3)),
+        ]
+    )
+    table = pd.DataFrame(
+        {
+            "one": pd.Series(["only"] * rows, dtype="str"),
+            "same": [4] * rows,
+            "n": pd.array([pd.NA, 2, 3] * rows, dtype="Int64")[:rows],
+        }
+    )
+    made = small(schema, epsilon=epsilon).fit(table).sample(70)
+    assert set(made["one"]) == {"only"} and set(made["same"]) == {4}
+    schema.check_columns(made)
+    single = Schema([schema.columns[2]])
+    assert len(small(single, epsilon=epsilon).fit(table[["n"]]).sample(1)) == 1
+
+
+def test_hospital_schema() -> None:
+    """48 columns: all pairs within the limits are counted, and the fit's time is told first."""
+    schema = Schema.load(ROOT / "data" / "hospital.schema.json")
+    rng = np.random.default_rng(0)
+    index = np.stack([rng.integers(0, size, 200) for size in schema.sizes], axis=1)
+    from tabsynth.encoding import TableEncoder
+
+    table = TableEncoder(schema).from_index(index, rng)
+    model = small(schema, epsilon=1.0, rows=5000)
+    plan = model.plan()
+    assert plan.seconds is not None and 0 < plan.seconds < 60
+    model.fit(table)
+    details = model.certificate()["mechanisms"][0]["details"]
+    assert (details["columns"], details["pairs"]) == (48, 48 * 47 // 2)
+    schema.check_columns(model.sample(100))
+
+
+def test_wide_columns_are_counted_alone() -> None:
+    """A public limit decides; the certificate says how many pairs were counted."""
+    model = small(config=config(max_cells=30)).fit(frame())
+    assert model.certificate()["mechanisms"][0]["details"]["pairs"] == 2
+    with pytest.raises(InputError, match="too many for one-hot"):
+        wide = Column(name="w", kind="categorical", dtype="int64", categories=tuple(range(5000)))
+        small(Schema([wide])).plan(estimate_time=False)
