@@ -2,69 +2,14 @@
 
 import contextlib
 import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
+from command_lines import FIT, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import Column, Schema
 from tabsynth.cli import app
 from tabsynth.model_file import read_model, write_model
-
-TABSYNTH = Path(sys.executable).parent / "tabsynth"
-
-
-def run(*words, cwd, code=0):
-    """The installed command, in a process of its own."""
-    done = subprocess.run(
-        [TABSYNTH, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def refused(*words, cwd, says):
-    """Exit code 2, one line that names the thing, and nothing new in the folder.
-
-    In this process: starting Python costs seconds, and there are many ways to be wrong.
-    """
-    before = sorted(p.name for p in cwd.rglob("*"))
-    with contextlib.chdir(cwd):
-        done = CliRunner().invoke(app, [*map(str, words)])
-    assert done.exit_code == 2, (done.output, done.exception)
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("error: ")
-    for text in [says] if isinstance(says, str) else says:
-        assert text in lines[0]
-    assert sorted(p.name for p in cwd.rglob("*")) == before
-    return lines[0]
-
-
-def make_schema(**changes):
-    columns = {
-        "sex": Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
-        "age": Column(name="age", kind="numeric", dtype="int64", low=0, high=99, bins=20),
-        "job": Column(name="job", kind="ordinal", dtype="Int64", nulls=True, categories=(1, 2, 3)),
-    }
-    columns.update(changes)
-    return Schema(columns.values(), null_values=("N",))
-
-
-def make_people(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    sex = rng.choice(["f", "m"], n)
-    job = pd.Series(np.where(sex == "f", 1, rng.choice([2, 3], n)), dtype="Int64")
-    job[rng.random(n) < 0.1] = pd.NA
-    return pd.DataFrame({"sex": sex, "age": rng.integers(0, 100, n), "job": job})
 
 
 @pytest.fixture
@@ -73,9 +18,6 @@ def folder(tmp_path):
     make_people().to_csv(tmp_path / "people.csv", index=False)
     make_people(seed=1).to_csv(tmp_path / "holdout.csv", index=False)
     return tmp_path
-
-
-FIT = ("fit", "people.csv", "--schema", "schema.json", "-o", "model.tabsynth")
 
 
 @pytest.fixture(scope="module")
@@ -169,29 +111,6 @@ def test_infinite_epsilon_says_not_private(folder):
     done = run(*FIT, "--epsilon", "inf", "--time-limit", "2s", "--rows", 400, cwd=folder)
     assert "NOT private" in done.stdout
     assert "Not private" in done.stdout.splitlines()[-2]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--epsilon", "0"), "epsilon"),
-        (("--epsilon", "-1"), "epsilon=-1"),
-        (("--epsilon", "nan"), "epsilon=nan"),
-        (("--epsilon", "1", "--delta", "1"), "delta"),
-        (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
-        (("--epsilon", "1", "--method", "magic"), "magic"),
-        (("--epsilon", "1", "--preset", "magic"), "magic"),
-        (("--epsilon", "1", "--encoding", "magic"), "magic"),
-        (("--epsilon", "1", "--autoencoder", "no-noise"), "no-noise"),
-        (("--epsilon", "1", "--autoencoder", "public"), "public"),
-        (("--epsilon", "1", "--device", "tpu"), "tpu"),
-        (("--epsilon", "1", "--time-limit", "soon"), "soon"),
-        (("--epsilon", "1", "--rows", "0"), "rows"),
-        (("--epsilon", "1", "--seed", "-1"), "random_state"),
-    ],
-)
-def test_bad_parameters(folder, words, says):
-    refused(*FIT, *words, cwd=folder, says=says)
 
 
 BAD_TABLES = {
@@ -292,13 +211,6 @@ def test_inputs_are_never_written_over(folder):
     assert (folder / "people.csv").read_text().startswith("sex,age,job")
 
 
-def test_the_private_table_is_not_public(folder):
-    words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public", "--public")
-    refused(*words, "people.csv", cwd=folder, says="the table to fit itself")
-    shutil.copy(folder / "people.csv", folder / "copy.csv")
-    refused(*words, "copy.csv", cwd=folder, says="the table to fit itself")
-
-
 def test_a_table_is_not_left_without_its_certificate(fitted):
     (fitted / "c.csv.certificate.json").mkdir()
     refused("sample", "model.tabsynth", "-n", 5, "-o", "c.csv", cwd=fitted, says="c.csv.cert")
@@ -318,33 +230,6 @@ def test_a_flipped_bit_and_a_model_of_another_schema(fitted):
     write_model(fitted / "other.tabsynth", facts, weights)
     says = "its schema is not the one"
     refused("sample", "other.tabsynth", "-n", 5, "-o", "s.csv", cwd=fitted, says=says)
-
-
-@pytest.mark.parametrize("presses", [1, 2])
-def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
-    """Ctrl-C in the middle of the steps, once and twice in a row."""
-    words = [TABSYNTH, "-v", *map(str, FIT), "--epsilon", "8", "--rows", "400"]
-    process = subprocess.Popen(
-        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
-    )
-    for line in process.stdout:  # the plan is out: training is about to begin
-        if "takes about" in line:
-            break
-    time.sleep(2.5)
-    for _ in range(presses):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.005)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert "Interrupted" in errors
-    assert "epsilon=" in errors or "nothing" in errors
-    if (folder / "model.tabsynth").exists():
-        run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
-        run("verify", "s.csv", cwd=folder)
-        certificate = json.loads((folder / "s.csv.certificate.json").read_text())
-        assert certificate["training"]["stopped"] == "interrupted"
-        assert 0 < certificate["epsilon"] < 8
 
 
 def test_a_constant_column_and_one_row_are_safe(folder):

@@ -8,22 +8,31 @@ from typing import Any
 from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting import Spend, epsilon_of, rdp_epsilon
+from tabsynth.privacy.journal import MOST_USES, Journal
 from tabsynth.privacy.mechanisms import Mechanism, mechanism_from, steps_of
 
 # What is asked for may be exceeded by rounding of floats, and by nothing else.
 SLACK = 1e-9
-MOST_USES = 10**15  # that a file may list
+# Uses are written to a journal in blocks: a crash loses this many at most, or a 64th of the account.
+BLOCK, BLOCKS = 32, 64
 
 
 @dataclass
 class Account:
-    """What one purpose may spend: ``granted`` uses of ``mechanism``, of which ``spent`` are gone."""
+    """What one purpose may spend: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
+
+    With a journal, ``number`` is the account's there, and ``reserved`` uses are written off in it: never
+    fewer than are spent. ``waiting`` is one that a crash left behind, until its fit opens it again.
+    """
 
     purpose: str
     mechanism: Mechanism
     granted: int
     spent: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    number: int | None = None
+    reserved: int = 0
+    waiting: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """A line of the certificate: what was spent, not what was granted."""
@@ -46,18 +55,40 @@ class Ledger:
     epsilon : float
         The limit; ``math.inf`` allows reads without noise.
     delta : float
+    journal : Journal, optional
+        Keeps the accounts on disk. What it holds already is on this ledger too: uses that were
+        reserved count as spent, whether or not they took place.
+    run : str
+        Which accounts of the journal are this fit's own, to be opened again; others only add up.
 
     Formal guarantees
     -----------------
     The composition of all that is *granted* never exceeds (ε, δ), by the accountant of
     :mod:`tabsynth.privacy.accounting`; a use beyond what was granted raises before the data is read.
-    Nothing is ever un-spent: a use counts from the moment it is asked for.
+    Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
+    the disk by then.
     """
 
-    def __init__(self, epsilon: float, delta: float) -> None:
+    def __init__(
+        self, epsilon: float, delta: float, *, journal: Journal | None = None, run: str = ""
+    ) -> None:
         self.epsilon = positive("epsilon", epsilon, finite=False)
         self.delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
+        self.journal, self.run = journal, run
         self.accounts: list[Account] = []
+        for entry in journal.entries.values() if journal is not None else ():
+            self.accounts.append(
+                Account(
+                    entry.purpose,
+                    entry.mechanism,
+                    entry.spent if entry.closed else entry.granted,
+                    entry.spent,
+                    dict(entry.details),
+                    number=entry.number,
+                    reserved=entry.spent,
+                    waiting=entry.run == run and not entry.closed,
+                )
+            )
 
     def open(
         self,
@@ -68,12 +99,19 @@ class Ledger:
     ) -> Account:
         """Grant ``count`` uses of a mechanism, or refuse.
 
+        What this run opened before a crash is given as it was, with what was spent of it.
+
         Raises
         ------
         BudgetError
             If everything granted so far and this together would pass ε.
         """
         integer("count", count, least=0)
+        for known in self.accounts:
+            asked = (known.purpose, known.mechanism, known.granted) == (purpose, mechanism, count)
+            if known.waiting and asked:
+                known.waiting = False
+                return known
         if not self._affords(mechanism, count):
             total = epsilon_of([*self._granted(), (mechanism, count)], self.delta)
             raise BudgetError(
@@ -81,6 +119,10 @@ class Ledger:
                 f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
             )
         account = Account(purpose, mechanism, count, details=dict(details or {}))
+        if self.journal is not None:
+            about = account.to_dict()
+            about = {k: about[k] for k in ("mechanism", "noise_multiplier", "sampling_rate")}
+            account.number = self.journal.open(self.run, purpose, about, count, account.details)
         self.accounts.append(account)
         return account
 
@@ -111,12 +153,37 @@ class Ledger:
             raise BudgetError(
                 f"{account.purpose}: all {account.granted} uses are spent; nothing was read."
             )
+        if account.number is not None and account.spent >= account.reserved:
+            self._reserve(account, account.number)
         account.spent += 1
 
-    def close(self) -> None:
-        """Give back what was granted and not used, so that a later fit may have it."""
+    def _reserve(self, account: Account, number: int) -> None:
+        """Write a block of uses off on disk, before the first of them."""
+        assert self.journal is not None
+        block = max(1, min(BLOCK, account.granted // BLOCKS))
+        total = min(account.granted, account.spent + block)
+        self.journal.reserve(number, total)
+        account.reserved = total
+
+    def close(self, *, resumable: bool = False) -> None:
+        """Give back what was granted and not used, so that a later fit may have it.
+
+        With ``resumable`` the journal keeps the grants open, for this run to go on; what was reserved
+        and not used is given back all the same.
+        """
         for account in self.accounts:
             account.granted = account.spent
+            # Before the journal: a use after this must reserve again, whatever interrupts us here.
+            given_back, account.reserved = account.reserved > account.spent, account.spent
+            if self.journal is None or account.number is None:
+                continue
+            entry = self.journal.entries[account.number]
+            if entry.run != self.run or entry.closed:
+                continue
+            if not resumable:
+                self.journal.close(account.number, account.spent)
+            elif given_back:
+                self.journal.settle(account.number, account.spent)
 
     @property
     def spent(self) -> float:
@@ -130,6 +197,15 @@ class Ledger:
     def to_list(self) -> list[dict[str, Any]]:
         """The accounts that were used, JSON-ready."""
         return [account.to_dict() for account in self.accounts if account.spent]
+
+    def of_run(self, run: str) -> list[dict[str, Any]]:
+        """As :meth:`to_list`, of the accounts that one run has in the journal."""
+        entries = {} if self.journal is None else self.journal.entries
+        return [
+            account.to_dict()
+            for account in self.accounts
+            if account.spent and account.number is not None and entries[account.number].run == run
+        ]
 
     @classmethod
     def from_list(cls, epsilon: float, delta: float, items: Sequence[Any]) -> "Ledger":

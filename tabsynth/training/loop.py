@@ -1,9 +1,15 @@
-"""The one loop: steps, a deadline, an interrupt, progress by callback."""
+"""The one loop: steps, a deadline, an interrupt, progress by callback, checkpoints."""
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
+
+from tabsynth.privacy.ledger import Account
+from tabsynth.training.checkpoint import Checkpoint
+from tabsynth.training.states import Stateful
 
 TIME_LIMIT, INTERRUPTED = "time limit", "interrupted"
 
@@ -12,7 +18,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(kw_only=True)
 class Watch:
-    """Who looks on while a fit runs, and when it has to stop.
+    """Who looks on while a fit runs, when it has to stop, and where it keeps how far it came.
 
     Attributes
     ----------
@@ -22,35 +28,80 @@ class Watch:
         A time of :func:`time.monotonic` after which no new step begins.
     stopped : str or None
         Why the fit ended before its plan: ``"time limit"`` or ``"interrupted"``.
+    checkpoint : Checkpoint, optional
     """
 
     progress: Progress | None = None
     deadline: float | None = None
     stopped: str | None = None
+    checkpoint: Checkpoint | None = None
+
+    def once(
+        self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """Arrays of a release that is paid once a fit: computed, or as the checkpoint kept them."""
+        if self.checkpoint is not None:
+            return self.checkpoint.once(name, compute)
+        return dict(compute())
 
 
 def run_steps(
-    stage: str, steps: int, step: Callable[[int], None], watch: Watch, share: float = 1.0
+    stage: str,
+    steps: int,
+    step: Callable[[int], None],
+    watch: Watch,
+    share: float = 1.0,
+    *,
+    account: Account | None = None,
+    state: Stateful | None = None,
 ) -> int:
     """Call ``step(0) … step(steps - 1)`` until done or stopped; returns the steps done.
 
     A stage may use up to ``share`` of the time that is left: an early one must leave some to those
     that follow. Ctrl-C ends the loop between or within steps: what was spent stays on the ledger, and
     the state is that of a shorter run.
+
+    Parameters
+    ----------
+    stage : str
+        Unique within a fit.
+    account : Account, optional
+        Pays for one step at a time. Where a crash left steps of unknown outcome, they are spent, and
+        so many fewer are done.
+    state : Stateful, optional
+        What the steps change. With a checkpoint it is set back to where an earlier process saved it,
+        the steps go on from there, and it is saved every so often and at the end. After an exception
+        other than Ctrl-C it is not: it may be half a step.
     """
+    checkpoint = watch.checkpoint if state is not None else None
+    first = 0
+    if checkpoint is not None and state is not None:
+        first = checkpoint.restore(stage, state)
+        if checkpoint.followed(stage):
+            return first
+    left = steps - first if account is None else min(steps - first, account.granted - account.spent)
+
+    def save(done: int) -> None:
+        if checkpoint is not None and state is not None:
+            checkpoint.save(stage, done, state)
+
     now = time.monotonic()
     deadline = math.inf if watch.deadline is None else now + share * (watch.deadline - now)
-    for i in range(steps):
-        if watch.stopped == INTERRUPTED:
-            return i
-        if time.monotonic() >= deadline:
-            watch.stopped = TIME_LIMIT
-            return i
-        try:
-            step(i)
+    done = saved = first
+    try:
+        while done < first + left and watch.stopped != INTERRUPTED:
+            if time.monotonic() >= deadline:
+                watch.stopped = TIME_LIMIT
+                break
+            step(done)
+            done += 1
             if watch.progress is not None:
-                watch.progress(stage, i + 1, steps)
-        except KeyboardInterrupt:
-            watch.stopped = INTERRUPTED
-            return i
-    return steps
+                watch.progress(stage, done, first + left)
+            if checkpoint is not None and checkpoint.due():
+                save(done)
+                saved = done
+    except KeyboardInterrupt:
+        watch.stopped = INTERRUPTED
+    if done > saved:
+        save(done)
+    return done

@@ -1,7 +1,15 @@
-"""The one loop: steps, a deadline, an interrupt."""
+"""The one loop: steps, a deadline, an interrupt; and where it goes on after each of them (R7)."""
 
 import time
+from pathlib import Path
 
+import numpy as np
+import pytest
+import torch
+from trainings import FULL, Network, opened
+
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.training.index import standing
 from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, Watch, run_steps
 
 
@@ -33,3 +41,98 @@ def test_an_interrupt_ends_this_stage_and_all_that_follow():
     assert run_steps("first", 5, step, watch) == 2
     assert watch.stopped == INTERRUPTED
     assert run_steps("second", 5, step, watch) == 0
+
+
+@pytest.mark.parametrize("end", ["crash", "interrupt", "deadline"])
+def test_steps_go_on_where_they_were_saved(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped anywhere, the state at the end is that of a run in one go, less the steps that are lost."""
+    whole = Network()
+    run_steps("s", 20, whole.step, Watch())
+    network, watch = Network(), Watch(checkpoint=opened(tmp_path / "c"))
+
+    def step(i: int) -> None:
+        if i == 7:
+            if end == "crash":
+                raise RuntimeError("power cut")
+            if end == "interrupt":
+                raise KeyboardInterrupt
+            watch.deadline = 0.0
+        network.step(i)
+
+    if end == "deadline":
+        monkeypatch.setattr("time.monotonic", lambda: 1e9 if len(network.log) == 7 else 0.0)
+        watch.deadline = 1.0
+    if end == "crash":
+        with pytest.raises(RuntimeError):
+            run_steps("s", 20, step, watch, state=network)
+    else:
+        assert run_steps("s", 20, step, watch, state=network) == 7
+        assert watch.stopped == {"interrupt": INTERRUPTED, "deadline": TIME_LIMIT}[end]
+    assert watch.checkpoint is not None
+    watch.checkpoint.release()
+    monkeypatch.undo()
+
+    again, told = Network(), []
+    checkpoint = opened(tmp_path / "c")
+    after = Watch(checkpoint=checkpoint, progress=lambda *a: told.append(a))
+    assert run_steps("s", 20, again.step, after, state=again) == 20
+    assert again.log == list(range(20)) == whole.log
+    assert told[0] == ("s", 8, 20) and told[-1] == ("s", 20, 20) and len(told) == 13
+    for one, other in zip(again.layer.parameters(), whole.layer.parameters(), strict=True):
+        assert torch.equal(one, other)
+    checkpoint.release()
+    assert standing(tmp_path / "c") == [f"{tmp_path / 'c'}: goes on from s: 20 steps."]
+    assert standing(tmp_path / "d") == []
+
+
+def test_steps_of_unknown_outcome_are_gone(tmp_path: Path) -> None:
+    """R7: those that were reserved or done since the last save are not done again."""
+    checkpoint = opened(tmp_path / "c", every=1e9)
+    ledger = checkpoint.ledger()
+    account = ledger.open("s", FULL, 640)
+    table, network = PrivateTable(np.arange(3), ledger), Network()
+
+    def step(i: int) -> None:
+        table.read(account)
+        network.step(i)
+        if i == 1:  # the one save is after the first step
+            checkpoint._next_save = np.inf
+        if i == 33:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError):
+        run_steps("s", 640, step, Watch(checkpoint=checkpoint), account=account, state=network)
+    checkpoint.release()
+
+    checkpoint = opened(tmp_path / "c", every=1e9)
+    ledger = checkpoint.ledger()
+    account = ledger.open("s", FULL, 640)
+    assert account.spent == 40  # 34 steps, in blocks of 10
+    again, table = Network(), PrivateTable(np.arange(3), ledger)
+
+    def paid(i: int) -> None:
+        table.read(account)
+        again.step(i)
+
+    done = run_steps("s", 640, paid, Watch(checkpoint=checkpoint), account=account, state=again)
+    assert done == 1 + (640 - 40) and again.log == list(range(done))
+    assert account.spent == 640
+    checkpoint.release()
+
+
+def test_a_stage_that_was_followed_is_not_taken_up_again(tmp_path: Path) -> None:
+    first, second = Network(), Network()
+    watch = Watch(checkpoint=opened(tmp_path / "c"))
+    run_steps("first", 2, first.step, watch, state=first)  # say, of 5: the time was up
+    run_steps("second", 3, second.step, watch, state=second)
+    assert watch.checkpoint is not None
+    watch.checkpoint.release()
+    first, second = Network(), Network()
+    watch = Watch(checkpoint=opened(tmp_path / "c"))
+    assert run_steps("first", 5, first.step, watch, state=first) == 2
+    assert run_steps("second", 5, second.step, watch, state=second) == 5
+    assert first.log == [0, 1] and second.log == [0, 1, 2, 3, 4]
+    assert watch.checkpoint is not None
+    watch.checkpoint.release()

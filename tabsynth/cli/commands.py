@@ -1,0 +1,221 @@
+"""The commands."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from tabsynth._files import check_writable
+from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.fitting import fit_and_tell
+from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
+from tabsynth.cli.options import (
+    AcceptDrafted,
+    AutoencoderOption,
+    CheckpointOption,
+    Encoding,
+    Method,
+    Overlap,
+    Preset,
+    Public,
+    PublicSource,
+    Rows,
+    SchemaOption,
+    Seed,
+    StepRule,
+    TimeLimit,
+    Variant,
+    WarmStart,
+    seconds,
+    taken,
+)
+from tabsynth.cli.paths import check_folder, keep_apart, make_folder, same_file
+from tabsynth.datasets import load_census
+from tabsynth.drafting import draft_schema, review
+from tabsynth.errors import InputError
+from tabsynth.privacy.certificate import verify
+from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.synthesizers import METHODS, load
+from tabsynth.tables import read_any, read_table, suffix
+
+app = typer.Typer(
+    help="Differentially private synthetic tables: fit, sample, evaluate, verify.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+DEMO_ROWS = 7_000
+
+
+@app.callback()
+def options(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done.")] = False,
+) -> None:
+    """Differentially private synthetic tables."""
+    if verbose:
+        handler = RichHandler(console=Console(stderr=True), show_path=False)
+        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+
+
+@app.command()
+@guarded
+def schema(
+    table: Annotated[Path, typer.Argument(help="The table, .csv or .parquet.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the schema (JSON).")],
+    null: Annotated[
+        list[str] | None, typer.Option(help="A text that stands for a missing value; repeatable.")
+    ] = None,
+) -> None:
+    """Draft a schema from a table, and list what a person must review in it."""
+    keep_apart(out, table)
+    check_writable(out)
+    nulls = tuple(null) if null else DEFAULT_NULL_VALUES
+    frame = read_any(table, nulls)
+    drafted = draft_schema(frame, nulls)
+    drafted.save(out)
+    say(f"Drafted {out}: {len(drafted.columns)} columns. It was read off the table, so it is not")
+    say("public yet. Replace each fact by a public one and set provenance to declared:")
+    for line in review(drafted, len(frame)):
+        say(f"  - {line}")
+
+
+@app.command()
+@guarded
+def fit(
+    table: Annotated[Path, typer.Argument(help="The private table, .csv or .parquet.")],
+    schema: SchemaOption,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget; inf for a run without.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the model.")],
+    method: Method = "dp-wgan",
+    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    preset: Preset = None,
+    variant: Variant = None,
+    autoencoder: AutoencoderOption = None,
+    public: Public = None,
+    public_source: PublicSource = None,
+    overlap: Overlap = None,
+    warm_start: WarmStart = None,
+    step_rule: StepRule = None,
+    encoding: Encoding = None,
+    rows: Rows = None,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    checkpoint: CheckpointOption = None,
+    accept_drafted_domain: AcceptDrafted = False,
+) -> None:
+    """Fit a synthesizer to a table under a privacy budget. Prints the price first."""
+    given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
+    given |= {"public": public, "provenance": public_source, "overlap": overlap}
+    given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
+    given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
+    arguments = taken(method, {**given, "random_state": seed})
+    facts = Schema.load(schema)
+    suffix(table)
+    if public is not None:
+        arguments["public"] = read_table(public, facts)
+    if warm_start is not None:
+        arguments["warm_start"] = load(warm_start)
+    if autoencoder == "none":
+        arguments["autoencoder"] = None
+    arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
+    synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
+    keep_apart(out, table, schema, public, warm_start)
+    if public is not None and same_file(public, table):
+        raise InputError(f"{public} is the table to fit itself; give one that is public.")
+    check_writable(out)
+    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint)
+    say(f"Model: {out}")
+
+
+@app.command()
+@guarded
+def sample(
+    model: Annotated[Path, typer.Argument(help="A model that fit wrote.")],
+    n: Annotated[int, typer.Option("-n", help="Number of rows.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write, .csv or .parquet.")],
+    seed: Seed = None,
+    formulas: Annotated[
+        bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
+    ] = False,
+) -> None:
+    """Draw synthetic rows, and write their certificate beside them."""
+    suffix(out)
+    keep_apart(out, model)
+    synthesizer = load(model)
+    certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas)
+    say(f"Table: {out} ({n:,} rows)")
+    say(f"Certificate: {certificate}")
+
+
+@app.command()
+@guarded
+def evaluate(
+    real: Annotated[Path, typer.Option(help="The table that was fitted.")],
+    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
+    schema: SchemaOption,
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report.")],
+    holdout: Annotated[
+        Path | None, typer.Option(help="Real rows that were never fitted: tests and controls.")
+    ] = None,
+) -> None:
+    """Measure a synthetic table against the real one: report.html and metrics.json."""
+    facts = Schema.load(schema)
+    check_folder(out)
+    frames = [read_table(path, facts) for path in (real, synthetic)]
+    held = None if holdout is None else read_table(holdout, facts)
+    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic))
+    write_report(report, out, real, synthetic, schema, holdout)
+    tell(report)
+
+
+@app.command(name="verify")
+@guarded
+def verify_command(
+    table: Annotated[
+        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Check a table's certificate: its hash, and epsilon recomputed from the mechanisms."""
+    found = verify(table)
+    if as_json:
+        facts = {"valid": found.valid, "epsilon": str(found.epsilon), "problems": found.problems}
+        say(json.dumps(facts))
+    if not found.valid:
+        fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
+    if not as_json:
+        say(f"{table} agrees with its certificate.")
+        say(str(found.certificate.get("statement", "")))
+
+
+@app.command()
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the results.")] = Path(
+        "reports/demo"
+    ),
+    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 8.0,
+    seed: Seed = None,
+) -> None:
+    """The main job on the census table that ships: fit, sample, evaluate. Under three minutes."""
+    folder = make_folder(out)
+    table, facts = load_census()
+    order = np.random.default_rng(0).permutation(len(table))
+    train, test = table.iloc[order[:DEMO_ROWS]], table.iloc[order[DEMO_ROWS:]]
+    synthesizer = METHODS["dp-wgan"](facts, epsilon=epsilon, random_state=seed)
+    fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
+    synthetic = folder / "synthetic.csv"
+    certificate = synthesizer.sample_to(synthetic, DEMO_ROWS)
+    made = read_table(synthetic, facts)
+    report = measured(train, made, test, facts, certificate_of(synthetic))
+    write_report(report, folder)
+    say("")
+    tell(report, 3)
+    for path in (folder / "report.html", synthetic, certificate):
+        say(f"  {path}")

@@ -1,0 +1,68 @@
+"""What is said to a person, and how a command ends."""
+
+import functools
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from tabsynth._progress import progress_bar
+from tabsynth.errors import TabsynthError
+
+INTERRUPTED = 130
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """A line as it is: nothing in it is taken for markup, and it is not wrapped."""
+    Console(stderr=error).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def fail(message: str, code: int = 2) -> NoReturn:
+    """One line on stderr, and out."""
+    say(f"error: {' '.join(message.split())}", error=True)
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what a user can get wrong into one line and exit code 2."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except TabsynthError as error:
+            fail(str(error))
+        except MemoryError:
+            fail("Not enough memory; sample fewer rows at a time, or use fewer categories.")
+        except KeyboardInterrupt:
+            fail("Interrupted.", INTERRUPTED)
+
+    return run
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """The first Ctrl-C counts; later ones wait until what was spent is written and said."""
+
+    def first(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def fractions() -> Iterator[Any]:
+    """A progress bar for callbacks ``(stage, fraction)``."""
+    with progress_bar(True) as bar:
+        if bar is None:
+            yield None
+        else:
+            yield lambda stage, fraction: bar(stage, round(100 * fraction), 100)

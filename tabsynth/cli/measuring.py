@@ -1,0 +1,49 @@
+"""The report of a command: measured with a progress bar, written both files or neither."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+from tabsynth.cli.console import fractions, say
+from tabsynth.cli.paths import keep_apart, make_folder
+from tabsynth.privacy.certificate import beside, verify
+from tabsynth.report import Report
+from tabsynth.report import evaluate as evaluate_tables
+from tabsynth.schema import Schema
+
+
+def certificate_of(table: Path) -> dict[str, Any] | None:
+    """The certificate beside a table, if there is one and nothing contradicts it."""
+    if not beside(table).exists():
+        say(f"No certificate beside {table}: the report claims no privacy.", error=True)
+        return None
+    found = verify(table)
+    for problem in found.problems:
+        say(f"warning: the certificate of {table} is not used: {problem}.", error=True)
+    return found.certificate if found.valid else None
+
+
+def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any) -> Report:
+    """Evaluate with a progress bar."""
+    with fractions() as progress:
+        return evaluate_tables(
+            real, synthetic, holdout, schema=schema, certificate=certificate, progress=progress
+        )
+
+
+def write_report(report: Report, folder: Path, *inputs: Path | None) -> None:
+    """Both files of a report; the folder is made only now that there is something to put in it."""
+    make_folder(folder)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # both files or neither: it takes seconds
+    try:
+        for name, write in (("report.html", report.to_html), ("metrics.json", report.to_json)):
+            keep_apart(folder / name, *inputs)
+            write(folder / name)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def tell(report: Report, lines: int | None = None) -> None:
+    """The report's summary, a line each."""
+    for line in report.summary()[:lines]:
+        say(line)

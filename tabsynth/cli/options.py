@@ -1,0 +1,76 @@
+"""Options of the commands, and which of them a method takes."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tabsynth.errors import InputError
+from tabsynth.synthesizers import METHODS
+
+SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
+Seed = Annotated[
+    int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
+]
+Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
+Preset = Annotated[str | None, typer.Option(help="default, or source: the original paper's.")]
+Variant = Annotated[str | None, typer.Option(help="Which of the method's variants.")]
+AutoencoderOption = Annotated[
+    str | None, typer.Option(help="preset, dp-sgd, public, no-noise, or none: how it is trained.")
+]
+Public = Annotated[Path | None, typer.Option(help="A public table of the same schema.")]
+PublicSource = Annotated[
+    str | None, typer.Option(help="Where the public table is from, for the certificate.")
+]
+Overlap = Annotated[
+    str | None,
+    typer.Option(help="charged or declined: whether rows that are public too are counted."),
+]
+WarmStart = Annotated[
+    Path | None, typer.Option(help="A model of the same private rows to start from; its ε counts.")
+]
+StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
+Encoding = Annotated[str | None, typer.Option(help="one-hot, ordinal, binary or base-N.")]
+Rows = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
+TimeLimit = Annotated[str | None, typer.Option(help="Stop training in time: 90s, 10m, 2h.")]
+CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder to go on from after a kill: run the same command again."),
+]
+AcceptDrafted = Annotated[
+    bool, typer.Option("--accept-drafted-domain", help="Fit on a schema drafted from a table.")
+]
+
+# Of the parameters that are called otherwise on the command line.
+FLAGS = {"provenance": "--public-source"}
+
+
+def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as arguments of the method; ``given`` holds None for the others.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or it does not take an option that was given.
+    """
+    if method not in METHODS:
+        raise InputError(f"Expected --method to be one of {', '.join(METHODS)}; got {method!r}.")
+    known = METHODS[method]._get_param_names()
+    found = {name: value for name, value in given.items() if value is not None}
+    for name in found:
+        if name not in known:
+            flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+            raise InputError(
+                f"Method {method} takes no {flag}; leave it out, or use another method."
+            )
+    return found
+
+
+def seconds(text: str) -> float:
+    """``90``, ``90s``, ``10m`` or ``2h`` in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if value <= 0:
+        raise InputError(f"Expected --time-limit like 90s, 10m or 2h, got {text!r}.")
+    return value

@@ -1,0 +1,85 @@
+"""What a fit says of itself besides its ledger: for the certificate, the model file, a checkpoint."""
+
+import hashlib
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabsynth.privacy.certificate import number
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers.base import Synthesizer, Trained
+
+# What another part of a fit may change: when it stops, where it runs, who watches.
+NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
+
+
+def public_table(index: np.ndarray) -> dict[str, Any]:
+    """Of a public table: its rows, and a hash of its value numbers."""
+    found = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
+    return {"rows": len(index), "sha256_of_value_numbers": found}
+
+
+def certificate_facts(
+    model: "Synthesizer", stopped: str | None, trained: "Trained"
+) -> dict[str, Any]:
+    """What a certificate says besides the ledger."""
+    drafted = model.schema.drafted
+    return {
+        "public": {
+            "schema_sha256": model.schema.fingerprint(),
+            "declared": [n for n in model.schema.names if n not in drafted],
+            "drafted": list(drafted),
+            "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
+            "rows": None if model.rows is None else int(model.rows),
+            "public_table": model._public_facts(),
+        },
+        "versions": {name: version(name) for name in ("tabsynth", "torch", "opacus", "numpy")},
+        "training": {"stopped": stopped, "curves": trained.curves},
+    }
+
+
+def file_facts(model: "Synthesizer") -> dict[str, Any]:
+    """What a model file says besides the weights."""
+    encoding = model.encoder_.encoding
+    return {
+        "method": model.method,
+        "schema": model.encoder_.schema.to_dict(),
+        "epsilon": number(model.ledger_.epsilon),
+        "delta": model.ledger_.delta,
+        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+        "config": model.config_,
+        "ledger": model.ledger_.to_list(),
+        "seeded": model.seeded_,
+        "facts": model.facts_,
+    }
+
+
+def binding(model: "Synthesizer") -> dict[str, Any]:
+    """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
+    options = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in NOT_BOUND
+        and (value is None or isinstance(value, bool | int | float | str | np.generic))
+    }
+    encoding = model.encoding
+    facts = {
+        "method": model.method,
+        "schema": model.schema.fingerprint(),
+        **options,
+        "epsilon": number(model.epsilon),
+        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+        "public_table": model._public_facts(),
+        "config": model._config(),
+    }
+    return dict(json.loads(json.dumps(facts, default=_plain)))
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's, as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON")

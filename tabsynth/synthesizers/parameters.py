@@ -1,0 +1,73 @@
+"""Checks of the parameters that all synthesizers share."""
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from tabsynth._validate import between, integer, one_of, positive, shown
+from tabsynth.errors import InputError
+from tabsynth.schema import Schema
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers.base import Synthesizer
+
+MAX_ROWS = 10**12
+MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
+MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+
+
+def check_parameters(model: "Synthesizer") -> None:
+    """Refuse what no method can use, by the name of the parameter."""
+    if not isinstance(model.schema, Schema):
+        raise InputError(f"Expected schema to be a Schema, got {type(model.schema).__name__}.")
+    positive("epsilon", model.epsilon, finite=False)
+    if MAX_EPSILON < model.epsilon < math.inf:
+        raise InputError(
+            f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={model.epsilon:g}; for a run"
+            " without privacy say so: epsilon=inf."
+        )
+    between("delta", model.delta, 0, 1, low_open=True, high_open=True)
+    if model.rows is not None:
+        integer("rows", model.rows)
+        between("rows", model.rows, 1, MAX_ROWS)
+    if model.time_limit is not None:
+        positive("time_limit", model.time_limit)
+    if model.random_state is not None:
+        integer("random_state", model.random_state, least=0)
+    device_of(model.device)
+
+
+def check_domain(model: "Synthesizer") -> None:
+    """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
+    drafted = model.schema.drafted
+    if math.isfinite(model.epsilon) and drafted and not model.accept_drafted_domain:
+        raise InputError(
+            f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+            " may hold private facts; declare it from a public source, or confirm with"
+            " accept_drafted_domain=True (--accept-drafted-domain)."
+        )
+
+
+def check_size(n: int, columns: int) -> None:
+    """Refuse a number of rows to sample that is none, or too many at a time."""
+    integer("n", n)
+    if n * columns > MAX_CELLS:
+        raise InputError(
+            f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
+            " parts."
+        )
+
+
+def device_of(name: str) -> torch.device:
+    """The device called ``name``; ``auto`` is a GPU where there is one."""
+    one_of("device", str(name).split(":")[0], ("auto", "cpu", "cuda"))
+    cuda = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda" if cuda else "cpu")
+    if str(name).startswith("cuda") and not cuda:
+        raise InputError("device='cuda' was asked for, but torch finds no CUDA here; use 'auto'.")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None

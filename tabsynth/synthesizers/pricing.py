@@ -1,0 +1,77 @@
+"""What a fit will cost, in ε and in time: a few steps of each stage on made-up rows, scaled up."""
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tabsynth._random import Randomness
+from tabsynth.plan import Plan, PlannedSpend, duration, planned_epsilon
+from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.training.loop import Watch
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers.base import Synthesizer
+
+NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
+TRIAL_STEPS = 11
+TRIAL_ROWS = 100_000
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
+
+
+def priced(
+    model: "Synthesizer", spends: list[PlannedSpend], earlier: list[Spend], estimate_time: bool
+) -> Plan:
+    """The plan of a fit: its price on top of what was spent earlier, its time, what else to know."""
+    rows = model.rows or NOMINAL_ROWS
+    seconds = estimated_seconds(model, spends, rows) if estimate_time else None
+    return Plan(
+        method=model.method,
+        spends=tuple(spends),
+        epsilon=planned_epsilon(spends, earlier, model.delta),
+        delta=model.delta,
+        rows=rows,
+        rows_declared=model.rows is not None,
+        device=str(model._device()),
+        seconds=seconds,
+        notes=tuple(_notes(model, seconds)),
+    )
+
+
+def _notes(model: "Synthesizer", seconds: float | None) -> list[str]:
+    """What a person should know before they start."""
+    notes = []
+    if WEAK_EPSILON < model.epsilon < math.inf:
+        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+    if model.delta > WEAK_DELTA:
+        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+    limit = model.time_limit
+    if seconds is not None and limit is not None and seconds > limit:
+        notes.append(
+            f"the time limit of {duration(limit)} will stop it early, with fewer steps"
+            " and a smaller epsilon"
+        )
+    return notes
+
+
+def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: int) -> float:
+    """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
+    sizes, made_up = model.schema.sizes, min(rows, TRIAL_ROWS)
+    rng = np.random.default_rng(0)
+    index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
+    few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
+    times: dict[str, list[float]] = {}
+    watch = Watch(progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic()))
+    started = time.monotonic()
+    ledger = Ledger(math.inf, model.delta)
+    model._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
+    total = time.monotonic() - started
+    for stage, steps in {**{s.purpose: s.count for s in spends}, **model._free_steps()}.items():
+        stamps = times.get(stage, [])
+        if len(stamps) >= TRIAL_STEPS:
+            # The first steps warm up (imports, allocators): they say nothing of the others.
+            total += (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
+    return total * rows / made_up

@@ -1,0 +1,191 @@
+"""One fit's ledger and plan: made anew, or as a checkpoint of the same fit kept them."""
+
+import logging
+import math
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from tabsynth._random import Randomness
+from tabsynth.errors import BudgetError
+from tabsynth.plan import PlannedSpend
+from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.certificate import number
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import mechanism_from
+from tabsynth.synthesizers.facts import binding
+from tabsynth.training.checkpoint import EARLIER, Checkpoint, LostRelease
+from tabsynth.training.index import INDEX, read_index
+from tabsynth.training.loop import Watch
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers.base import Synthesizer, Trained
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """What a fit spends from, and by which plan; holds the checkpoint while it is open.
+
+    Parameters
+    ----------
+    model : Synthesizer
+    path : path, optional
+        The checkpoint: opened now if it is there, else made when the fit starts.
+    """
+
+    def __init__(self, model: "Synthesizer", path: str | Path | None) -> None:
+        self.model = model
+        self.path = None if path is None else Path(path)
+        self.checkpoint: Checkpoint | None = None
+        self.ledger = Ledger(model.epsilon, model.delta)
+        self.spends: list[PlannedSpend] = []
+        if self.path is not None and (self.path / INDEX).exists():
+            self._open(self.path)
+        else:
+            self._plan(model._earlier())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.release()
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any part of this fit, or an earlier fit of the model, was."""
+        kept = self.checkpoint is not None and self.checkpoint.seeded
+        return kept or self.model._seeded()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the checkpoint holds the model of a fit that has ended whole."""
+        return self.checkpoint is not None and self.checkpoint.finished
+
+    def earlier(self) -> list[Spend]:
+        """What was spent before this fit, by the accountant's units."""
+        return [(a.mechanism, a.spent) for a in self.ledger.accounts if a.spent and not a.waiting]
+
+    def start(self) -> None:
+        """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
+        if self.path is not None and self.checkpoint is None:
+            self._open(self.path)
+
+    def train(self, index: np.ndarray, watch: Watch) -> "Trained":
+        """Train by the plan. Where a crash lost what was paid for, by a new one with what is left."""
+        while True:
+            self.model.ledger_ = self.ledger
+            watch.checkpoint = self.checkpoint
+            try:
+                return self.model._train(index, self.spends, self.ledger, self._randomness(), watch)
+            except LostRelease as lost:
+                what = str(lost)
+            finally:
+                self.ledger.close(resumable=self.checkpoint is not None)
+            self._start_over(what)
+
+    def _start_over(self, lost: str) -> None:
+        """A new plan, with what the old one has left."""
+        assert self.checkpoint is not None
+        logger.warning("%s: paid for, and lost in a crash; planned anew", lost)
+        self.checkpoint.start_over()
+        try:
+            self._adopt(self.checkpoint)
+        except BudgetError as error:
+            raise BudgetError(
+                f"A crash lost the {lost} that were paid for, and too little is left to do it again:"
+                f" {error}"
+            ) from None
+
+    def give_back(self) -> None:
+        """Make the model the one that the finished checkpoint holds."""
+        # Imported here: it knows all methods, so this module too.
+        from tabsynth.synthesizers.loading import load
+
+        assert self.checkpoint is not None
+        found = load(self.checkpoint.model())
+        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+            setattr(self.model, name, getattr(found, name))
+        self.model.ledger_ = self.ledger
+        logger.info("%s: the fit had ended; its model is given back", self.path)
+
+    def _randomness(self) -> Randomness:
+        """Streams of this part of the fit: never those of an earlier part, whose noise is drawn."""
+        seed = self.model.random_state
+        resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
+        return Randomness(None if seed is None else int(seed) + (resumes << 128))
+
+    def _open(self, path: Path) -> None:
+        model = self.model
+        self.checkpoint = Checkpoint(
+            path,
+            epsilon=model.epsilon,
+            delta=model.delta,
+            fit=binding(model),
+            earlier=self._before(path),
+        )
+        try:
+            self._adopt(self.checkpoint)
+        except BaseException:
+            self.checkpoint.release()
+            raise
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        """Take ledger and plan from the checkpoint; make the plan where it has none."""
+        self.ledger = checkpoint.ledger()
+        if checkpoint.finished:
+            return
+        if checkpoint.plan is None:
+            check_left(self.ledger)
+            self._plan(self.ledger)
+        else:
+            self.spends = [_spend(item) for item in checkpoint.plan]
+        checkpoint.begin([_item(s) for s in self.spends], seeded=self.seeded)
+
+    def _plan(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.spends = self.model._spends(ledger)
+
+    def _before(self, path: Path) -> list[dict[str, Any]]:
+        """What this model spent before the fit that the checkpoint is of."""
+        known: Ledger = getattr(self.model, "ledger_", self.ledger)
+        # This object began, or continued, the very same fit: that is not spent twice.
+        index = path / INDEX
+        if known.journal is not None and index.exists() and read_index(index)["run"] == known.run:
+            return known.of_run(EARLIER)
+        return self.model._earlier_spends()
+
+
+def check_left(ledger: Ledger) -> None:
+    """Refuse a ledger that leaves nothing for another fit."""
+    if math.isfinite(ledger.epsilon) and ledger.spent >= ledger.epsilon * (1 - 0.02):
+        raise BudgetError(
+            f"This synthesizer has already spent epsilon={ledger.spent:.4g} of {ledger.epsilon:g};"
+            " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"
+            " sklearn.base.clone of it and count both budgets."
+        )
+
+
+def _item(spend: PlannedSpend) -> dict[str, Any]:
+    mechanism = spend.mechanism
+    return {
+        "purpose": spend.purpose,
+        "mechanism": mechanism.name,
+        "noise_multiplier": number(mechanism.noise_multiplier),
+        "sampling_rate": mechanism.sampling_rate,
+        "count": spend.count,
+    }
+
+
+def _spend(item: dict[str, Any]) -> PlannedSpend:
+    return PlannedSpend(
+        purpose=item["purpose"], mechanism=mechanism_from(item), count=item["count"]
+    )

@@ -1,0 +1,102 @@
+"""What a checkpoint lists: which fit it belongs to, its plan, and its files with their checksums."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import read_json
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.training.states import write_durably
+
+FORMAT = "tabsynth-checkpoint/1"
+INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
+
+
+def write_index(path: Path, index: Mapping[str, Any]) -> None:
+    """Write the list with its own checksum, whole or not at all."""
+    signed = {**index, "sha256": _digest(index)}
+    write_durably(path, json.dumps(signed, indent=1).encode())
+
+
+def _digest(index: Mapping[str, Any]) -> str:
+    held = {k: v for k, v in index.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+def read_index(path: Path) -> dict[str, Any]:
+    """What :func:`write_index` wrote; refuses damage, and a checkpoint without its ledger."""
+    index = read_json(path, "checkpoint")
+    found = index.get("format") if isinstance(index, dict) else None
+    if found != FORMAT:
+        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
+    if index.get("sha256") != _digest(index):
+        raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
+    if not (path.parent / LEDGER).exists():
+        raise FileFormatError(f"Checkpoint {path.parent} is damaged: its {LEDGER} is missing.")
+    return dict(index)
+
+
+def make_folder(path: Path) -> None:
+    """A folder for the owner alone; refuses one that holds something else."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        names = {file.name for file in path.iterdir()}
+    except OSError as error:
+        raise InputError(f"Cannot make checkpoint folder {path}: {error.strerror}.") from None
+    if INDEX in names or not names - {LEDGER, INDEX + ".tmp"}:
+        return
+    if LEDGER in names:
+        raise FileFormatError(f"Checkpoint {path} is damaged: its {INDEX} is missing.")
+    raise InputError(f"{path} is a folder, but not a checkpoint; name a new one.")
+
+
+def check_same(path: Path, theirs: Any, ours: Any) -> None:
+    """Refuse a checkpoint of another fit, and name what differs."""
+    different = _difference(theirs, ours)
+    if different is not None:
+        name, there, here = different
+        raise InputError(
+            f"Checkpoint {path} is of another fit: {name} is {shown(there)} there and {shown(here)}"
+            " here; fit as it was begun, or name a new folder."
+        )
+
+
+def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """The first leaf that differs, by its path."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted({*there, *here}):
+            inner = f"{name}.{key}" if name else str(key)
+            if (key in there) != (key in here):
+                return inner, there.get(key), here.get(key)
+            found = _difference(there[key], here[key], inner)
+            if found is not None:
+                return found
+        return None
+    return None if there == here else (name, there, here)
+
+
+def standing(path: str | Path) -> list[str]:
+    """Where a checkpoint stands, in plain words; nothing if there is none yet.
+
+    Raises
+    ------
+    InputError
+        If there can be none.
+    """
+    folder = Path(path)
+    if not folder.absolute().parent.is_dir() or (folder.exists() and not folder.is_dir()):
+        raise InputError(f"Cannot make checkpoint folder {folder}; name a new one.")
+    if not (folder / INDEX).exists():
+        return []
+    index = read_index(folder / INDEX)
+    if index["model"] is not None:
+        return [f"{path}: this fit has ended; its model is given back, and nothing is spent."]
+    done = [
+        f"{item['name']}: {item['done']:,} steps"
+        for item in index["kept"]
+        if item["kind"] == "stage"
+    ]
+    return [f"{path}: goes on from {', '.join(done) or 'the beginning'}."]

@@ -1,0 +1,49 @@
+"""Optimisers by name, and what a stage of training has to keep to go on from where it was."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from tabsynth._validate import one_of
+
+Betas = tuple[float, float]
+
+# After the noise, any optimiser is post-processing: it costs nothing.
+OPTIMIZERS: dict[str, Callable[[list[Tensor], float, Betas], Optimizer]] = {
+    "sgd": lambda p, lr, _: torch.optim.SGD(p, lr=lr),
+    "rmsprop": lambda p, lr, _: torch.optim.RMSprop(p, lr=lr),
+    "adam": lambda p, lr, betas: torch.optim.Adam(p, lr=lr, betas=betas),
+    "nadam": lambda p, lr, betas: torch.optim.NAdam(p, lr=lr, betas=betas),
+}
+
+
+def optimizer(name: str, parameters: Iterable[Tensor], lr: float, betas: Betas) -> Optimizer:
+    """The optimiser called ``name``; ``betas`` are those of the Adam family."""
+    one_of("optimizer", name, tuple(OPTIMIZERS))
+    return OPTIMIZERS[name](list(parameters), lr, betas)
+
+
+class Stateful(Protocol):
+    """Anything that can be set aside and taken up again."""
+
+    def state_dict(self) -> Any: ...
+    def load_state_dict(self, state: Any, /) -> Any: ...
+
+
+class State:
+    """The parts of a stage as one, for a checkpoint."""
+
+    def __init__(self, **parts: Stateful) -> None:
+        self.parts = parts
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every part, by name."""
+        return {name: dict(part.state_dict()) for name, part in self.parts.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])

@@ -1,0 +1,114 @@
+"""Fits in processes of their own that are killed (SIGKILL) at a chosen point, for tests of resuming."""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fitted_tables import coder, frame, small, wgan
+
+from tabsynth.privacy import ledger
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.training import checkpoint as checkpoints
+from tabsynth.training.loop import Watch
+
+EPSILON = 3.0
+STEPS = {"autoencoder": 5, "critic": 16}
+BLOCKS = 8  # so that the critic's steps are reserved two at a time
+
+
+def model(**changes: Any) -> Any:
+    critic = wgan(critic_steps=STEPS["critic"])
+    known = {"wgan_config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
+    return small(**{"epsilon": EPSILON, **known, **changes})
+
+
+class Kill:
+    """Counts the moments that matter, and kills this process at one of them.
+
+    Moments are before and after each read of the private rows, and around each call of the operating
+    system that a crash could come between.
+    """
+
+    def __init__(self, at: float, read: str | None) -> None:
+        self.moments, self.at, self.read = 0, at, read
+
+    def moment(self) -> None:
+        self.moments += 1
+        if self.moments >= self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.moment()
+            found = real(*args, **kwargs)
+            self.moment()
+            return found
+
+        setattr(owner, name, call)
+
+
+def fit(folder: str, at: float, read: str | None, every: float, changes: dict[str, Any]) -> None:
+    """Fit with a checkpoint; log every step that takes place, and every release that is used."""
+    torch.set_num_threads(1)
+    place = Path(folder)
+    log = os.open(place / "executed", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    kill = Kill(at, read)
+    real_read, real_once = PrivateTable.read, Watch.once
+
+    def logged(table: Any, account: Any) -> Any:
+        kill.moment()
+        rows = real_read(table, account)
+        if account.number is not None:  # that of a public table is on no ledger
+            os.write(log, f"{account.purpose}\n".encode())
+        if account.purpose == read:
+            os.kill(os.getpid(), signal.SIGKILL)
+        kill.moment()
+        return rows
+
+    def once(watch: Watch, name: str, compute: Any) -> Any:
+        found = real_once(watch, name, compute)
+        if watch.checkpoint is not None:
+            line = {"run": watch.checkpoint.run, "name": name}
+            line["values"] = [float(v) for a in found.values() for v in np.ravel(a)]
+            with open(place / "released", "a") as file:
+                file.write(json.dumps(line) + "\n")
+        return found
+
+    PrivateTable.read, Watch.once = logged, once  # type: ignore[method-assign]
+    for name in ("fsync", "pwrite", "replace", "ftruncate", "unlink"):
+        kill.around(os, name)
+    checkpoints.EVERY, ledger.BLOCKS = every, BLOCKS
+    fitted = model(**changes).fit(frame(), checkpoint=place / "ck", announce=False)
+    fitted.save(place / "model")
+    (place / "moments").write_text(str(kill.moments))
+
+
+def run(
+    folder: Path,
+    at: float = float("inf"),
+    *,
+    read: str | None = None,
+    every: float = 1e-9,
+    **changes: Any,
+) -> int | None:
+    """The exit code of :func:`fit` in a process of its own: −9 if it was killed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tabsynth.synthesizers"])
+    process = context.Process(target=fit, args=(str(folder), at, read, every, changes))
+    process.start()
+    process.join(120)
+    return process.exitcode
+
+
+def executed(folder: Path) -> Counter[str]:
+    """How often each purpose read the private rows, in all processes so far."""
+    path = folder / "executed"
+    return Counter(path.read_text().split("\n")[:-1] if path.exists() else [])

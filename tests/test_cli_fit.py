@@ -1,0 +1,161 @@
+"""``tabsynth fit``: which options a method takes, interrupts, kills, and going on after them."""
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from command_lines import FIT, TABSYNTH, make_people, make_schema, refused, run
+from typer.testing import CliRunner
+
+from tabsynth import DPWGAN, Schema, load, read_table
+from tabsynth.cli import app
+from tabsynth.privacy.journal import Journal
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    make_people().to_csv(tmp_path / "people.csv", index=False)
+    make_people(seed=1).to_csv(tmp_path / "holdout.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--epsilon", "0"), "epsilon"),
+        (("--epsilon", "-1"), "epsilon=-1"),
+        (("--epsilon", "nan"), "epsilon=nan"),
+        (("--epsilon", "1", "--delta", "1"), "delta"),
+        (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
+        (("--epsilon", "1", "--method", "magic"), "magic"),
+        (("--epsilon", "1", "--preset", "magic"), "magic"),
+        (("--epsilon", "1", "--encoding", "magic"), "magic"),
+        (("--epsilon", "1", "--autoencoder", "no-noise"), "no-noise"),
+        (("--epsilon", "1", "--autoencoder", "public"), "public"),
+        (("--epsilon", "1", "--device", "tpu"), "tpu"),
+        (("--epsilon", "1", "--time-limit", "soon"), "soon"),
+        (("--epsilon", "1", "--rows", "0"), "rows"),
+        (("--epsilon", "1", "--seed", "-1"), "random_state"),
+        # Options that another method has.
+        (("--epsilon", "1", "--variant", "basic"), ["dp-wgan", "--variant"]),
+        (("--epsilon", "1", "--method", "dp-gan", "--preset", "source"), ["dp-gan", "--preset"]),
+        (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
+        (("--epsilon", "1", "--method", "margnet", "--public-source", "x"), "--public-source"),
+        (("--epsilon", "1", "--method", "margnet", "--encoding", "one-hot"), "--encoding"),
+        (("--epsilon", "1", "--method", "dp-gan", "--variant", "magic"), "magic"),
+        (("--epsilon", "1", "--public", "holdout.csv"), "provenance"),
+        (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
+        (("--epsilon", "1", "--warm-start", "nowhere"), "nowhere"),
+        (("--epsilon", "1", "--warm-start", "people.csv"), "people.csv"),
+        (("--epsilon", "1", "--checkpoint", "people.csv"), "people.csv"),
+        (("--epsilon", "1", "--checkpoint", "no/such/folder"), "no/such/folder"),
+    ],
+)
+def test_bad_parameters(folder, words, says):
+    refused(*FIT, *words, cwd=folder, says=says)
+
+
+def test_the_private_table_is_not_public(folder):
+    words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public")
+    words = (*words, "--public-source", "a census of another year", "--public")
+    refused(*words, "people.csv", cwd=folder, says="the table to fit itself")
+    shutil.copy(folder / "people.csv", folder / "copy.csv")
+    refused(*words, "copy.csv", cwd=folder, says="the table to fit itself")
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
+    """Ctrl-C in the middle of the steps, once and twice in a row."""
+    words = [TABSYNTH, "-v", *map(str, FIT), "--epsilon", "8", "--rows", "400"]
+    process = subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    for line in process.stdout:  # the plan is out: training is about to begin
+        if "takes about" in line:
+            break
+    time.sleep(2.5)
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.005)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "Interrupted" in errors
+    assert "epsilon=" in errors or "nothing" in errors
+    if (folder / "model.tabsynth").exists():
+        run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
+        run("verify", "s.csv", cwd=folder)
+        certificate = json.loads((folder / "s.csv.certificate.json").read_text())
+        assert certificate["training"]["stopped"] == "interrupted"
+        assert 0 < certificate["epsilon"] < 8
+
+
+SHORT = ("--preset", "source", "--autoencoder", "none", "--rows", 400, "--epsilon", 4)
+
+
+def spent(folder):
+    """Uses that are written off in the checkpoint's ledger."""
+    path = folder / "ck" / "ledger.jsonl"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return max([json.loads(line).get("spent", 0) for line in lines], default=0)
+
+
+def test_kill_and_the_same_command_again(folder):
+    """Kill -9 in the middle of the steps: the same command goes on, and a third one spends nothing."""
+    words = [*FIT, *SHORT, "--checkpoint", "ck"]
+    process = subprocess.Popen([TABSYNTH, *map(str, words)], cwd=folder, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 100
+    while spent(folder) < 100 and time.monotonic() < until:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (folder / "model.tabsynth").exists()
+    killed = spent(folder)
+    assert 100 <= killed < 625
+
+    done = run(*words, cwd=folder)
+    assert "ck: goes on from critic: " in done.stdout
+    first = load(folder / "model.tabsynth")
+    assert [(a.purpose, a.spent) for a in first.ledger_.accounts] == [("critic", 625)]
+    assert first.certificate()["epsilon"] <= 4 and first.certificate()["private"] is True
+    journal = Journal(folder / "ck" / "ledger.jsonl", 4.0, 1e-5)
+    assert [(e.purpose, e.spent, e.closed) for e in journal.entries.values()] == [
+        ("critic", 625, True)
+    ]
+    journal.release()
+
+    held = (folder / "model.tabsynth").read_bytes()
+    done = run(*words, cwd=folder)
+    assert "its model is given back, and nothing is spent" in done.stdout
+    assert (folder / "model.tabsynth").read_bytes() == held
+    refused(*words, "--epsilon", 5, cwd=folder, says=["ck", "epsilon is 4.0 there and 5.0 here"])
+
+
+def test_options_reach_the_method(folder, monkeypatch):
+    """In this process: what is built is what was asked for; what was not given is the method's own."""
+    built = []
+    facts = Schema.load(folder / "schema.json")
+    warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
+    warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
+    monkeypatch.setattr(
+        "tabsynth.cli.commands.fit_and_tell", lambda model, *rest: built.append((model, rest[2]))
+    )
+    for words in (
+        ("--epsilon", 2, "--autoencoder", "none", "--delta", 1e-6, "--seed", 3),
+        ("--epsilon", 2, "--method", "dp-gan", "--variant", "basic", "--checkpoint", "ck"),
+        ("--epsilon", 2, "--public", "holdout.csv", "--public-source", "a survey"),
+        ("--epsilon", 2, "--method", "dp-gan", "--warm-start", "warm"),
+    ):
+        with contextlib.chdir(folder):
+            done = CliRunner().invoke(app, [*FIT, *map(str, words)])
+        assert done.exit_code == 0, done.output
+    (one, _), (two, checkpoint), (three, _), (four, _) = built
+    assert (one.autoencoder, one.delta, one.random_state, one.preset) == (None, 1e-6, 3, "default")
+    assert (two.method, two.variant, str(checkpoint)) == ("dp-gan", "basic", "ck")
+    assert (three.provenance, len(three.public), three.overlap) == ("a survey", 400, "declined")
+    assert type(four.warm_start) is DPWGAN and four.warm_start.certificate()["epsilon"] >= 0
