@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from tabsynth.autoencoder import reconstruction_losses
 from tabsynth.networks import ACTIVATIONS, mlp
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import Factors, Use
+from tabsynth.training.factors import Factors, Trace, Use
 
 torch.set_num_threads(1)
 
@@ -44,24 +44,26 @@ def nudge(module: nn.Module) -> nn.Module:
 def shaky(module: nn.Module, losses: Losses, rows: Tensor, ascent: float, bounds: Tensor) -> float:
     """What rounding may do to a sum of clipped gradients, beyond a relative 1e-9.
 
-    Saturated units have slopes that are differences: a few roundings of the weights move brute force
-    too. And uses of a layer that cancel make a norm a difference: the engine takes it for longer, never
-    for shorter, which shortens a clipped row, and BAM's step.
+    A row's gradient adds up uses of its layers that may cancel (real against generated); its norm, from
+    their products, is then a difference too, which the engine takes for longer by 64 roundings of the
+    largest: that shortens a clipped row, and BAM's step. And saturated units have slopes that are
+    differences: a few roundings of the weights move brute force itself.
     """
-    out = 0.0
+    out, layers = 0.0, PerExampleClipper(module).layers
     for row in rows.split(1):
         at, there = (row_gradients(module, losses, row, a) for a in (0.0, ascent))
+        uses = [u for f in Trace(layers, 1).factors(losses, module, row) for u in f.uses]
+        largest = 2 * sum(float(use.norms()[1] + use.norms()[0]) for use in uses)
+        norms = [float(g.norm()) + EPS * largest for g in (at, there)]
+        longer = [min(1.0, 256 * EPS * (largest / norm) ** 2) for norm in norms]
         nudged = row_gradients(nudge(module), losses, row, ascent)
-        out += 10 * float((nudged - there).norm())
-        for grad, moved in ((at, 0.0), (there, ascent)):
-            norm = float(PerExampleClipper(module, ascent=moved).norms(losses, row))
-            excess = norm / float(grad.norm()) - 1 if float(grad.norm()) else 0.0
-            assert excess >= -1e-6
-            out += 4 * abs(excess) * float(bounds.sum())
-        if ascent:
+        out += 10 * float((nudged - there).norm()) + 256 * EPS * largest
+        out += longer[1] * min(norms[1], float(bounds.sum()))
+        if ascent and float(at.norm()) > 1e-12 * largest:
             step = row_gradients(module, losses, row, ascent * (1 - 1e-6))
-            excess = abs(float(PerExampleClipper(module).norms(losses, row)) / float(at.norm()) - 1)
-            out += 4 * 1e6 * excess * float((step - there).norm()) if float(at.norm()) else 0.0
+            out += 2e6 * longer[0] * float((step - there).norm())
+        elif ascent:  # a gradient of rounding only: no direction to go by
+            out += 2 * float(bounds.sum())
     return out
 
 
