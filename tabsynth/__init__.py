@@ -11,16 +11,18 @@ from tabsynth.tables import read_table, write_table
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
     from tabsynth.report import Report, evaluate
-    from tabsynth.synthesizers import DPWGAN, load
+    from tabsynth.synthesizers import DPGAN, DPWGAN, MargNet, load
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DPGAN",
     "DPWGAN",
     "BudgetError",
     "Column",
     "FileFormatError",
     "InputError",
+    "MargNet",
     "Report",
     "Schema",
     "TabsynthError",
@@ -35,7 +37,9 @@ __all__ = [
 
 # Imported when first asked for: whoever only evaluates does not wait for torch.
 _LATER = {
+    "DPGAN": "synthesizers",
     "DPWGAN": "synthesizers",
+    "MargNet": "synthesizers",
     "load": "synthesizers",
     "Report": "report",
     "evaluate": "report",

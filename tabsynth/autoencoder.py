@@ -11,6 +11,7 @@ infinite anyway, without noise (R11).
 NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoids over all bits.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,11 +23,16 @@ from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.encoding.layout import Layout
 from tabsynth.networks import ACTIVATIONS, Heads, mlp, set_bias
 from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account
-from tabsynth.training.dpsgd import DPSGD
+from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.optimizers import OPTIMIZERS, State, optimizer
+from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.rules import StepRule, step_rule
 
-# On private rows with DP-SGD; on a public table; on private rows without noise (ε = ∞).
+ADAM = (0.9, 0.999)  # its usual βs
+# On private rows with DP-SGD; on a table that costs nothing; on private rows without noise (ε = ∞).
 TRAININGS = ("dp-sgd", "public", "no-noise")
 
 
@@ -43,9 +49,14 @@ class AutoencoderConfig:
         Length of a latent, in (-1, 1) by a final tanh.
     activation : str
     sampling_rate, steps, lr, max_norm : float
-        Of DP-SGD with Adam.
+        Of the private steps.
     share : float
-        Share of the budget, in squared Gaussian-DP μ, that DP-SGD may spend.
+        Share of the budget, in squared Gaussian-DP μ, that they may spend.
+    optimizer : str
+    step_rule, radius : str, float or None
+        ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
+    physical_batch : int, optional
+        Rows at a time, where a whole batch does not fit in memory.
     """
 
     hidden: tuple[int, ...] = ()
@@ -56,6 +67,10 @@ class AutoencoderConfig:
     lr: float = 2e-3
     max_norm: float = 1.0
     share: float = 0.1
+    optimizer: str = "adam"
+    step_rule: str = "dp-sgd"
+    radius: float | None = None
+    physical_batch: int | None = None
 
     def __post_init__(self) -> None:
         for width in (*self.hidden, self.latent_dim):
@@ -66,6 +81,18 @@ class AutoencoderConfig:
         for name in ("lr", "max_norm"):
             positive(name, getattr(self, name))
         between("share", self.share, 0, 1, low_open=True, high_open=True)
+        one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        self.rule()
+        if self.physical_batch is not None:
+            integer("physical_batch", self.physical_batch)
+
+    def rule(self) -> StepRule:
+        """The step rule, as the engine takes it."""
+        return step_rule(self.step_rule, self.radius)
+
+    def noted(self) -> dict[str, str]:
+        """What a certificate says of the clipping, besides the bound."""
+        return {"unit": "gradient norm", "step_rule": self.step_rule}
 
 
 def source_autoencoder(rows: int) -> AutoencoderConfig:
@@ -114,23 +141,35 @@ class Autoencoder(nn.Module):
         of n.
         """
         config = self.config
-        step = DPSGD(
+        step = PrivateStep(
             self,
-            max_norm=config.max_norm,
             table=table,
             account=account,
             rate=config.sampling_rate,
             expected_batch=max(1, round(config.sampling_rate * rows)),
             generator=rng,
+            rule=config.rule(),
+            clipping=Clipping(max_norm=config.max_norm),
+            physical_batch=config.physical_batch,
         )
-        optimizer = torch.optim.Adam(self.parameters(), lr=config.lr)
+        moves = optimizer(config.optimizer, self.parameters(), config.lr, ADAM)
 
         def one(_: int) -> None:
             step.gradient(reconstruction_losses)
-            optimizer.step()
+            moves.step()
 
+        state = State(autoencoder=self, optimizer=moves, step=step)
         # Half of the time at most: a generator without a critic is worth nothing.
-        return run_steps("autoencoder", account.granted, one, watch, share=0.5)
+        return run_steps(
+            "autoencoder", account.granted, one, watch, share=0.5, account=account, state=state
+        )
+
+    def fit_free(self, codes: Tensor, steps: int, rng: torch.Generator, watch: Watch) -> int:
+        """Train on the codes of a table that costs nothing; returns the steps done."""
+        # It needs no budget: its ledger has no limit, and is thrown away.
+        free = Ledger(math.inf, 0.5)
+        account = free.open("autoencoder", NoPrivacy(), steps)
+        return self.fit(PrivateTable(codes, free), account, float(len(codes)), rng, watch)
 
 
 def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -55,6 +56,11 @@ def mlp(
     if last is not None:
         layers.append(ACTIVATIONS[last]())
     return nn.Sequential(*layers)
+
+
+def weights(*widths: int) -> int:
+    """Number of weights of an MLP of these widths, biases left out."""
+    return sum(a * b for a, b in pairwise(widths))
 
 
 class Heads(nn.Module):

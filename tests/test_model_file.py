@@ -104,7 +104,7 @@ def test_what_is_saved_comes_back(changes: dict[str, Any], tmp_path: Path) -> No
 
 def test_of_an_autoencoder_trained_on_a_public_table(tmp_path: Path) -> None:
     public = pd.DataFrame({"k": pd.Series(["x", "y"], dtype="str"), "v": [1, 2]})
-    model = fitted(autoencoder="public", public=public)
+    model = fitted(autoencoder="public", public=public, provenance="made up")
     model.save(tmp_path / "m")
     held = (tmp_path / "m").read_bytes()
     again = load(tmp_path / "m")

@@ -1,7 +1,9 @@
 """The public estimators."""
 
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.dpgan import DPGAN
 from tabsynth.synthesizers.dpwgan import DPWGAN
 from tabsynth.synthesizers.loading import METHODS, load
+from tabsynth.synthesizers.margnet import MargNet
 
-__all__ = ["DPWGAN", "METHODS", "Synthesizer", "load"]
+__all__ = ["DPGAN", "DPWGAN", "METHODS", "MargNet", "Synthesizer", "load"]

@@ -12,9 +12,15 @@ from tabsynth.model_file import read_model
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.dpgan import DPGAN
 from tabsynth.synthesizers.dpwgan import DPWGAN
+from tabsynth.synthesizers.margnet import MargNet
 
-METHODS: dict[str, type[Synthesizer]] = {DPWGAN.method: DPWGAN}
+METHODS: dict[str, type[Synthesizer]] = {
+    DPGAN.method: DPGAN,
+    DPWGAN.method: DPWGAN,
+    MargNet.method: MargNet,
+}
 
 
 def load(path: str | Path) -> Synthesizer:

@@ -10,7 +10,9 @@ import torch
 
 from tabsynth import Column, Schema
 from tabsynth.encoding import Layout, TableEncoder
-from tabsynth.generators.wgan import WGAN, TableGenerator, WGANConfig, source_wgan
+from tabsynth.generators.anchors import Anchors, mean_code
+from tabsynth.generators.table import TableGenerator
+from tabsynth.generators.wgan import WGAN, WGANConfig, source_wgan
 from tabsynth.networks import mlp
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
@@ -40,7 +42,9 @@ def build(
     )
     if marginals is not None:
         generator.start_from(marginals)
-    return WGAN(config, generator, rng(seed + 1), marginals)
+    mean = None if marginals is None else mean_code(layout, marginals)
+    anchors = Anchors(layout, mean, None, config.anchor, 0.0)
+    return WGAN(config, generator, rng(seed + 1), anchors)
 
 
 def train(model: WGAN, index: np.ndarray, *, noise: float | None = None, watch: Any = None) -> int:

@@ -1,13 +1,16 @@
 """Tiny schemas, tables and fits for the tests of the estimators."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tabsynth import DPWGAN, Column, Schema
+from tabsynth import DPGAN, DPWGAN, Column, Schema
 from tabsynth.autoencoder import AutoencoderConfig
+from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
 from tabsynth.generators.wgan import WGANConfig
+from tabsynth.synthesizers.base import Synthesizer
 
 SCHEMA = Schema(
     [
@@ -50,17 +53,23 @@ def row(k: str = "x", v: Any = 3, r: float = 0.0, b: bool = True) -> pd.DataFram
     )
 
 
+TINY: dict[str, Any] = {
+    "latent_dim": 5,
+    "generator_hidden": (8,),
+    "critic_hidden": (8,),
+    "critic_steps": 8,
+    "critic_per_generator": 2,
+    "warm_steps": 4,
+    "moment_steps": 3,
+}
+
+
 def wgan(rate: float = 1.0, **changes: Any) -> WGANConfig:
-    known = {
-        "latent_dim": 5,
-        "generator_hidden": (8,),
-        "critic_hidden": (8,),
-        "sampling_rate": rate,
-        "critic_steps": 8,
-        "critic_per_generator": 2,
-        "averaging": 0.5,
-    }
-    return WGANConfig(**{**known, **changes})
+    return WGANConfig(**{**TINY, "sampling_rate": rate, "averaging": 0.5, **changes})
+
+
+def dpgan(variant: str = "advanced", rate: float = 1.0, **changes: Any) -> DPGANConfig:
+    return replace(VARIANTS[variant], **{**TINY, "sampling_rate": rate, **changes})
 
 
 def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
@@ -74,7 +83,24 @@ def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWG
     return DPWGAN(schema, **{**known, **changes})
 
 
-def facts(model: DPWGAN) -> dict[str, Any]:
+def small_dpgan(
+    schema: Schema = SCHEMA,
+    *,
+    variant: str = "advanced",
+    rate: float = 1.0,
+    config: dict[str, Any] | None = None,
+    **changes: Any,
+) -> DPGAN:
+    known = {
+        "epsilon": 3.0,
+        "variant": variant,
+        "dpgan_config": dpgan(variant, rate, **(config or {})),
+        "autoencoder_config": coder(rate),
+    }
+    return DPGAN(schema, **{**known, **changes})
+
+
+def facts(model: Synthesizer) -> dict[str, Any]:
     """The certificate but for its date."""
     found = model.certificate()
     del found["created"]

@@ -149,7 +149,7 @@ def test_a_time_limit_gives_a_smaller_epsilon() -> None:
 
 def test_autoencoder_on_a_public_table_spends_nothing() -> None:
     """R11."""
-    model = small(autoencoder="public", public=frame(15, seed=3)).fit(frame())
+    model = small(autoencoder="public", public=frame(15, seed=3), provenance="made up").fit(frame())
     made = model.certificate()
     assert [i["purpose"] for i in made["mechanisms"]] == ["one-way counts", "critic"]
     assert made["public"]["public_table"]["rows"] == 15 and made["private"] is True
@@ -177,7 +177,7 @@ def test_autoencoder_without_noise_is_epsilon_inf() -> None:
 )
 def test_a_bad_public_table_costs_nothing(public: Any) -> None:
     """R7: it is refused before the first private row is read."""
-    model = small(autoencoder="public", public=public)
+    model = small(autoencoder="public", public=public, provenance="made up")
     with pytest.raises(InputError, match=r"public table|Column 'b'"):
         model.fit(frame())
     assert not hasattr(model, "ledger_")

@@ -29,7 +29,7 @@ def test_sklearn_conventions() -> None:
     made = small(encoding="binary", random_state=3)
     copy = clone(made)
     ours, theirs = made.get_params(deep=False), copy.get_params(deep=False)
-    assert ours.keys() == theirs.keys() and len(ours) == 15
+    assert ours.keys() == theirs.keys() and len(ours) == 18
     assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, made.schema)
     assert copy.set_params(epsilon=7.0).epsilon == 7.0 and made.epsilon == 3.0
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
@@ -66,6 +66,12 @@ BAD: list[dict[str, Any]] = [
     {"autoencoder_config": 3},
     {"autoencoder": "public"},
     {"public": frame(4)},
+    {"public": frame(4), "provenance": " "},
+    {"public": frame(4), "provenance": 5},
+    {"provenance": "a census"},
+    {"overlap": "charged"},
+    *({"overlap": v} for v in ("free", None, ["charged"])),
+    *({"warm_start": v} for v in (5, "margnet", frame(3))),
     {"autoencoder": "no-noise"},
 ]
 

@@ -1,29 +1,46 @@
-"""The same fit on a GPU, where there is one."""
+"""The same fits on a GPU, where there is one."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from tabsynth import DPWGAN, Column, Schema
+from tabsynth import DPGAN, DPWGAN, Column, Schema
+from tabsynth.generators.dpgan import DPGANConfig
 from tabsynth.generators.wgan import WGANConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
 
+SCHEMA = Schema(
+    [
+        Column(name="a", kind="categorical", dtype="str", categories=("x", "y")),
+        Column(name="b", kind="numeric", dtype="int64", low=0, high=9),
+    ]
+)
+FEW: dict[str, Any] = {"critic_steps": 20, "warm_steps": 5, "moment_steps": 5}
 
-def test_fit_and_sample_on_cuda():
-    schema = Schema(
-        [
-            Column(name="a", kind="categorical", dtype="str", categories=("x", "y")),
-            Column(name="b", kind="numeric", dtype="int64", low=0, high=9),
-        ]
-    )
+
+def table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.choice(["x", "y"], 200), "b": rng.integers(0, 10, 200)})
-    config = WGANConfig(critic_steps=20)
-    model = DPWGAN(schema, epsilon=2.0, device="cuda", random_state=1, wgan_config=config)
-    model.fit(table)
+    return pd.DataFrame({"a": rng.choice(["x", "y"], 200), "b": rng.integers(0, 10, 200)})
+
+
+def test_fit_and_sample_on_cuda() -> None:
+    config = WGANConfig(**FEW)
+    model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, wgan_config=config)
+    model.fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda
     first, again = model.sample(50), model.sample(50)
     pd.testing.assert_frame_equal(first, again)
     assert 1.98 <= model.certificate()["epsilon"] <= 2.0
+
+
+@pytest.mark.parametrize("pace", [2, "adaptive"])
+def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
+    warm = DPWGAN(SCHEMA, epsilon=1.0, device="cuda", wgan_config=WGANConfig(**FEW)).fit(table())
+    config = DPGANConfig(grouping="weight-bias", critic_per_generator=pace, **FEW)
+    model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, dpgan_config=config)
+    assert len(model.fit(table()).sample(9)) == 9
+    assert 1.97 <= model.certificate()["epsilon"] <= 2.0

@@ -6,6 +6,7 @@ the bit, and what goes into each mechanism may differ by its sensitivity at most
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
+from fitted_tables import SCHEMA, coder, facts, frame, row, small, small_dpgan, wgan
 
 from tabsynth import DPWGAN
 from tabsynth.encoding import TableEncoder
-from tabsynth.synthesizers import dpwgan
-from tabsynth.training import dpsgd
+from tabsynth.generators import row_losses
+from tabsynth.synthesizers import counting
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.training import private_step
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.dpsgd import DPSGD
+from tabsynth.training.private_step import PrivateStep
 
 torch.set_num_threads(1)
 RATE = 0.2
@@ -34,30 +37,37 @@ class Tape:
     inputs: list[tuple[float, np.ndarray]] = field(default_factory=list)  # (sensitivity, sum)
     outputs: list[Any] = field(default_factory=list)
     divisors: list[float] = field(default_factory=list)
+    bounds: list[list[float]] = field(default_factory=list)
 
 
 class Recorder:
-    """Stands between a fit and its mechanisms; with a tape it plays that back."""
+    """Stands between a fit and its mechanisms; with a tape it plays that back.
+
+    Each record keeps its coins: the first 60 toss theirs for every batch and partner, by position; a
+    record added after them has coins of its own.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch, replay: Tape | None = None) -> None:
         self.tape = Tape()
         self.replay = list(replay.outputs) if replay else None
-        originals = dpwgan.noisy_marginals, dpwgan.noisy_row_count, DPSGD.gradient
-        clipped_sum = PerExampleClipper.clipped_sum
-        self.batches = 0
+        self.tosses = 0
+        self.private: torch.Generator | None = None
+        self._counts(patch)
+        self._steps(patch)
 
-        def coins(n: int, rate: float, *_: Any) -> torch.Tensor:
-            """The same coin for the same record in both worlds; those past the 60th are always in."""
-            self.batches += 1
-            drawn = torch.rand(60, generator=torch.Generator().manual_seed(self.batches))
-            always = torch.zeros(max(0, n - 60))
-            return torch.nonzero(torch.cat([drawn, always])[:n] < rate).squeeze(1)
+    def _toss(self, n: int, columns: int) -> torch.Tensor:
+        self.tosses += 1
+        drawn = torch.rand(100, columns, generator=torch.Generator().manual_seed(self.tosses))
+        return drawn[:n]
+
+    def _counts(self, patch: pytest.MonkeyPatch) -> None:
+        originals = counting.noisy_marginals, counting.noisy_row_count, counting.noisy_overlap
 
         def marginals(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
             silent = np.random.default_rng(0)
             exact = originals[0](table, account, sizes, silent)
             noise = np.random.default_rng(0)
-            std = dpwgan.marginal_noise(account, len(sizes))
+            std = counting.marginal_noise(account, len(sizes))
             exact = [c - std * noise.standard_normal(len(c)) for c in exact]
             self.tape.inputs.append((len(sizes) ** 0.5, np.concatenate(exact)))
             return self._out([c + std * rng.standard_normal(len(c)) for c in exact])
@@ -65,24 +75,51 @@ class Recorder:
         def row_count(table: Any, account: Any, rng: Any) -> Any:
             return self._out(originals[1](table, account, rng))
 
-        def gradient(step: DPSGD, *args: Any, **kwargs: Any) -> None:
-            originals[2](step, *args, **kwargs)
+        def overlap(table: Any, account: Any, public: Any, rng: Any) -> Any:
+            found = originals[2](table, account, public, np.random.default_rng(0))
+            std = account.mechanism.noise_multiplier
+            exact = found - std * np.random.default_rng(0).standard_normal()
+            self.tape.inputs.append((1.0, np.array([exact])))
+            return self._out(exact + std * rng.standard_normal())
+
+        patch.setattr(counting, "noisy_marginals", marginals)
+        patch.setattr(counting, "noisy_row_count", row_count)
+        patch.setattr(counting, "noisy_overlap", overlap)
+
+    def _steps(self, patch: pytest.MonkeyPatch) -> None:
+        originals = PrivateStep.gradient, PerExampleClipper.clipped_sum, row_losses.pair_draws
+
+        def coins(n: int, rate: float, *_: Any) -> torch.Tensor:
+            drawn = self._toss(n, 1)[:, 0]
+            drawn[60:] = 0  # those past the 60th are always in
+            return torch.nonzero(drawn < rate).squeeze(1)
+
+        def pairs(rows: int, rng: torch.Generator) -> torch.Tensor:
+            return self._toss(rows, 2) if rng is self.private else originals[2](rows, rng)
+
+        def gradient(step: PrivateStep, *args: Any, **kwargs: Any) -> None:
+            self.private = step.generator
+            originals[0](step, *args, **kwargs)
             self.tape.divisors.append(step.expected_batch)
             found = self._out([p.grad.clone() for p in step.clipper.parameters])
             for parameter, value in zip(step.clipper.parameters, found, strict=True):
                 parameter.grad = value.clone()
+            if step._previous is not None:  # DP-SAT goes by what was released
+                step._previous = [value.clone() for value in found]
 
-        def sums(clipper: Any, losses: Any, rows: Any, bound: float, reference: Any = None) -> Any:
-            found = clipped_sum(clipper, losses, rows, bound, reference)
-            flat = torch.cat([f.flatten() for f in found]).double().numpy()
-            self.tape.inputs.append((bound, flat))
-            return found
+        def sums(clipper: Any, losses: Any, rows: Any, bounds: Any, *rest: Any) -> Any:
+            found, whole = originals[1](clipper, losses, rows, bounds, *rest)
+            # In noise units: each group over its bound; together they move by √G at most.
+            bounds = torch.as_tensor(bounds).expand(clipper.group_count)
+            flat = [(f / bounds[j]).flatten() for f, j in zip(found, clipper.groups, strict=True)]
+            self.tape.inputs.append((len(bounds) ** 0.5, torch.cat(flat).double().numpy()))
+            self.tape.bounds.append(bounds.tolist())
+            return found, whole
 
-        patch.setattr(dpwgan, "noisy_marginals", marginals)
-        patch.setattr(dpwgan, "noisy_row_count", row_count)
-        patch.setattr(DPSGD, "gradient", gradient)
+        patch.setattr(row_losses, "pair_draws", pairs)
+        patch.setattr(PrivateStep, "gradient", gradient)
         patch.setattr(PerExampleClipper, "clipped_sum", sums)
-        patch.setattr(dpsgd, "poisson_sample", coins)
+        patch.setattr(private_step, "poisson_sample", coins)
 
     def _out(self, value: Any) -> Any:
         if self.replay is not None:
@@ -92,7 +129,7 @@ class Recorder:
 
 
 def fitted(
-    table: pd.DataFrame, model: DPWGAN, folder: Path, replay: Tape | None = None
+    table: pd.DataFrame, model: Synthesizer, folder: Path, replay: Tape | None = None
 ) -> tuple[Tape, dict[str, Any]]:
     """The tape of a fit, and all that a person could see of it."""
     heard: list[tuple[str, int, int]] = []
@@ -114,6 +151,15 @@ def fitted(
         "attributes": sorted(vars(model)),
         "layout": [(b.column, b.start, b.stop, b.head) for b in model.encoder_.layout.blocks],
     }
+
+
+def moved(tape: Tape, again: Tape) -> list[float]:
+    """How far each mechanism's input moved, in its own sensitivity."""
+    assert tape.bounds == again.bounds and len(tape.inputs) == len(again.inputs)
+    return [
+        float(np.linalg.norm(one - other)) / bound
+        for (bound, one), (_, other) in zip(tape.inputs, again.inputs, strict=True)
+    ]
 
 
 NEIGHBOURS = {
@@ -151,13 +197,65 @@ def test_replay_on_a_neighbour(
     assert logs[0] == logs[1]
     assert tape.divisors == again.divisors
     # R2: the inputs of each mechanism are neighbours too (in float32, as they were computed).
-    assert len(tape.inputs) == len(again.inputs) == 1 + 5 + 8
-    moved = [
-        float(np.linalg.norm(one - other)) / bound
-        for (bound, one), (same_bound, other) in zip(tape.inputs, again.inputs, strict=True)
-        if bound == same_bound
-    ]
-    assert len(moved) == 14 and max(moved) <= 1 + 1e-4 and max(moved) > 0.5
+    found = moved(tape, again)
+    assert len(found) == 1 + 5 + 8 and max(found) <= 1 + 1e-4 and max(found) > 0.5
+
+
+@pytest.fixture(scope="module")
+def warm() -> DPWGAN:
+    """A table of the same schema, released before."""
+    return small(epsilon=1.0, random_state=8).fit(frame(60, seed=7))
+
+
+# Each with the number of its mechanisms: counts, autoencoder, critic.
+OTHERS: dict[str, tuple[Callable[[Any], Synthesizer], int]] = {
+    "basic": (lambda _: small_dpgan(variant="basic", rate=RATE, rows=60), 8),
+    "advanced": (lambda _: small_dpgan(rate=RATE), 1 + 8),
+    "clusters": (lambda _: small_dpgan(rate=RATE, config={"grouping": "clusters"}), 1 + 8),
+    "ganobfuscator": (lambda _: small_dpgan(variant="ganobfuscator", rate=RATE), 1 + 8),
+    "adaptive pace": (
+        lambda _: small_dpgan(rate=RATE, config={"critic_per_generator": "adaptive"}),
+        1 + 8,
+    ),
+    "bam": (lambda _: small_dpgan(rate=RATE, config={"step_rule": "bam"}), 1 + 8),
+    "bam, basic": (
+        lambda _: small_dpgan(variant="basic", rate=RATE, rows=60, config={"step_rule": "bam"}),
+        8,
+    ),
+    "dp-sat": (lambda _: small_dpgan(rate=RATE, config={"step_rule": "dp-sat"}), 1 + 8),
+    "public, overlap counted": (
+        lambda _: small_dpgan(
+            rate=RATE, public=frame(25, seed=3), provenance="made up", overlap="charged"
+        ),
+        1 + 1 + 8,
+    ),
+    "warm start": (lambda w: small_dpgan(rate=RATE, warm_start=w, rows=60), 8),
+    # The autoencoder takes steps too, on rows that cost nothing.
+    "warm start of DPWGAN": (
+        lambda w: small(rate=RATE, warm_start=w, rows=60, autoencoder="public"),
+        5 + 8,
+    ),
+    "DPWGAN by BAM and DP-SAT": (
+        lambda _: small(
+            wgan_config=wgan(RATE, step_rule="bam"),
+            autoencoder_config=coder(RATE, step_rule="dp-sat"),
+        ),
+        1 + 5 + 8,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_replay_of_the_other_systems(name: str, warm: DPWGAN, tmp_path: Path) -> None:
+    """R1, R2, R9, R10: variants, step rules, groups, public tables and warm starts."""
+    build, mechanisms = OTHERS[name]
+    more = pd.concat([frame(60), NEIGHBOURS["outlier"]], ignore_index=True)
+    tape, seen = fitted(frame(60), build(warm).set_params(random_state=2), tmp_path)
+    again, replayed = fitted(more, build(warm).set_params(random_state=2), tmp_path, tape)
+    same(seen, replayed)
+    assert tape.divisors == again.divisors
+    found = moved(tape, again)
+    assert len(found) == mechanisms and max(found) <= 1 + 1e-4 and max(found) > 0.2
 
 
 def test_replay_can_fail(tmp_path: Path) -> None:
@@ -178,7 +276,12 @@ def test_a_tenth_more_rows(autoencoder: str | None, preset: str, tmp_path: Path)
 
     def model() -> DPWGAN:
         return small(
-            rate=RATE, preset=preset, autoencoder=autoencoder, public=public, random_state=4
+            rate=RATE,
+            preset=preset,
+            autoencoder=autoencoder,
+            public=public,
+            provenance=None if public is None else "made up",
+            random_state=4,
         )
 
     tape, seen = fitted(frame(60), model(), tmp_path)
@@ -227,13 +330,13 @@ def test_the_generator_step_reads_no_row() -> None:
     for table in (frame(40), frame(55, seed=8)):
         with pytest.MonkeyPatch.context() as patch:
 
-            def zero(step: DPSGD, *_: Any, **__: Any) -> None:
+            def zero(step: PrivateStep, *_: Any, **__: Any) -> None:
                 step.table.read(step.account)
                 for p in step.clipper.parameters:
                     p.grad = torch.zeros_like(p)
 
-            patch.setattr(DPSGD, "gradient", zero)
-            patch.setattr(dpwgan, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
+            patch.setattr(PrivateStep, "gradient", zero)
+            patch.setattr(counting, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
             model = small(random_state=0, wgan_config=wgan(), autoencoder_config=coder())
             model.fit(table)
         found.append([w.numpy().tobytes() for w in model.trained_.weights().values()])

@@ -1,0 +1,293 @@
+"""What the GANs share: private critic steps, generator steps, and what follows from releases for free.
+
+Only the critic reads private rows, through :class:`tabsynth.training.private_step.PrivateStep`; all
+else is post-processing: generator steps, anchors to released counts, the average of the weights, and
+training on a table that is public or already released.
+
+Centred steps: a real row's loss is set against *stand-ins* that cost nothing, rows of a table that is
+public or already released, or else generated rows. With gᵢ the gradient of a real row's loss, r the
+mean gradient of the same loss on stand-ins, and F that of the generated rows' scores, a step takes
+(Σ clip(gᵢ − r) + noise) / B + (r + F). Without clipping and noise, on B rows, that is mean gᵢ + F, the
+ordinary gradient; and only what tells real rows from the stand-ins is clipped and has to be seen
+through the noise.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tabsynth.generators.adversarial_config import AdversarialConfig
+from tabsynth.generators.anchors import Anchors
+from tabsynth.generators.curves import Curves
+from tabsynth.generators.pace import Pace, noisy_gap
+from tabsynth.generators.row_losses import RowLosses
+from tabsynth.generators.table import TableGenerator
+from tabsynth.networks import mlp
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account
+from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.losses import critic_scores
+from tabsynth.training.optimizers import State, optimizer
+from tabsynth.training.private_step import PrivateStep
+
+WARM_START, MOMENTS = "warm start", "released marginals"
+MOMENT_ROWS = 1000  # generated rows of a step towards released marginals
+SCORES, PACE = "critic's score of generated rows", "critic steps per generator step"
+
+
+class Adversarial:
+    """A critic and a generator, and their training under an account.
+
+    Subclasses say what a real row's loss is (``penalty``), and what follows a critic step.
+
+    Parameters
+    ----------
+    config : AdversarialConfig
+    generator : TableGenerator
+    rng : torch.Generator
+        For the critic's first weights.
+    anchors : Anchors, optional
+        What else the generator's loss holds on to.
+    """
+
+    penalty: float = 0.0
+
+    def __init__(
+        self,
+        config: AdversarialConfig,
+        generator: TableGenerator,
+        rng: torch.Generator,
+        anchors: Anchors | None = None,
+    ) -> None:
+        self.config, self.generator, self.anchors = config, generator, anchors
+        width = generator.heads.layout.width
+        activation = config.critic_activation
+        self.critic = mlp([width, *config.critic_hidden, 1], rng, activation=activation)
+        self.average = copy.deepcopy(generator)
+        self._curves = Curves()
+        self.after_critic_step()
+
+    @property
+    def curves(self) -> dict[str, dict[str, list[float]]]:
+        """Public diagnostics: scores of generated rows, and n_D where it adapts."""
+        return self._curves.to_dict()
+
+    def after_critic_step(self) -> None:
+        """What a method does to the critic after each of its steps."""
+
+    def to(self, device: torch.device) -> "Adversarial":
+        """All networks and targets, moved to ``device``."""
+        for network in (self.critic, self.generator, self.average):
+            network.to(device)
+        if self.anchors is not None:
+            self.anchors.to(device)
+        return self
+
+    def fit_moments(self, rng: torch.Generator, watch: Watch, steps: int) -> int:
+        """Generator steps towards the anchors alone; returns the steps done."""
+        anchors, generator = self.anchors, self.generator
+        assert anchors is not None
+        config = self.config
+        moves = optimizer("adam", generator.parameters(), config.moment_lr, (0.9, 0.999))
+        rate = torch.optim.lr_scheduler.OneCycleLR(moves, config.moment_lr, total_steps=steps + 1)
+
+        def one(_: int) -> None:
+            logits = generator.logits(generator.noise(MOMENT_ROWS, rng))
+            loss = anchors.loss(generator.heads(logits, 1.0, None))
+            self._descend(loss, moves)
+            rate.step()
+
+        generator.train()
+        state = State(generator=generator, average=self.average, optimizer=moves, rate=rate)
+        return run_steps(MOMENTS, steps, one, watch, 0.3, state=state)
+
+    def warm_up(
+        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+    ) -> int:
+        """Ordinary training on the codes of a table that costs nothing; returns the critic steps."""
+        batch = self._batch(rows)
+
+        def gradient(fake: Tensor) -> Tensor:
+            public = _some(table, batch, rng)
+            grads = self._ordinary(self._row_losses(fake, rng), public, fake)
+            for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
+                parameter.grad = grad
+            return public
+
+        return self._run(WARM_START, steps, batch, gradient, rng, watch, {}, None)
+
+    def fit(
+        self,
+        table: PrivateTable[Tensor],
+        account: Account,
+        rows: float,
+        *,
+        private_rng: torch.Generator,
+        public_rng: torch.Generator,
+        watch: Watch,
+        standins: Tensor | None = None,
+    ) -> int:
+        """Train until the account is spent or time is up; returns the critic steps done.
+
+        Parameters
+        ----------
+        table : PrivateTable of Tensor, shape (n, layout.width)
+        account : Account
+        rows : float
+            A public or privatised estimate of n, for the divisor.
+        private_rng, public_rng : torch.Generator
+            For batches, noise and the coins of private rows; for z, Gumbel noise and stand-ins.
+        standins : Tensor, shape (m, layout.width), optional
+            Codes of a table that is public or already released.
+        """
+        config, batch = self.config, self._batch(rows)
+        step = PrivateStep(
+            self.critic,
+            table=table,
+            account=account,
+            rate=config.sampling_rate,
+            expected_batch=batch,
+            generator=private_rng,
+            rule=config.rule(),
+            clipping=config.clipping(),
+            physical_batch=config.physical_batch,
+        )
+
+        def gradient(fake: Tensor) -> Tensor:
+            losses = self._row_losses(fake, private_rng)
+            if not config.wants_public():
+                step.gradient(losses)
+                return fake
+            public = fake if standins is None else _some(standins, batch, public_rng)
+            same = self._row_losses(fake, public_rng)
+            correction = None
+            # Of generated rows as stand-ins, r + F is that of the penalty alone.
+            if config.centred and (standins is not None or self.penalty):
+                correction = self._ordinary(same, public, fake)
+            step.gradient(losses, public, public_losses=same, correction=correction)
+            return public
+
+        done = self._run(
+            "critic", account.granted, batch, gradient, public_rng, watch, {"step": step}, account
+        )
+        if not config.averaging:
+            self.average = self.generator
+        return done
+
+    def _run(
+        self,
+        stage: str,
+        steps: int,
+        batch: int,
+        gradient: Callable[[Tensor], Tensor],
+        rng: torch.Generator,
+        watch: Watch,
+        parts: dict[str, Any],
+        account: Account | None,
+    ) -> int:
+        """Critic steps by ``gradient``, and a generator step wherever one is due.
+
+        ``gradient(generated rows)`` sets the critic's, and returns the stand-ins that it went by.
+        """
+        config = self.config
+        critic_optimizer = optimizer(
+            config.critic_optimizer, self.critic.parameters(), config.critic_lr, config.betas
+        )
+        generator_optimizer = optimizer(
+            config.generator_optimizer,
+            self.generator.parameters(),
+            config.generator_lr,
+            config.betas,
+        )
+        pace = Pace(config.critic_per_generator)
+        suffix = "" if account is not None else f" ({stage})"
+        every = max(1, steps // 100)
+
+        def one(i: int) -> None:
+            with torch.no_grad():
+                fake = self._codes(batch, rng)
+            public = gradient(fake)
+            gap = noisy_gap(self.critic, self.penalty, public, fake, rng) if pace.adaptive else None
+            critic_optimizer.step()
+            self.after_critic_step()
+            waited = pace.steps
+            if pace.critic_step(gap):
+                scores = self._generator_step(batch, generator_optimizer, rng)
+                pace.generator_step(scores)
+                if i % every < waited:
+                    self._curves.note(SCORES + suffix, i + 1, scores.mean())
+                    if pace.adaptive:
+                        self._curves.note(PACE + suffix, i + 1, pace.steps)
+
+        self.generator.train()
+        state = State(
+            critic=self.critic,
+            generator=self.generator,
+            average=self.average,
+            critic_optimizer=critic_optimizer,
+            generator_optimizer=generator_optimizer,
+            pace=pace,
+            curves=self._curves,
+            **parts,
+        )
+        # A warm start leaves time to the private steps.
+        share = 1.0 if account is not None else 0.5
+        return run_steps(stage, steps, one, watch, share, account=account, state=state)
+
+    def _batch(self, rows: float) -> int:
+        return max(2, round(self.config.sampling_rate * rows))  # BatchNorm in G needs two
+
+    def _row_losses(self, fake: Tensor, rng: torch.Generator) -> RowLosses:
+        return RowLosses(fake, rng, penalty=self.penalty, paired=not self.config.centred)
+
+    def _ordinary(self, losses: RowLosses, real: Tensor, fake: Tensor) -> list[Tensor]:
+        """The gradient of the critic's whole loss, without privacy: r + F."""
+        total = losses(self.critic, real).mean()
+        if not losses.paired:
+            total = total + critic_scores(self.critic, fake).mean()
+        return list(torch.autograd.grad(total, list(self.critic.parameters())))
+
+    def _codes(self, batch: int, rng: torch.Generator) -> Tensor:
+        return self.generator(self.generator.noise(batch, rng), self.config.temperature, rng)
+
+    def _generator_step(
+        self, batch: int, optimizer: torch.optim.Optimizer, rng: torch.Generator
+    ) -> Tensor:
+        """One step up the critic's score; reads the critic's parameters and no row (R8)."""
+        generator = self.generator
+        logits = generator.logits(generator.noise(batch, rng))
+        codes = generator.heads(logits, self.config.temperature, rng)
+        scores = critic_scores(self.critic, codes)
+        loss = -scores.mean()
+        if self.anchors is not None:
+            loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
+        self._descend(loss, optimizer)
+        return scores.detach()
+
+    def _descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+        """A step of the generator; the critic's parameters get no gradient, for they do not move."""
+        parameters = list(self.generator.parameters())
+        grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter.grad = grad
+        optimizer.step()
+        self._update_average()
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        decay = self.config.averaging
+        for mean, now in zip(
+            self.average.state_dict().values(), self.generator.state_dict().values(), strict=True
+        ):
+            if mean.is_floating_point():
+                mean.lerp_(now, 1 - decay)
+            else:
+                mean.copy_(now)
+
+
+def _some(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:
+    """Rows drawn with replacement, shape (batch, width)."""
+    return table[torch.randint(len(table), (batch,), generator=rng, device=table.device)]

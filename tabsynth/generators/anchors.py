@@ -1,0 +1,102 @@
+"""What holds a generator to statistics that are already released: free of charge."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabsynth.encoding.layout import Layout
+from tabsynth.generators.adversarial_config import AdversarialConfig
+
+
+def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
+    """The mean row of codes under one-way distributions, shape (layout.width,)."""
+    means = [p @ b.codebook for p, b in zip(marginals, layout.blocks, strict=True)]
+    return torch.as_tensor(np.concatenate(means), dtype=torch.float32)
+
+
+def second_moments(layout: Layout, codes: Tensor) -> Tensor:
+    """Mean outer product of rows of codes between different columns, shape (width, width).
+
+    For one-hot codes: all two-way marginals. Blocks of a column with itself are zero.
+    """
+    moments = codes.T @ codes / len(codes)
+    for block in layout.blocks:
+        moments[block.start : block.stop, block.start : block.stop] = 0
+    return moments
+
+
+# Squared deviations are divided by what is expected of a cell, as in Pearson's χ², plus this: between
+# absolute errors, which leave the many small cells alone, and relative ones, which see little else.
+FLOOR = 1e-3
+
+
+class Anchors:
+    """Squared distances of generated rows to a mean code, and χ² distances to second moments.
+
+    Parameters
+    ----------
+    layout : Layout
+    mean : Tensor, shape (width,), optional
+    moments : Tensor, shape (width, width), optional
+        Of :func:`second_moments`.
+    weight, pair_weight : float
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        mean: Tensor | None,
+        moments: Tensor | None,
+        weight: float,
+        pair_weight: float,
+    ) -> None:
+        self.layout, self.weight, self.pair_weight = layout, weight, pair_weight
+        self.mean = mean if weight else None
+        self.moments = moments if pair_weight else None
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        marginals: Sequence[np.ndarray] | None,
+        released: Tensor | None,
+        config: AdversarialConfig,
+    ) -> "Anchors":
+        """Anchors to one-way distributions and to the pairs of a released table's codes."""
+        mean = None if marginals is None else mean_code(layout, marginals)
+        moments = None
+        if released is not None and config.pair_anchor:
+            moments = second_moments(layout, released)
+        return cls(layout, mean, moments, config.anchor, config.pair_anchor)
+
+    def to(self, device: torch.device) -> "Anchors":
+        """Both targets, moved to ``device``."""
+        if self.mean is not None:
+            self.mean = self.mean.to(device)
+        if self.moments is not None:
+            self.moments = self.moments.to(device)
+        return self
+
+    def loss(self, expected: Tensor) -> Tensor:
+        """The weighted sum, a scalar.
+
+        Parameters
+        ----------
+        expected : Tensor, shape (batch, width)
+            Expected codes given z: what is sampled in the end, where the Gumbel-softmax of training is
+            softer, and without the noise of the draw. Columns are drawn independently given z, so
+            that second moments between columns are those of the expectations.
+        """
+        total = expected.new_zeros(())
+        if self.mean is not None:
+            total = total + self.weight * (expected.mean(0) - self.mean).square().sum()
+        if self.moments is not None:
+            # A product of the deviations of two independent halves: unbiased for the squared
+            # distance, where the square of one deviation would add the variance of the batch.
+            half = len(expected) // 2
+            one = second_moments(self.layout, expected[:half]) - self.moments
+            other = second_moments(self.layout, expected[half : 2 * half]) - self.moments
+            total = total + self.pair_weight * (one * other / (self.moments + FLOOR)).sum() / 2
+        return total

@@ -1,0 +1,56 @@
+"""The loss of one real row in a Wasserstein critic's step."""
+
+import torch
+from torch import Tensor, nn
+
+from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
+
+
+def pair_draws(rows: int, rng: torch.Generator) -> Tensor:
+    """Uniform numbers, shape (rows, 2): which partner each row gets, and ρ."""
+    return torch.rand(rows, 2, generator=rng, device=rng.device)
+
+
+class RowLosses:
+    """−D(x) + λ(‖∇D(x̂)‖ − 1)², and + D(x̃) where ``paired``; x̂ = ρx + (1 − ρ)x̃.
+
+    Each row x draws its own partner x̃ from a pool and its own ρ ~ U[0, 1], so that its loss is a
+    function of that row, public things and coins of its own.
+
+    Parameters
+    ----------
+    pool : Tensor, shape (m, width)
+        Generated rows; m is public. Drawn once for all rows: the public stream does not learn how
+        many private rows there are (R1).
+    rng : torch.Generator
+        For partners and ρ: the private stream for private rows.
+    penalty : float
+        λ; 0 for none.
+    paired : bool
+    """
+
+    def __init__(self, pool: Tensor, rng: torch.Generator, *, penalty: float, paired: bool) -> None:
+        self.pool, self.rng, self.penalty, self.paired = pool, rng, penalty, paired
+        self._drawn: tuple[tuple[int, int], Tensor, Tensor] | None = None
+
+    def __call__(self, critic: nn.Module, rows: Tensor) -> Tensor:
+        """One loss a row, shape (batch,)."""
+        losses = minus_scores(critic, rows)
+        if not (self.paired or self.penalty):
+            return losses
+        partners, share = self._draws(rows)
+        if self.paired:
+            losses = losses + critic_scores(critic, partners)
+        if self.penalty:
+            points = share * rows + (1 - share) * partners
+            losses = losses + gradient_penalty(critic, points, self.penalty)
+        return losses
+
+    def _draws(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Partners and ρ; the same again for the same rows, as step rules with two passes need."""
+        key = (rows.data_ptr(), len(rows))
+        if self._drawn is None or self._drawn[0] != key:
+            coins = pair_draws(len(rows), self.rng)
+            picked = (coins[:, 0] * len(self.pool)).long()
+            self._drawn = key, self.pool[picked], coins[:, 1:]
+        return self._drawn[1], self._drawn[2]

@@ -1,0 +1,168 @@
+"""DPGAN as a user meets it: variants, files, refusals."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
+from sklearn.base import clone
+
+from tabsynth import DPGAN, TabsynthError, load
+from tabsynth.generators.dpgan import VARIANTS
+from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.synthesizers.released import noisy_overlap
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_fits_saves_and_comes_back(variant: str, tmp_path: Path) -> None:
+    model = small_dpgan(variant=variant).fit(frame())
+    made = model.certificate()
+    assert made["method"] == "dp-gan" and 2.98 < made["epsilon"] <= 3.0
+    listed = {item["purpose"]: item["count"] for item in made["mechanisms"]}
+    counts = "row count" if variant == "basic" else "one-way counts"
+    assert listed == {counts: 1, "critic": 8}
+    model.sample_to(tmp_path / "t.csv", 30)
+    assert verify(tmp_path / "t.csv").valid
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert isinstance(again, DPGAN) and again.variant == variant
+    assert facts(again) == facts(model) and again.dpgan_config == model.dpgan_config
+    pd.testing.assert_frame_equal(
+        model.sample(20, random_state=1), again.sample(20, random_state=1)
+    )
+    SCHEMA.check_columns(again.sample(5))
+
+
+@pytest.mark.parametrize("autoencoder", ["preset", "dp-sgd", "public"])
+def test_with_an_autoencoder(autoencoder: str) -> None:
+    public = frame(20, seed=2) if autoencoder == "public" else None
+    provenance = "made up" if autoencoder == "public" else None
+    model = small_dpgan(autoencoder=autoencoder, public=public, provenance=provenance).fit(frame())
+    listed = [item["purpose"] for item in model.certificate()["mechanisms"]]
+    assert ("autoencoder" in listed) == (autoencoder != "public")
+    assert any(name.startswith("decoder") for name in model.trained_.weights())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"step_rule": "bam"},
+        {"step_rule": "dp-sat", "radius": 0.1},
+        {"grouping": "clusters", "clusters": 2},
+        {"bound": "quantile", "max_norm": 1.0},
+        {"critic_per_generator": "adaptive"},
+        {"critic_optimizer": "nadam", "generator_optimizer": "sgd"},
+        {"physical_batch": 7},
+    ],
+    ids=repr,
+)
+def test_configurations_train(config: dict[str, Any]) -> None:
+    model = small_dpgan(config=config, rate=0.5, rows=60).fit(frame())
+    assert 2.9 < model.certificate()["epsilon"] <= 3.0 and len(model.sample(5)) == 5
+
+
+def test_a_physical_batch_changes_nothing() -> None:
+    """Rows that go through in parts, or at once: the same fit up to rounding."""
+    config = {"bound": "fixed", "penalty": 1e-9}  # whose partners play no part
+    found = [
+        small_dpgan(config={**config, "physical_batch": size}, rows=60, random_state=1)
+        .fit(frame())
+        .trained_.weights()
+        for size in (None, 13)
+    ]
+    for name, weight in found[0].items():
+        torch.testing.assert_close(weight, found[1][name], rtol=1e-3, atol=1e-4)
+
+
+def test_clones() -> None:
+    """A clone is not fitted; its warm start is kept as it is."""
+    warm = small_dpgan(epsilon=1.0).fit(frame())
+    made = small_dpgan(warm_start=warm, epsilon=4.0).fit(frame())
+    copy = clone(made)
+    assert copy.warm_start is warm and not hasattr(copy, "ledger_")
+    assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
+    ours = made.get_params(deep=False)
+    assert len(ours) == 18
+    for argument in ours:  # the constructor only stores
+        assert getattr(DPGAN(**{**ours, argument: "?"}), argument) == "?"
+
+
+BAD: list[dict[str, Any]] = [
+    *({"variant": v} for v in ("medium", None, ["basic"])),
+    *({"dpgan_config": v} for v in (5, {}, "advanced")),
+    {"autoencoder": "public"},
+    {"autoencoder": "no-noise"},
+    {"public": frame(4)},
+    {"public": frame(4), "provenance": ""},
+    {"public": frame(4).assign(b="maybe"), "provenance": "x"},
+    {"overlap": "charged"},
+    {"overlap": "sometimes"},
+    {"warm_start": 3},
+    {"warm_start": small_dpgan()},  # not fitted
+    {"epsilon": 0},
+]
+
+
+@pytest.mark.parametrize("change", BAD, ids=lambda change: repr(change)[:40].split("\n")[0])
+@pytest.mark.parametrize("use", ["plan", "fit"])
+def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None:
+    made = DPGAN(**{"schema": SCHEMA, "epsilon": 1.0, **change})
+    with pytest.raises(TabsynthError) as error:
+        made.plan(estimate_time=False) if use == "plan" else made.fit(frame(10))
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+    assert not hasattr(made, "ledger_")
+
+
+def test_the_private_table_is_no_public_one() -> None:
+    made = small_dpgan(public=frame(), provenance="the very same")
+    with pytest.raises(TabsynthError, match="table to fit itself"):
+        made.fit(frame())
+    assert not hasattr(made, "ledger_")
+
+
+def exact_overlap(table: pd.DataFrame, public: pd.DataFrame) -> float:
+    encoder = small_dpgan().fit(frame()).encoder_
+    ledger = Ledger(math.inf, 1e-5)
+    account = ledger.open("overlap", NoPrivacy(), 1)
+    private = PrivateTable(encoder.to_index(table), ledger)
+    return noisy_overlap(private, account, encoder.to_index(public), np.random.default_rng(0))
+
+
+def test_the_overlap_is_a_count_of_sensitivity_1() -> None:
+    """By pandas' own merge; and a row more changes it by 1 if it is public, else by 0."""
+    table, public = frame(60), pd.concat([frame(60).iloc[:9], frame(30, seed=5)])
+    public = pd.concat([public, public.iloc[:4]])  # doubles in the public table do not count twice
+    found = exact_overlap(table, public)
+    assert found >= 9 and found == exact_overlap(table, public.iloc[::-1])
+    for extra, change in ((frame(60).iloc[:1], 1), (row("z", 20, 1.0), 0)):
+        more = pd.concat([table, extra], ignore_index=True)
+        assert exact_overlap(more, public) - found == change
+    assert exact_overlap(table, row("z", 20, 1.0)) == 0
+
+
+def test_the_overlap_on_the_certificate() -> None:
+    public = pd.concat([frame(60).iloc[:20], frame(20, seed=5)], ignore_index=True)
+    known = {"public": public, "provenance": "  the census of 1901  "}
+    model = small_dpgan(**known, overlap="charged", epsilon=300.0).fit(frame())
+    told = model.certificate()["public"]["public_table"]
+    assert told["provenance"] == "  the census of 1901  " and told["rows"] == 40
+    count, noise = told["overlap"]["noisy_count"], told["overlap"]["noise_std"]
+    assert abs(count - 20) < 6 * noise + 3  # 20, and a few by chance
+    (spent,) = [
+        item
+        for item in model.certificate()["mechanisms"]
+        if item["purpose"] == "overlap with the public table"
+    ]
+    assert (spent["count"], spent["noise_multiplier"]) == (1, noise)
+    declined = small_dpgan(**known).fit(frame()).certificate()
+    assert declined["public"]["public_table"]["overlap"].startswith("declined")
+    assert len(declined["mechanisms"]) == 2
