@@ -31,6 +31,7 @@ class DPGAN(GAN):
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
     public, provenance, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`.
+    step_rule : {None, "dp-sgd", "dp-sat", "bam"}
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
     dpgan_config, autoencoder_config : optional
@@ -57,6 +58,7 @@ class DPGAN(GAN):
         provenance: str | None = None,
         overlap: str = "declined",
         warm_start: Synthesizer | None = None,
+        step_rule: str | None = None,
         encoding: str | Mapping[str, str] = "one-hot",
         rows: int | None = None,
         time_limit: float | None = None,
@@ -76,6 +78,7 @@ class DPGAN(GAN):
         self.provenance = provenance
         self.overlap = overlap
         self.warm_start = warm_start
+        self.step_rule = step_rule
         self.encoding = encoding
         self.rows = rows
         self.time_limit = time_limit
@@ -90,7 +93,7 @@ class DPGAN(GAN):
         one_of("variant", self.variant, tuple(VARIANTS))
         super()._check()
 
-    def _gan(self) -> DPGANConfig:
+    def _networks_config(self) -> DPGANConfig:
         if self.dpgan_config is not None:
             return self.dpgan_config
         config = VARIANTS[self.variant]
@@ -99,4 +102,4 @@ class DPGAN(GAN):
         return config
 
     def _starts_from_marginals(self) -> bool:
-        return self._gan().start_from_counts
+        return self._networks_config().start_from_counts

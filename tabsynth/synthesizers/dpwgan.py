@@ -40,6 +40,9 @@ class DPWGAN(GAN):
     warm_start : Synthesizer, optional
         A fitted synthesizer of the same schema and table. What it spent counts here too; its samples
         are post-processing, and serve as a public table does.
+    step_rule : {None, "dp-sgd", "dp-sat", "bam"}
+        How critic and autoencoder take private steps, at the same price; None: as configured, which
+        is ``dp-sgd``.
     encoding : str or dict
         ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column.
     rows : int, optional
@@ -80,6 +83,7 @@ class DPWGAN(GAN):
         provenance: str | None = None,
         overlap: str = "declined",
         warm_start: Synthesizer | None = None,
+        step_rule: str | None = None,
         encoding: str | Mapping[str, str] = "one-hot",
         rows: int | None = None,
         time_limit: float | None = None,
@@ -99,6 +103,7 @@ class DPWGAN(GAN):
         self.provenance = provenance
         self.overlap = overlap
         self.warm_start = warm_start
+        self.step_rule = step_rule
         self.encoding = encoding
         self.rows = rows
         self.time_limit = time_limit
@@ -113,7 +118,7 @@ class DPWGAN(GAN):
         one_of("preset", self.preset, PRESETS)
         super()._check()
 
-    def _gan(self) -> WGANConfig:
+    def _networks_config(self) -> WGANConfig:
         if self.wgan_config is not None:
             return self.wgan_config
         if self.preset == "source":
@@ -122,11 +127,10 @@ class DPWGAN(GAN):
             return WGANConfig(critic_steps=WARM_CRITIC_STEPS, averaging=0.99)
         return WGANConfig()
 
-    def _autoencoder(self) -> AutoencoderConfig | None:
-        given = self._training() is not None and self.autoencoder_config is None
-        if given and self.preset == "source":
+    def _coder_config(self) -> AutoencoderConfig:
+        if self.preset == "source" and self.autoencoder_config is None:
             return source_autoencoder(self.rows or SOURCE_ROWS)
-        return super()._autoencoder()
+        return super()._coder_config()
 
     def _starts_from_marginals(self) -> bool:
         return self.preset != "source"

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, ClassVar, Self
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -36,9 +36,13 @@ from tabsynth.synthesizers.released import (
 from tabsynth.synthesizers.split import AUTOENCODER, COUNT, MARGINALS, OVERLAP, Split
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
+from tabsynth.training.rules import STEP_RULES
 
 # Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
 WARM_CRITIC_STEPS = 400
+
+
+Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 
 
 class GAN(Synthesizer):
@@ -59,21 +63,32 @@ class GAN(Synthesizer):
     provenance: str | None
     overlap: str
     warm_start: Synthesizer | None
+    step_rule: str | None
 
     # What subclasses provide.
 
-    def _gan(self) -> AdversarialConfig:
+    def _networks_config(self) -> AdversarialConfig:
         raise NotImplementedError
 
-    def _autoencoder(self) -> AutoencoderConfig | None:
-        if self._training() is None:
-            return None
+    def _coder_config(self) -> AutoencoderConfig:
         return self.autoencoder_config or AutoencoderConfig()
 
     def _starts_from_marginals(self) -> bool:
         return True
 
     # Parameters.
+
+    def _gan(self) -> AdversarialConfig:
+        return self._ruled(self._networks_config())
+
+    def _autoencoder(self) -> AutoencoderConfig | None:
+        return None if self._training() is None else self._ruled(self._coder_config())
+
+    def _ruled(self, config: Configured) -> Configured:
+        """A configuration with the step rule that was asked for, at its own radius."""
+        if self.step_rule is None:
+            return config
+        return replace(config, step_rule=self.step_rule, radius=None)
 
     def __sklearn_clone__(self) -> Self:
         """A clone is not fitted, but its warm start is: that is a parameter, not a part to refit."""
@@ -95,6 +110,7 @@ class GAN(Synthesizer):
 
     def _check(self) -> None:
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
+        one_of("step_rule", self.step_rule, (*STEP_RULES, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
                 "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"

@@ -29,7 +29,7 @@ def test_sklearn_conventions() -> None:
     made = small(encoding="binary", random_state=3)
     copy = clone(made)
     ours, theirs = made.get_params(deep=False), copy.get_params(deep=False)
-    assert ours.keys() == theirs.keys() and len(ours) == 18
+    assert ours.keys() == theirs.keys() and len(ours) == 19
     assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, made.schema)
     assert copy.set_params(epsilon=7.0).epsilon == 7.0 and made.epsilon == 3.0
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
@@ -56,6 +56,7 @@ BAD: list[dict[str, Any]] = [
     *({"rows": v} for v in (0, -5, 1.5, "9", True)),
     *({"preset": v} for v in ("sauce", None, ["default"])),
     *({"autoencoder": v} for v in ("dpsgd", 5, ["dp-sgd"])),
+    *({"step_rule": v} for v in ("sam", 5, ["bam"])),
     *({"device": v} for v in ("tpu", None, "cpu:x", "cuda:99", "")),
     *({"time_limit": v} for v in (0, -1, math.nan, math.inf, "1")),
     *({"random_state": v} for v in (-1, 1.5, "1", True)),

@@ -91,7 +91,7 @@ def test_clones() -> None:
     assert copy.warm_start is warm and not hasattr(copy, "ledger_")
     assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
     ours = made.get_params(deep=False)
-    assert len(ours) == 18
+    assert len(ours) == 19
     for argument in ours:  # the constructor only stores
         assert getattr(DPGAN(**{**ours, argument: "?"}), argument) == "?"
 
@@ -166,3 +166,12 @@ def test_the_overlap_on_the_certificate() -> None:
     declined = small_dpgan(**known).fit(frame()).certificate()
     assert declined["public"]["public_table"]["overlap"].startswith("declined")
     assert len(declined["mechanisms"]) == 2
+
+
+@pytest.mark.parametrize("rule", ["dp-sgd", "dp-sat", "bam"])
+def test_step_rules_are_of_critic_and_autoencoder(rule: str) -> None:
+    """One word for both; the price is the same, and the certificate says which."""
+    made = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
+    assert (made._gan().step_rule, made._autoencoder().step_rule) == (rule, rule)
+    plain = DPGAN(SCHEMA, epsilon=3.0, autoencoder="dp-sgd")
+    assert made.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends
