@@ -1,0 +1,196 @@
+"""The GANs on the census table: from scratch, and warm-started from a table released privately.
+
+    python reports/gans/run.py            # fits what is missing, then writes README.md
+    python reports/gans/run.py --write    # only writes, from results.json
+    python reports/gans/run.py --only warm
+
+Needs the census table and the yardstick of ../shared. Each run is seeded, so that it can be repeated;
+its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
+without a seed. Of DP-WGAN from scratch the figures are those of reports/census/.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "census"))
+import run as census  # noqa: E402  the split, the ruler and the schema of the census report
+
+from tabsynth import DPGAN, DPWGAN, MargNet, read_table, write_table  # noqa: E402
+from tabsynth.generators.dpgan import VARIANTS  # noqa: E402
+from tabsynth.generators.wgan import WGANConfig  # noqa: E402
+from tabsynth.synthesizers import Synthesizer  # noqa: E402
+
+RESULTS = HERE / "results.json"
+SCHEMA = census.SCHEMA
+WARM_SHARE = 0.9  # of epsilon, for the table that a warm start releases
+
+Build = Callable[[float, int, object], Synthesizer]
+
+
+def warm(epsilon: float, seed: int, train: object) -> Synthesizer:
+    return MargNet(SCHEMA, epsilon=WARM_SHARE * epsilon, random_state=seed).fit(train)
+
+
+def dpgan(epsilon: float, seed: int, **changes: object) -> DPGAN:
+    config = replace(VARIANTS["advanced"], **changes)  # type: ignore[arg-type]
+    return DPGAN(SCHEMA, epsilon=epsilon, random_state=seed, dpgan_config=config)
+
+
+def dpwgan(epsilon: float, seed: int, **changes: object) -> DPWGAN:
+    return DPWGAN(
+        SCHEMA,
+        epsilon=epsilon,
+        random_state=seed,
+        wgan_config=WGANConfig(**changes),  # type: ignore[arg-type]
+    )
+
+
+SYSTEMS: dict[str, tuple[str, Build]] = {
+    "dp-gan-basic": (
+        "DP-GAN basic (Algorithm 1)",
+        lambda e, s, _: DPGAN(SCHEMA, epsilon=e, variant="basic", random_state=s),
+    ),
+    "dp-gan-advanced": ("DP-GAN advanced", lambda e, s, _: dpgan(e, s)),
+    "dp-wgan-sat": ("DP-WGAN with DP-SAT", lambda e, s, _: dpwgan(e, s, step_rule="dp-sat")),
+    "dp-wgan-bam": ("DP-WGAN with BAM", lambda e, s, _: dpwgan(e, s, step_rule="bam")),
+    "dp-wgan-adaptive": (
+        "DP-WGAN, adaptive n_D",
+        lambda e, s, _: dpwgan(e, s, critic_per_generator="adaptive"),
+    ),
+    "dp-wgan-15": (
+        "DP-WGAN, n_D = 15",
+        lambda e, s, _: dpwgan(e, s, critic_per_generator=15, generator_lr=2e-3),
+    ),
+    "margnet": ("MargNet alone", lambda e, s, t: MargNet(SCHEMA, epsilon=e, random_state=s)),
+    "warm-dp-wgan": (
+        "DP-WGAN, warm start from MargNet",
+        lambda e, s, t: DPWGAN(SCHEMA, epsilon=e, random_state=s, warm_start=warm(e, s, t)),
+    ),
+    "warm-dp-gan": (
+        "DP-GAN advanced, warm start from MargNet",
+        lambda e, s, t: DPGAN(SCHEMA, epsilon=e, random_state=s, warm_start=warm(e, s, t)),
+    ),
+}
+SEEDS = {"warm-dp-wgan": (0, 1, 2), "margnet": (0, 1, 2)}
+RUNS = [(n, e, s) for n in SYSTEMS for e in (1.0, 8.0) for s in SEEDS.get(n, (0,))]
+AIMS = {
+    "scratch": {1.0: "tvd2 ≤ .160, weighted ≥ .390", 8.0: "tvd2 ≤ .080, weighted ≥ .455"},
+    "warm": {1.0: "tvd2 ≤ .080", 8.0: "tvd2 ≤ .050"},
+}
+
+
+def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
+    """Fit (the warm start's fit included in the time), sample, score by the yardstick."""
+    train = read_table(folder / "train.csv", SCHEMA)
+    started = time.perf_counter()
+    model = SYSTEMS[name][1](epsilon, seed, train).fit(train)
+    fitted = time.perf_counter() - started
+    path = folder / f"{name}-{epsilon:g}-{seed}.csv"
+    write_table(model.sample(len(train)), path)
+    certificate = model.certificate()
+    return {
+        "system": name,
+        "epsilon": epsilon,
+        "seed": seed,
+        "spent": certificate["epsilon"],
+        "fit_seconds": round(fitted, 1),
+        "yardstick": census.yardstick(folder, path),
+        "critic_per_generator": last_pace(certificate),
+    }
+
+
+def last_pace(certificate: dict) -> float | None:
+    """Where an adaptive n_D ended."""
+    for name, curve in certificate["training"]["curves"].items():
+        if name == "critic steps per generator step":
+            return curve["value"][-1]
+    return None
+
+
+def load_results() -> dict:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def run_all(only: str | None) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        census.split(folder)
+        for name, epsilon, seed in RUNS:
+            key = f"{name}-eps{epsilon:g}-seed{seed}"
+            if key in load_results() or (only and only not in key):
+                continue
+            found = measure(folder, name, epsilon, seed)
+            # Read again: another process may have added a run meanwhile.
+            RESULTS.write_text(json.dumps(load_results() | {key: found}, indent=1) + "\n")
+            score = found["yardstick"]
+            print(
+                key, score["tvd2"], score["dwpre_weighted_mean"], found["fit_seconds"], flush=True
+            )
+
+
+def line(what: str, epsilon: float, found: list[dict], aim: str = "") -> str:
+    """One row of the table: mean ± standard deviation over seeds."""
+    names = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
+    cells = [census.mean_sd([r["yardstick"][name] for r in found]) for name in names]
+    spent = max(r["spent"] for r in found)
+    seconds = sum(r["fit_seconds"] for r in found) / len(found)
+    head = f"| {what} | {epsilon:g} | {spent:.3f} | "
+    return head + " | ".join(cells) + f" | {seconds:.0f} | {len(found)} | {aim} |"
+
+
+def table() -> list[str]:
+    results = list(load_results().values())
+    scratch = census.load_results()
+    lines = [
+        "| system | ε | spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | fit s | seeds | aim |"
+    ]
+    lines.append("|" + "---|" * 11)
+    for name in ("real", "shuffled"):
+        row = scratch["reference"][name]
+        cells = " | ".join(f"{row[k]:.3f}" for k in ("tvd1", "tvd2", "tvd3"))
+        macro, weighted = row["dwpre_macro_mean"], row["dwpre_weighted_mean"]
+        lines.append(f"| {name} | – | – | {cells} | {macro:.3f} | {weighted:.3f} | – | – | |")
+    for epsilon in (1.0, 8.0):
+        found = census.runs_of(scratch, "default", epsilon)
+        lines.append(line("**DP-WGAN**", epsilon, found, AIMS["scratch"][epsilon]))
+    for name, (what, _) in SYSTEMS.items():
+        for epsilon in (1.0, 8.0):
+            found = [r for r in results if r["system"] == name and r["epsilon"] == epsilon]
+            if found:
+                aim = AIMS["warm"][epsilon] if name.startswith("warm") else ""
+                lines.append(line(what, epsilon, found, aim))
+    return lines
+
+
+def write_readme() -> None:
+    template = (HERE / "template.md").read_text("utf-8")
+    paces = [
+        f"{r['critic_per_generator']:g} at ε = {r['epsilon']:g}"
+        for r in load_results().values()
+        if r["critic_per_generator"]
+    ]
+    page = template.replace("<!-- TABLE -->", "\n".join(table()))
+    page = page.replace("<!-- PACE -->", ", ".join(paces) or "not measured")
+    (HERE / "README.md").write_text(page, "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="only write, from results.json")
+    parser.add_argument("--only", help="only runs whose name contains this")
+    options = parser.parse_args()
+    if not options.write:
+        run_all(options.only)
+    if not options.only:
+        write_readme()
+
+
+if __name__ == "__main__":
+    main()
