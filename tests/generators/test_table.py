@@ -51,7 +51,9 @@ def test_pair_counts_are_nearer_to_the_law_than_independent_draws() -> None:
             draws.append(error(made.heads.layout.decode(codes.numpy())))
     assert np.mean(ours) < 0.6 * np.mean(draws)
     # And no bias: many samples together are the law.
-    together = np.concatenate([made.sample(600, torch.Generator().manual_seed(s)) for s in range(60)])
+    together = np.concatenate(
+        [made.sample(600, torch.Generator().manual_seed(s)) for s in range(60)]
+    )
     assert error(together) < np.mean(ours) / 10
 
 
