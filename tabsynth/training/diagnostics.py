@@ -20,6 +20,7 @@ from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
+from tabsynth.training.formed import moved
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 
 # A bound under which nearly every gradient is clipped to: Σ clip(gᵢ)/LEAST is the sum of directions.
@@ -177,17 +178,9 @@ def _moved(
     if along is None or not radius:
         yield
         return
-    before = [p.detach().clone() for p in parameters]
     step = radius / _joined(along).norm().clamp_min(1e-30)
-    try:
-        with torch.no_grad():
-            for p, g in zip(parameters, along, strict=True):
-                p.add_(g * step)
+    with moved(parameters, [g * step for g in along]):
         yield
-    finally:
-        with torch.no_grad():
-            for p, b in zip(parameters, before, strict=True):
-                p.copy_(b)
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:

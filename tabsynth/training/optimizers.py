@@ -1,13 +1,14 @@
 """Optimisers by name, and what a stage of training has to keep to go on from where it was."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from tabsynth._validate import one_of
+from tabsynth.training.states import Stateful
 
 Betas = tuple[float, float]
 
@@ -24,13 +25,6 @@ def optimizer(name: str, parameters: Iterable[Tensor], lr: float, betas: Betas) 
     """The optimiser called ``name``; ``betas`` are those of the Adam family."""
     one_of("optimizer", name, tuple(OPTIMIZERS))
     return OPTIMIZERS[name](list(parameters), lr, betas)
-
-
-class Stateful(Protocol):
-    """Anything that can be set aside and taken up again."""
-
-    def state_dict(self) -> Any: ...
-    def load_state_dict(self, state: Any, /) -> Any: ...
 
 
 class State:
