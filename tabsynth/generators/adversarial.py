@@ -12,7 +12,6 @@ ordinary gradient; and only what tells real rows from the stand-ins is clipped a
 through the noise.
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,8 @@ from tabsynth.generators.table import TableGenerator
 from tabsynth.networks import mlp
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.training.averaging import WeightAverage
+from tabsynth.training.capture import tf32
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.losses import critic_scores
 from tabsynth.training.optimizers import State, optimizer
@@ -66,7 +67,7 @@ class Adversarial:
         width = generator.heads.layout.width
         activation = config.critic_activation
         self.critic = mlp([width, *config.critic_hidden, 1], rng, activation=activation)
-        self.average = copy.deepcopy(generator)
+        self.average = WeightAverage(generator, config.averaging)
         self._curves = Curves()
         self.after_critic_step()
 
@@ -75,12 +76,17 @@ class Adversarial:
         """Public diagnostics: scores of generated rows, and n_D where it adapts."""
         return self._curves.to_dict()
 
+    @property
+    def released(self) -> TableGenerator:
+        """The generator to sample from: of the averaged weights, where they are averaged."""
+        return self.average.module if self.config.averaging else self.generator
+
     def after_critic_step(self) -> None:
         """What a method does to the critic after each of its steps."""
 
     def to(self, device: torch.device) -> "Adversarial":
         """All networks and targets, moved to ``device``."""
-        for network in (self.critic, self.generator, self.average):
+        for network in (self.critic, self.generator, self.average.module):
             network.to(device)
         if self.anchors is not None:
             self.anchors.to(device)
@@ -108,11 +114,11 @@ class Adversarial:
         self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
     ) -> int:
         """Ordinary training on the codes of a table that costs nothing; returns the critic steps."""
-        batch = self._batch(rows)
+        batch, losses = self._batch(rows), self._row_losses(rng)
 
         def gradient(fake: Tensor) -> Tensor:
             public = _some(table, batch, rng)
-            grads = self._ordinary(self._row_losses(fake, rng), public, fake)
+            grads = self._ordinary(losses.against(fake), public, fake)
             for parameter, grad in zip(self.critic.parameters(), grads, strict=True):
                 parameter.grad = grad
             return public
@@ -156,26 +162,28 @@ class Adversarial:
             physical_batch=config.physical_batch,
         )
 
+        losses, same = self._row_losses(private_rng), self._row_losses(public_rng)
+        # Of generated rows as stand-ins, r + F is that of the penalty alone.
+        restored = config.centred and (standins is not None or self.penalty > 0)
+
         def gradient(fake: Tensor) -> Tensor:
-            losses = self._row_losses(fake, private_rng)
+            losses.against(fake)
             if not config.wants_public():
                 step.gradient(losses)
                 return fake
             public = fake if standins is None else _some(standins, batch, public_rng)
-            same = self._row_losses(fake, public_rng)
-            correction = None
-            # Of generated rows as stand-ins, r + F is that of the penalty alone.
-            if config.centred and (standins is not None or self.penalty):
-                correction = self._ordinary(same, public, fake)
-            step.gradient(losses, public, public_losses=same, correction=correction)
+            step.gradient(
+                losses,
+                public,
+                public_losses=same.against(fake),
+                correction=self._of_generated(fake) if restored else None,
+                restored=restored,
+            )
             return public
 
-        done = self._run(
+        return self._run(
             "critic", account.granted, batch, gradient, public_rng, watch, {"step": step}, account
         )
-        if not config.averaging:
-            self.average = self.generator
-        return done
 
     def _run(
         self,
@@ -207,7 +215,7 @@ class Adversarial:
         every = max(1, steps // 100)
 
         def one(i: int) -> None:
-            with torch.no_grad():
+            with torch.no_grad(), tf32(rng.device):
                 fake = self._codes(batch, rng)
             public = gradient(fake)
             gap = noisy_gap(self.critic, self.penalty, public, fake, rng) if pace.adaptive else None
@@ -215,7 +223,8 @@ class Adversarial:
             self.after_critic_step()
             waited = pace.steps
             if pace.critic_step(gap):
-                scores = self._generator_step(batch, generator_optimizer, rng)
+                with tf32(rng.device):
+                    scores = self._generator_step(batch, generator_optimizer, rng)
                 pace.generator_step(scores)
                 if i % every < waited:
                     self._curves.note(SCORES + suffix, i + 1, scores.mean())
@@ -240,15 +249,20 @@ class Adversarial:
     def _batch(self, rows: float) -> int:
         return max(2, round(self.config.sampling_rate * rows))  # BatchNorm in G needs two
 
-    def _row_losses(self, fake: Tensor, rng: torch.Generator) -> RowLosses:
-        return RowLosses(fake, rng, penalty=self.penalty, paired=not self.config.centred)
+    def _row_losses(self, rng: torch.Generator) -> RowLosses:
+        return RowLosses(rng, penalty=self.penalty, paired=not self.config.centred)
 
     def _ordinary(self, losses: RowLosses, real: Tensor, fake: Tensor) -> list[Tensor]:
-        """The gradient of the critic's whole loss, without privacy: r + F."""
+        """The gradient of the critic's whole loss, without privacy."""
         total = losses(self.critic, real).mean()
         if not losses.paired:
             total = total + critic_scores(self.critic, fake).mean()
         return list(torch.autograd.grad(total, list(self.critic.parameters())))
+
+    def _of_generated(self, fake: Tensor) -> list[Tensor]:
+        """F, the gradient of the generated rows' mean score."""
+        mean = critic_scores(self.critic, fake).mean()
+        return list(torch.autograd.grad(mean, list(self.critic.parameters())))
 
     def _codes(self, batch: int, rng: torch.Generator) -> Tensor:
         return self.generator(self.generator.noise(batch, rng), self.config.temperature, rng)
@@ -274,18 +288,7 @@ class Adversarial:
         for parameter, grad in zip(parameters, grads, strict=True):
             parameter.grad = grad
         optimizer.step()
-        self._update_average()
-
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        decay = self.config.averaging
-        for mean, now in zip(
-            self.average.state_dict().values(), self.generator.state_dict().values(), strict=True
-        ):
-            if mean.is_floating_point():
-                mean.lerp_(now, 1 - decay)
-            else:
-                mean.copy_(now)
+        self.average.update(self.generator)
 
 
 def _some(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:

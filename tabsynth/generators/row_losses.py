@@ -17,11 +17,11 @@ class RowLosses:
     Each row x draws its own partner x̃ from a pool and its own ρ ~ U[0, 1], so that its loss is a
     function of that row, public things and coins of its own.
 
+    Before each step it is set :meth:`against` a pool of generated rows. The object and its tensors stay
+    the same from step to step, so that a step can be recorded.
+
     Parameters
     ----------
-    pool : Tensor, shape (m, width)
-        Generated rows; m is public. Drawn once for all rows: the public stream does not learn how
-        many private rows there are (R1).
     rng : torch.Generator
         For partners and ρ: the private stream for private rows.
     penalty : float
@@ -29,9 +29,26 @@ class RowLosses:
     paired : bool
     """
 
-    def __init__(self, pool: Tensor, rng: torch.Generator, *, penalty: float, paired: bool) -> None:
-        self.pool, self.rng, self.penalty, self.paired = pool, rng, penalty, paired
+    def __init__(self, rng: torch.Generator, *, penalty: float, paired: bool) -> None:
+        self.rng, self.penalty, self.paired = rng, penalty, paired
+        self.pool: Tensor | None = None
         self._drawn: tuple[tuple[int, int], Tensor, Tensor] | None = None
+
+    def against(self, pool: Tensor) -> "RowLosses":
+        """Take partners from these rows, and draw anew.
+
+        Parameters
+        ----------
+        pool : Tensor, shape (m, width)
+            Generated rows; m is public. Drawn once for all rows: the public stream does not learn how
+            many private rows there are (R1).
+        """
+        if self.pool is None:
+            self.pool = pool.clone()
+        else:
+            self.pool.copy_(pool)
+        self._drawn = None
+        return self
 
     def __call__(self, critic: nn.Module, rows: Tensor) -> Tensor:
         """One loss a row, shape (batch,)."""
@@ -48,6 +65,7 @@ class RowLosses:
 
     def _draws(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Partners and ρ; the same again for the same rows, as step rules with two passes need."""
+        assert self.pool is not None
         key = (rows.data_ptr(), len(rows))
         if self._drawn is None or self._drawn[0] != key:
             coins = pair_draws(len(rows), self.rng)

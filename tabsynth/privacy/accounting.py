@@ -8,10 +8,9 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from importlib.metadata import version
 
 import numpy as np
-from opacus import __version__ as opacus_version
-from opacus.accountants import PRVAccountant, RDPAccountant
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -30,7 +29,7 @@ LEAST_ERROR = 5e-4  # below it PRV takes minutes
 LEAST_NOISE, MOST_NOISE = 0.2, 1e6
 # Orders of RDP: whole ones are quick, and the best order is rarely below 2.
 ORDERS = [1.5, 1.75, 2.5, 3.5, *map(float, range(2, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0]
-ACCOUNTANT = {"name": "PRV", "library": "opacus", "version": opacus_version}
+ACCOUNTANT = {"name": "PRV", "library": "opacus", "version": version("opacus")}
 
 
 def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
@@ -82,6 +81,9 @@ def _epsilon(events: tuple[Event, ...], delta: float, road: str) -> float:
 
 
 def _rdp(events: Sequence[Event], delta: float) -> float:
+    # Imported late: it takes seconds, and not every command needs it.
+    from opacus.accountants import RDPAccountant
+
     accountant = RDPAccountant()
     accountant.history = list(events)
     with warnings.catch_warnings():
@@ -90,6 +92,8 @@ def _rdp(events: Sequence[Event], delta: float) -> float:
 
 
 def _prv(events: Sequence[Event], delta: float, error: float) -> float:
+    from opacus.accountants import PRVAccountant
+
     accountant = PRVAccountant()
     accountant.history = list(events)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

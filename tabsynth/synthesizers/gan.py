@@ -210,7 +210,7 @@ class GAN(Synthesizer):
             same_rows=self.warm_start is not None,
             most=most,
         )
-        return Trained(generator=gan.average.eval(), curves=gan.curves, notes=counts.overlap)
+        return Trained(generator=gan.released.eval(), curves=gan.curves, notes=counts.overlap)
 
     def _networks(self, layout: Layout) -> Networks:
         return Networks(

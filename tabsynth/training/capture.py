@@ -44,7 +44,7 @@ class Captured:
         else:
             if self.graph is None:
                 self.graph = torch.cuda.CUDAGraph()
-                for generator in self.generators:
+                for generator in dict.fromkeys(self.generators):
                     self.graph.register_generator_state(generator)
                 with torch.cuda.graph(self.graph):
                     self.body()

@@ -1,12 +1,12 @@
 """Per-example gradients that are formed, for networks without a closed form: slower, and as exact."""
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
-from opacus.grad_sample import GradSampleModule
 from torch import Tensor, nn
 
 from tabsynth.training.factors import Losses, one_a_row
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 class NeedsRowByRow(Exception):
     """The loss uses the module in a way that opacus' hooks do not allow."""
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether opacus' hooks are on the module: not so where nobody has imported opacus yet."""
+    opacus = sys.modules.get("opacus.grad_sample")
+    return opacus is not None and isinstance(module, opacus.GradSampleModule)
 
 
 def mean_gradient(
@@ -34,6 +40,8 @@ def by_opacus(
     losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
     """Gradients of shape (batch, …), a tensor a parameter, by opacus."""
+    from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
+
     engine = GradSampleModule(module, loss_reduction="sum")
     try:
         with warnings.catch_warnings():

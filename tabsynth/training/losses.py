@@ -1,10 +1,9 @@
 """Losses of critics, one a row."""
 
 import torch
-from opacus.grad_sample import GradSampleModule
 from torch import Tensor, nn
 
-from tabsynth.training.formed import NeedsRowByRow
+from tabsynth.training.formed import NeedsRowByRow, hooked
 
 
 def critic_scores(critic: nn.Module, rows: Tensor) -> Tensor:
@@ -27,7 +26,7 @@ def gradient_penalty(critic: nn.Module, points: Tensor, weight: float) -> Tensor
     weight : float
         λ.
     """
-    if isinstance(critic, GradSampleModule):
+    if hooked(critic):
         raise NeedsRowByRow("a gradient penalty")
     points = points.detach().requires_grad_()
     scores = critic_scores(critic, points).sum()

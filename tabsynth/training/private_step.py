@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +21,44 @@ from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 from tabsynth.training.sampling import poisson_sample
+
+
+@dataclass
+class Terms:
+    """What a step is made of besides the private rows: losses, and what is public."""
+
+    losses: Losses
+    public_losses: Losses
+    public: Tensor | None
+    correction: Sequence[Tensor] | None
+    restored: bool
+
+    def like(self, other: "Terms") -> bool:
+        """Whether the other step is the same but for the values of its tensors."""
+        return self._shape() == other._shape()
+
+    def _shape(self) -> tuple[Any, ...]:
+        public = None if self.public is None else self.public.shape
+        return self.losses, self.public_losses, public, self.correction is None, self.restored
+
+    def held(self) -> "Terms":
+        """The same with tensors of its own."""
+        held = replace(self)
+        held.public = None if self.public is None else self.public.clone()
+        held.correction = None if self.correction is None else [t.clone() for t in self.correction]
+        return held
+
+    def take(self, other: "Terms") -> None:
+        """Take the values of the other's tensors."""
+        if self.public is not None and other.public is not None:
+            self.public.copy_(other.public)
+        if self.correction is not None and other.correction is not None:
+            torch._foreach_copy_(list(self.correction), list(other.correction))
+
+    def generators(self) -> list[torch.Generator]:
+        """What the losses draw from."""
+        found = [getattr(losses, "rng", None) for losses in (self.losses, self.public_losses)]
+        return [rng for rng in found if rng is not None]
 
 
 class PrivateStep:
@@ -79,7 +118,7 @@ class PrivateStep:
         self._previous: list[Tensor] | None = None
         self._found: list[Tensor] = []
         self._room: Slots | None = None
-        self._recorded: tuple[Any, list[Tensor], Captured] | None = None
+        self._recorded: tuple[Terms, Captured] | None = None
 
     def gradient(
         self,
@@ -88,13 +127,15 @@ class PrivateStep:
         *,
         public_losses: Losses | None = None,
         correction: Sequence[Tensor] | None = None,
+        restored: bool = False,
     ) -> None:
         """Set ``parameter.grad`` to the private mean gradient of one step.
 
         Parameters
         ----------
         losses : callable
-            ``losses(module, rows)``: one loss a row, a function of that row and of public things.
+            ``losses(module, rows)``: one loss a row, a function of that row and of public things. If it
+            draws, then from a generator that is its attribute ``rng``.
         public : Tensor, shape (m, width), optional
             Public or generated rows: the other side of a critic's loss. Their mean gradient is taken
             off each private row's *before* clipping, so that the sum is that of the difference, and
@@ -103,39 +144,37 @@ class PrivateStep:
             The loss of public rows, where it is another one.
         correction : sequence of Tensor, optional
             A public gradient that is added after the noise.
+        restored : bool
+            Add the public rows' mean gradient back after the noise, where it was taken off.
 
         NOTE[DIFF] Xie et al. pair each real row with one generated row. Against the mean of many,
         the differences are shorter: what all rows share (the last bias above all) needs no noise,
         and a batch that happens to be large does not push the critic.
         """
+        bounds = self.bounds
+        if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
+            raise ValueError("bounds or groups from public rows need public rows")
         rows = self.table.read(self.account)
         picked = poisson_sample(len(rows), self.rate, self._batches)
+        terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and self._slots(rows.device).fits(picked):
-            self._replay(losses, public_losses or losses, rows, picked, public, correction)
+            self._replay(terms, rows, picked)
         else:
-            batch = rows[picked.to(rows.device, non_blocking=True)]
-            self._step(losses, public_losses or losses, batch, None, public, correction)
+            self._step(terms, rows[picked.to(rows.device, non_blocking=True)], None)
         for parameter, value in zip(self.clipper.parameters, self._found, strict=True):
             parameter.grad = value
 
-    def _step(
-        self,
-        losses: Losses,
-        public_losses: Losses,
-        batch: Tensor,
-        keep: Tensor | None,
-        public: Tensor | None,
-        correction: Sequence[Tensor] | None,
-    ) -> None:
+    def _step(self, terms: "Terms", batch: Tensor, keep: Tensor | None) -> None:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved():
-            reference = self._reference(public_losses, public)
-            sums, votes = self._sums(losses, batch, keep, reference)
+            reference = self._reference(terms)
+            sums, votes = self._sums(terms.losses, batch, keep, reference)
         found = self._noised(sums)
         if self.private:
             self.bounds.adapt(votes, self.generator)
-        if correction is not None:
-            torch._foreach_add_(found, list(correction))
+        for public in (terms.correction, reference if terms.restored else None):
+            if public is not None:
+                torch._foreach_add_(found, list(public))
         self._found = found
         if isinstance(self.rule, DPSAT):
             if self._previous is None:
@@ -145,55 +184,36 @@ class PrivateStep:
 
     def _in_place(self, rows: Tensor) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
-        return rows.device.type == "cuda" and self.clipper.closed_form and not self.physical_batch
+        recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
+        return rows.device.type == "cuda" and recordable
 
     def _slots(self, device: torch.device) -> Slots:
         if self._room is None:
             self._room = Slots(self.expected_batch, device)
         return self._room
 
-    def _replay(
-        self,
-        losses: Losses,
-        public_losses: Losses,
-        rows: Tensor,
-        picked: Tensor,
-        public: Tensor | None,
-        correction: Sequence[Tensor] | None,
-    ) -> None:
+    def _replay(self, terms: "Terms", rows: Tensor, picked: Tensor) -> None:
         """The same on tensors that stay in place, recorded for the losses that it is called with."""
         slots = self._slots(rows.device)
         slots.fill(picked)
-        given = [t for t in (public, *(correction or ())) if t is not None]
-        key = (losses, public_losses, public is None, correction is None)
-        if self._recorded is None or self._recorded[0] != key:
-            held = [t.clone() for t in given]
+        if self._recorded is None or not self._recorded[0].like(terms):
+            held = terms.held()
+            draws = [self.generator, *held.generators()]
 
             def body() -> None:
-                rest = held if public is None else held[1:]
-                self._step(
-                    losses,
-                    public_losses,
-                    rows[slots.rows],
-                    slots.keep,
-                    None if public is None else held[0],
-                    None if correction is None else rest,
-                )
+                self._step(held, rows[slots.rows], slots.keep)
 
-            self._recorded = (key, held, Captured(body, [self.generator]))
-        _, held, captured = self._recorded
-        if held:
-            torch._foreach_copy_(held, given)
-        captured(rows.device)
+            self._recorded = held, Captured(body, draws)
+        else:
+            self._recorded[0].take(terms)
+        self._recorded[1](rows.device)
 
-    def _reference(self, losses: Losses, public: Tensor | None) -> list[Tensor] | None:
-        clipping = self.bounds.clipping
+    def _reference(self, terms: "Terms") -> list[Tensor] | None:
+        losses, public = terms.public_losses, terms.public
         if public is None:
-            if clipping.bound == "public" or not self.bounds.clustered:
-                raise ValueError("bounds or groups from public rows need public rows")
             return None
         self.bounds.cluster(losses, public)
-        if clipping.centred:
+        if self.bounds.clipping.centred:
             reference, norms = self.clipper.reference(losses, public)
         else:
             reference, norms = None, self.clipper.norms(losses, public)
@@ -251,6 +271,7 @@ class PrivateStep:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`state_dict`."""
+        self._recorded = None  # it wrote to the tensors of before
         self.bounds.now = state["bounds"].to(self.bounds.now, copy=True)
         self.clipper.groups = list(state["groups"])
         self.bounds.clustered = bool(state["clustered"])

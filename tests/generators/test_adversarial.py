@@ -127,7 +127,7 @@ def test_a_paired_loss_is_algorithm_1() -> None:
     """Each row: D(x̃) − D(x) + λ(‖∇D(x̂)‖ − 1)², with its own partner and ρ, by hand."""
     critic = mlp([LAYOUT.width, 9, 1], rng(), activation="tanh").double()
     real, pool = rows_of(7, 1).double(), rows_of(5, 2).double() * 0.9
-    losses = RowLosses(pool, rng(6), penalty=3.0, paired=True)
+    losses = RowLosses(rng(6), penalty=3.0, paired=True).against(pool)
     found = losses(critic, real)
     again = losses(critic, real)  # BAM's second pass: the same partners
     torch.testing.assert_close(found, again, rtol=0, atol=0)
@@ -150,7 +150,7 @@ def test_the_gap_is_that_of_the_scores(kind: str) -> None:
     else:
         model = dpgan(critic_per_generator="adaptive")
     real, fake = rows_of(400, 1), torch.softmax(3 * torch.randn(400, 7, generator=rng(5)), 1)
-    losses = RowLosses(fake, rng(6), penalty=model.penalty, paired=False)
+    losses = RowLosses(rng(6), penalty=model.penalty, paired=False).against(fake)
     grads = model._ordinary(losses, real, fake)
     for parameter, grad in zip(model.critic.parameters(), grads, strict=True):
         parameter.grad = grad
@@ -250,7 +250,7 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
     anchors = Anchors(LAYOUT, mean_code(LAYOUT, p), second_moments(LAYOUT, codes), 1.0, 20.0)
     model = WGAN(config, generator, rng(1), anchors)
     assert model.warm_up(codes, 200.0, rng(2), Watch(), 250) == 250
-    found = model.average.sample(3000, rng(3))
+    found = model.released.sample(3000, rng(3))
     assert (found[:, 0] == found[:, 1]).mean() > 0.8
     assert set(model.curves) == {"critic's score of generated rows (warm start)"}
 

@@ -100,7 +100,7 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
     model = build(config, layout, one_way if marginals else None)
     assert train(model, index) == 1000
-    found = model.average.sample(4000, rng(9))
+    found = model.released.sample(4000, rng(9))
     shuffled = np.outer(*one_way).ravel()
     floor = np.abs(pairs(index, size) - shuffled).sum() / 2
     assert np.abs(pairs(index, size) - pairs(found, size)).sum() / 2 < 0.25 * floor
@@ -168,15 +168,19 @@ def test_averaging_is_an_exponential_mean() -> None:
 
     train(model, index, watch=Watch(progress=look))
     assert len(states) == 6
-    mean = states[0]
-    for now in states[1:]:
-        mean = {k: 0.7 * mean[k] + 0.3 * now[k] for k in mean}
-    for name, value in model.average.state_dict().items():
+    weights = [
+        0.7 ** (5 - i) for i in range(1, 6)
+    ]  # and none for the weights before the first step
+    mean = {
+        k: sum(w * state[k] for w, state in zip(weights, states[1:], strict=True)) / sum(weights)
+        for k in states[0]
+    }
+    for name, value in model.released.state_dict().items():
         if value.is_floating_point():
             torch.testing.assert_close(value.double(), mean[name], rtol=1e-5, atol=1e-6)
     last = build(tiny(averaging=0.0), layout_of(3, 2))
     train(last, index)
-    assert last.average is last.generator
+    assert last.released is last.generator
 
 
 def test_curves_are_of_generator_steps() -> None:
@@ -210,7 +214,7 @@ def test_the_anchor_holds_the_columns() -> None:
         )  # fmt: skip
         model = build(config, layout_of(3, 2), wanted)
         train(model, index, noise=500.0)
-        found = model.average.sample(4000, rng(4))
+        found = model.released.sample(4000, rng(4))
         distance[anchor] = sum(
             np.abs(np.bincount(found[:, j], minlength=len(p)) / 4000 - p).sum() / 2
             for j, p in enumerate(wanted)
@@ -257,5 +261,5 @@ def test_the_divisor_follows_the_estimate(rows: float) -> None:
         watch=Watch(),
     )
     assert account.spent == 6
-    frame = pd.DataFrame(model.average.sample(3, rng()))
+    frame = pd.DataFrame(model.released.sample(3, rng()))
     assert frame.shape == (3, 2)

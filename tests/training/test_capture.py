@@ -16,7 +16,7 @@ from tabsynth.training import clipping
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.capture import Captured, Slots
 from tabsynth.training.losses import gradient_penalty, minus_scores
-from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.private_step import PrivateStep, Terms
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 
 torch.set_num_threads(1)
@@ -131,7 +131,7 @@ def test_no_step_waits_for_the_device(
     monkeypatch.setattr(clipping, "_blank", lambda bad: bad)  # as on a device
     keep = torch.arange(60) < 48
     with Waits() as waits:
-        step._step(losses, losses, TABLE[:60], keep, public, None)
+        step._step(Terms(losses, losses, public, None, False), TABLE[:60], keep)
     assert waits.found == []
     with Waits() as waits:  # the net does catch
         float(TABLE.sum())
@@ -156,4 +156,4 @@ def test_cuda_is_the_cpu(rule: StepRule, rules: Clipping, losses: Any) -> None:
     step = private_step(rule, rules, "cuda")
     found = trained(step, losses, None if public is None else public.cuda())
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
-    assert step._recorded is not None and step._recorded[2].graph is not None
+    assert step._recorded is not None and step._recorded[1].graph is not None

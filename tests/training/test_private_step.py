@@ -105,6 +105,9 @@ def test_public_rows_and_divisor_do_not_follow_the_batch(extra: int, rule: str) 
     step.gradient(scores, public, correction=correction)
     wanted = clipped_rows(step, scores, rows, public).sum(0) / 5.0 + 0.25
     np.testing.assert_allclose(grads(module), wanted.numpy(), rtol=1e-8, atol=1e-10)
+    mean = row_gradients(module, scores, public, step.clipper.ascent).mean(0)
+    step.gradient(scores, public, correction=correction, restored=True)
+    np.testing.assert_allclose(grads(module), (wanted + mean).numpy(), rtol=1e-8, atol=1e-10)
     # Another loss of the public rows: their mean gradient is that of theirs.
     step.gradient(squared, public, public_losses=lambda m, x: scores(m, x))
     ascent = step.clipper.ascent
