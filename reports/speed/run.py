@@ -261,11 +261,16 @@ def engines(s: Setting) -> dict[str, Step]:
 
 
 def peers(threads: int, count: int) -> list[dict]:
-    """Other engines' private step over ours, batch 512."""
+    """Other engines' private step over ours."""
     torch.set_num_threads(threads)
-    steps = engines(Setting(64, 512))
-    times = turns(steps, count)
-    return [{"threads": threads, "engine": n} | ratio(times, n, "ours") for n in list(steps)[1:]]
+    out = []
+    for batch, times_each in ((512, count), (4096, max(5, count // 3))):
+        steps = engines(Setting(64, batch))
+        times = turns(steps, times_each)
+        for name in list(steps)[1:]:
+            row = {"threads": threads, "batch": batch, "engine": name, "turns": times_each}
+            out.append(row | ratio(times, name, "ours"))
+    return out
 
 
 def growth(count: int) -> list[dict]:
@@ -311,7 +316,9 @@ def write(results: dict) -> str:
     return Template((HERE / "template.md").read_text("utf-8")).substitute(
         machine=results["machine"],
         steps=table(results["steps"], steps | {"ordinary_ms": "ordinary, ms"} | spread),
-        peers=table(results["peers"], {"engine": "engine", "threads": "threads"} | spread),
+        peers=table(
+            results["peers"], {"batch": "batch", "engine": "engine", "threads": "threads"} | spread
+        ),
         growth=table(results["growth"], {"what": "what grows", "value": "to"} | spread),
     )
 

@@ -26,11 +26,11 @@ from tabsynth.synthesizers.base import Synthesizer, Trained
 from tabsynth.synthesizers.counting import first_counts
 from tabsynth.synthesizers.gan_networks import Networks, Streams
 from tabsynth.synthesizers.released import (
-    RELEASED_ROWS,
     check_sources,
     fingerprint,
     one_way,
     released_index,
+    released_rows,
     together,
 )
 from tabsynth.synthesizers.split import AUTOENCODER, COUNT, MARGINALS, OVERLAP, Split
@@ -228,9 +228,11 @@ class GAN(Synthesizer):
         self, rng: np.random.Generator, watch: Watch, most: int | None
     ) -> np.ndarray | None:
         """Value numbers of the public table, or of a sample of the warm start."""
+        encoder = TableEncoder(self.schema, self.encoding)
         if self.warm_start is None:
-            return self._public_index(TableEncoder(self.schema, self.encoding))
-        warm, rows = self.warm_start, RELEASED_ROWS if most is None else 1000
+            return self._public_index(encoder)
+        warm, width = self.warm_start, encoder.layout.width
+        rows = released_rows(width) if most is None else 1000
         # Kept, so that a fit that goes on after a crash goes on with the same table.
         return watch.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
 

@@ -16,6 +16,7 @@ from tabsynth.synthesizers.base import Synthesizer
 
 OVERLAPS = ("charged", "declined")
 RELEASED_ROWS = 50_000  # drawn from a warm start: its second moments to about half a percent
+RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
 
 
 def check_sources(model: Any) -> None:
@@ -51,6 +52,11 @@ def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) ->
             f"warm_start has spent epsilon={spent:.4g} of {epsilon:g}: nothing is left for private"
             " steps; raise epsilon, or fit the warm start with less."
         )
+
+
+def released_rows(width: int) -> int:
+    """How many rows to draw from a warm start whose rows have ``width`` codes."""
+    return min(RELEASED_ROWS, max(1000, RELEASED_CODES // width))
 
 
 def fingerprint(warm: Synthesizer) -> str:

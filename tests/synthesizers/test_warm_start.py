@@ -28,9 +28,14 @@ def margnet() -> MargNet:
 
 @pytest.fixture(autouse=True)
 def fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tabsynth.synthesizers import gan
+    monkeypatch.setattr(released, "RELEASED_ROWS", 500)
 
-    monkeypatch.setattr(gan, "RELEASED_ROWS", 500)
+
+def test_fewer_rows_of_a_wide_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(released, "RELEASED_ROWS", 50_000)
+    assert released.released_rows(100) == 50_000
+    assert released.released_rows(2_500) == 10_000
+    assert released.released_rows(10**7) == 1_000
 
 
 @pytest.mark.parametrize("build", [small, small_dpgan])
