@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tabsynth demo
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -n 2 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tabsynth.training.loop import Progress as Callback
+if TYPE_CHECKING:  # torch takes seconds to import, and not every command needs it
+    from tabsynth.training.loop import Progress as Callback
 
 
 @contextmanager
-def progress_bar(show: bool, also: Callback | None = None) -> Iterator[Callback | None]:
+def progress_bar(show: bool, also: "Callback | None" = None) -> "Iterator[Callback | None]":
     """Yield a callback ``(stage, done, total)`` that draws a bar a stage, or ``also`` as it is."""
     console = Console(stderr=True)
     if not show or not console.is_terminal:

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, Schema, load, read_table
 from tabsynth.cli import app
+from tabsynth.cli.options import METHOD_NAMES
 from tabsynth.privacy.journal import Journal
+from tabsynth.synthesizers import METHODS
 
 
 @pytest.fixture
@@ -159,3 +161,7 @@ def test_options_reach_the_method(folder, monkeypatch):
     assert (two.method, two.variant, str(checkpoint)) == ("dp-gan", "basic", "ck")
     assert (three.provenance, len(three.public), three.overlap) == ("a survey", 400, "declined")
     assert type(four.warm_start) is DPWGAN and four.warm_start.certificate()["epsilon"] >= 0
+
+
+def test_help_names_every_method():
+    assert tuple(METHODS) == METHOD_NAMES

@@ -1,11 +1,10 @@
-"""The commands."""
+"""The commands. Each imports what it alone needs: torch takes seconds."""
 
 import json
 import logging
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
@@ -35,12 +34,8 @@ from tabsynth.cli.options import (
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, make_folder, same_file
-from tabsynth.datasets import load_census
-from tabsynth.drafting import draft_schema, review
 from tabsynth.errors import InputError
-from tabsynth.privacy.certificate import verify
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.synthesizers import METHODS, load
 from tabsynth.tables import read_any, read_table, suffix
 
 app = typer.Typer(
@@ -72,6 +67,8 @@ def schema(
     ] = None,
 ) -> None:
     """Draft a schema from a table, and list what a person must review in it."""
+    from tabsynth.drafting import draft_schema, review
+
     keep_apart(out, table)
     check_writable(out)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
@@ -110,6 +107,8 @@ def fit(
     accept_drafted_domain: AcceptDrafted = False,
 ) -> None:
     """Fit a synthesizer to a table under a privacy budget. Prints the price first."""
+    from tabsynth.synthesizers import METHODS, load
+
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
@@ -145,6 +144,8 @@ def sample(
     ] = False,
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
+    from tabsynth.synthesizers import load
+
     suffix(out)
     keep_apart(out, model)
     synthesizer = load(model)
@@ -183,6 +184,8 @@ def verify_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Check a table's certificate: its hash, and epsilon recomputed from the mechanisms."""
+    from tabsynth.privacy.certificate import verify
+
     found = verify(table)
     if as_json:
         facts = {"valid": found.valid, "epsilon": str(found.epsilon), "problems": found.problems}
@@ -204,6 +207,11 @@ def demo(
     seed: Seed = None,
 ) -> None:
     """The main job on the census table that ships: fit, sample, evaluate. Under three minutes."""
+    import numpy as np
+
+    from tabsynth.datasets import load_census
+    from tabsynth.synthesizers import METHODS
+
     folder = make_folder(out)
     table, facts = load_census()
     order = np.random.default_rng(0).permutation(len(table))

@@ -2,21 +2,24 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
-from tabsynth.synthesizers import Synthesizer
-from tabsynth.training.index import standing
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers import Synthesizer
 
 
 def fit_and_tell(
-    synthesizer: Synthesizer,
+    synthesizer: "Synthesizer",
     read: Callable[[], Any],
     out: Path,
     checkpoint: Path | None = None,
 ) -> None:
     """Print the plan, then read the table, fit, save and say what was spent."""
+    from tabsynth.training.index import standing
+
     synthesizer.check_domain()
     stands = [] if checkpoint is None else standing(checkpoint)
     say(str(synthesizer.plan()))
@@ -36,7 +39,7 @@ def fit_and_tell(
     say(certificate["statement"])
 
 
-def _interrupted(synthesizer: Synthesizer, out: Path, checkpoint: Path | None) -> None:
+def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
     """Save what there is, and say what it cost."""
     ledger = getattr(synthesizer, "ledger_", None)
     spent = "nothing" if ledger is None else f"epsilon={ledger.spent:.4g}"

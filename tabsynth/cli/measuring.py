@@ -2,18 +2,20 @@
 
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabsynth.cli.console import fractions, say
 from tabsynth.cli.paths import keep_apart, make_folder
-from tabsynth.privacy.certificate import beside, verify
-from tabsynth.report import Report
-from tabsynth.report import evaluate as evaluate_tables
 from tabsynth.schema import Schema
+
+if TYPE_CHECKING:
+    from tabsynth.report import Report
 
 
 def certificate_of(table: Path) -> dict[str, Any] | None:
     """The certificate beside a table, if there is one and nothing contradicts it."""
+    from tabsynth.privacy.certificate import beside, verify
+
     if not beside(table).exists():
         say(f"No certificate beside {table}: the report claims no privacy.", error=True)
         return None
@@ -23,15 +25,17 @@ def certificate_of(table: Path) -> dict[str, Any] | None:
     return found.certificate if found.valid else None
 
 
-def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any) -> Report:
+def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any) -> "Report":
     """Evaluate with a progress bar."""
+    from tabsynth.report import evaluate as evaluate_tables
+
     with fractions() as progress:
         return evaluate_tables(
             real, synthetic, holdout, schema=schema, certificate=certificate, progress=progress
         )
 
 
-def write_report(report: Report, folder: Path, *inputs: Path | None) -> None:
+def write_report(report: "Report", folder: Path, *inputs: Path | None) -> None:
     """Both files of a report; the folder is made only now that there is something to put in it."""
     make_folder(folder)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # both files or neither: it takes seconds
@@ -43,7 +47,7 @@ def write_report(report: Report, folder: Path, *inputs: Path | None) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def tell(report: Report, lines: int | None = None) -> None:
+def tell(report: "Report", lines: int | None = None) -> None:
     """The report's summary, a line each."""
     for line in report.summary()[:lines]:
         say(line)

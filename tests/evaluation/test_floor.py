@@ -149,7 +149,7 @@ def test_estimates():
     }
 
 
-@pytest.mark.parametrize("room", ["evaluation", "report"])
+@pytest.mark.parametrize("room", ["evaluation", "report", "cli"])
 def test_the_room_itself_needs_no_torch(room):
     # A stand-in for the package, so that only what the room itself imports is loaded.
     code = (
