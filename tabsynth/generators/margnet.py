@@ -3,8 +3,9 @@
 After GEM (Liu, Vietri, Wu 2021, "Iterative Methods for Private Synthetic Data") and MargNet
 (arXiv:2511.13893, 2025). All of it is post-processing of the noisy counts.
 
-NOTE[DIFF] All pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a
-few in rounds, by the exponential mechanism, and weigh the last one most.
+NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a few in
+rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
+:mod:`tabsynth.generators.marginals`.
 NOTE[DIFF] The loss of each cell is in units of its noise, and the fit stops where it has come down to
 that noise; the papers stop after a fixed number of steps.
 NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
@@ -16,23 +17,19 @@ leave the rest open, and sharp rows would fill it in with chance.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from tabsynth._validate import between, integer, positive
 from tabsynth.columns import Column
 from tabsynth.encoding.layout import Layout
-from tabsynth.errors import InputError
+from tabsynth.generators.count_loss import CountLoss
 from tabsynth.generators.mixture import Mixture, MixtureNetwork
-from tabsynth.privacy.counts import Measured, probabilities
+from tabsynth.privacy.counts import Groups, Measured, probabilities
 from tabsynth.training.loop import Watch, run_steps
 
 STAGE = "generator"
-LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 TINY = 1e-9  # probability below which entropy is flat
 WARM_UP = 0.3  # share of the steps in which the learning rate grows
 
@@ -43,8 +40,8 @@ class MargNetConfig:
 
     Attributes
     ----------
-    components : int
-        K, the rows of the mixture.
+    components : int, optional
+        K, the rows of the mixture; None: 100 a column, 200 to 1,000.
     latent_dim : int
         Length of the input of each row; the inputs are learned.
     hidden : tuple of int
@@ -59,30 +56,41 @@ class MargNetConfig:
         The fit is done where its squared error is no more than the noise would make, less this many
         standard deviations: where the mean over cells, in units of the noise's variance, has come
         down to 1 - stop · √(2 / cells).
+    patience : int
+        The fit is done, too, where this many steps have brought the error down by no more than a
+        hundredth: the table has fewer relations than the mixture has room for.
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It falls to 0 with the last step.
     max_cells : int
-        Pairs of columns with more cells than this are not counted: noise would drown them.
+        Pairs of columns with more cells than this are not counted.
     max_width : int
         The largest columns are counted only by themselves, until the others together have at most
         this many values. Memory grows as its square, 16 bytes a unit.
+    max_unscored : int
+        With more pairs than this, a part of the budget goes to noisy scores of all of them first, and
+        only the pairs that are worth their noise are counted.
     """
 
-    components: int = 1000
+    components: int | None = None
     latent_dim: int = 64
     hidden: tuple[int, ...] = (256, 256)
     bumps: tuple[float, ...] = (0.01, 0.04)
     steps: int = 2000
     learning_rate: float = 6e-3
     stop: float = 1.75
-    entropy: float = 0.3
-    max_cells: int = 50_000
+    patience: int = 300
+    entropy: float = 1.0
+    max_cells: int = 1_000_000
     max_width: int = 8_192
+    max_unscored: int = 66
 
     def __post_init__(self) -> None:
-        for name in ("components", "latent_dim", "steps", "max_cells", "max_width"):
+        for name in ("latent_dim", "steps", "patience", "max_cells", "max_width"):
             integer(name, getattr(self, name))
+        integer("max_unscored", self.max_unscored, least=0)
+        if self.components is not None:
+            integer("components", self.components)
         for units in self.hidden:
             integer("hidden", units)
         for width in self.bumps:
@@ -91,77 +99,9 @@ class MargNetConfig:
         for name in ("stop", "entropy"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
 
-
-def chosen_sets(
-    sizes: Sequence[int], max_cells: int = 50_000, max_width: int = 8_192
-) -> list[tuple[int, ...]]:
-    """The sets of columns to count: each by itself, and all pairs within the limits.
-
-    A function of the public sizes alone.
-    """
-    paired = set(range(len(sizes)))
-    for j in sorted(paired, key=lambda j: (-sizes[j], j)):
-        if sum(sizes[i] for i in paired) <= max_width:
-            break
-        paired.remove(j)
-    pairs = combinations(sorted(paired), 2)
-    kept = [(a, b) for a, b in pairs if sizes[a] * sizes[b] <= max_cells]
-    return [*((j,) for j in range(len(sizes))), *kept]
-
-
-class CountLoss:
-    """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
-
-    All pairs of columns are blocks of PᵀP, one GEMM, and the gradient is another, in closed form.
-
-    Parameters
-    ----------
-    layout : Layout
-    measured : sequence of Measured
-        One- and two-way counts.
-    rows : float
-        A public or privatised estimate of n.
-    components : int
-        Rows of P.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        measured: Sequence[Measured],
-        rows: float,
-        components: int,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        width = layout.width
-        # What is expected is slope · PᵀP; slope is 0 where nothing was measured.
-        pairs = np.zeros((2, width, width), dtype=np.float32)
-        singles = np.zeros((2, width), dtype=np.float32)
-        for m in measured:
-            std = max(m.std, LEAST_STD)
-            scaled = rows / components / std, m.counts / std
-            spans = [slice(layout.blocks[j].start, layout.blocks[j].stop) for j in m.columns]
-            if len(spans) == 1:
-                singles[0, spans[0]], singles[1, spans[0]] = scaled
-            elif len(spans) == 2:
-                a, b = spans
-                pairs[0, a, b], pairs[1, a, b] = scaled
-                pairs[:, b, a] = pairs[:, a, b].transpose(0, 2, 1)
-            else:
-                raise InputError(f"Expected counts of one or two columns, got {len(spans)}.")
-        self.cells = sum(m.counts.size for m in measured)
-        self.slope, self.target = torch.from_numpy(pairs).to(device)
-        self.slope1, self.target1 = torch.from_numpy(singles).to(device)
-
-    @torch.no_grad()
-    def __call__(self, p: Tensor) -> tuple[float, Tensor]:
-        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient."""
-        error = (p.T @ p).mul_(self.slope).sub_(self.target)
-        error1 = p.sum(0) * self.slope1 - self.target1
-        # Each pair of columns is in the matrix twice.
-        loss = (error.square().sum() / 2 + error1.square().sum()) / self.cells
-        gradient = torch.addmm(error1 * self.slope1, p, error.mul_(self.slope))
-        return float(loss), gradient.mul_(2 / self.cells)
+    def rows_of_mixture(self, columns: int) -> int:
+        """K for a table of so many columns."""
+        return self.components or min(1000, max(200, 100 * columns))
 
 
 class MargNetFit:
@@ -174,11 +114,14 @@ class MargNetFit:
     columns : sequence of Column
     config : MargNetConfig
     measured : sequence of Measured
-        All one-way counts, and some of two columns.
+        All one-way counts, and some of two and three columns, group by group.
     rows : float
         A public or privatised estimate of n.
     rng : torch.Generator
         On the CPU; draws the network.
+    groups, coarse : Groups, optional
+        Of the values of each column in the counts of pairs, and in those of triples; None: each value
+        by itself.
     """
 
     def __init__(
@@ -189,13 +132,16 @@ class MargNetFit:
         measured: Sequence[Measured],
         rows: float,
         rng: torch.Generator,
+        groups: Groups | None = None,
+        coarse: Groups | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.config, self.layout = config, layout
+        self.components = config.rows_of_mixture(len(columns))
         self.network = MixtureNetwork(
             layout,
             columns,
-            config.components,
+            self.components,
             config.latent_dim,
             config.hidden,
             config.bumps,
@@ -209,7 +155,7 @@ class MargNetFit:
             ]
         )
         self.network.to(device)
-        self.loss = CountLoss(layout, measured, rows, config.components, device)
+        self.loss = CountLoss(layout, measured, rows, self.components, groups, coarse, device)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.found: list[float] = []
 
@@ -236,24 +182,31 @@ class MargNetFit:
         if config.entropy:
             logs = p.detach().clamp_min(TINY).log_()
             weight = config.entropy * (1 - i / steps) / len(self.layout.blocks)
-            gradient.add_(logs, alpha=weight / config.components)
+            gradient.add_(logs, alpha=weight / self.components)
         self.optimizer.zero_grad(set_to_none=True)
         p.backward(gradient)
         self.optimizer.step()
 
     @property
     def done(self) -> bool:
-        """Whether the loss has come down to the noise."""
-        level = 1 - self.config.stop * math.sqrt(2 / self.loss.cells)
-        return bool(self.found) and self.found[-1] <= level
+        """Whether the loss has come down to the noise, or comes down no more."""
+        level, patience = (
+            1 - self.config.stop * math.sqrt(2 / self.loss.cells),
+            self.config.patience,
+        )
+        if not self.found or self.found[-1] <= level:
+            return bool(self.found)
+        past = len(self.found) - patience
+        # Not while the learning rate grows.
+        if past <= WARM_UP * self.config.steps:
+            return False
+        return min(self.found[past:]) > 0.99 * min(self.found[:past])
 
     @torch.no_grad()
     def mixture(self) -> Mixture:
         """The mixture as it is now."""
         return (
-            Mixture(self.layout, self.config.components)
-            .to(self.network.inputs.device)
-            .set(self.network())
+            Mixture(self.layout, self.components).to(self.network.inputs.device).set(self.network())
         )
 
     @property

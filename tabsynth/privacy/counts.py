@@ -12,6 +12,9 @@ from tabsynth.privacy.ledger import Account
 
 T = TypeVar("T")
 
+# For each column, the number of the group of each of its values: 0, 1, … without a gap.
+Groups = Sequence[np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -37,6 +40,15 @@ def count_rows(index: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) 
     shape = [sizes[j] for j in columns]
     cells = np.ravel_multi_index([index[:, j] for j in columns], shape)
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+def in_groups(counts: np.ndarray, groups: Groups) -> np.ndarray:
+    """Counts of groups of values: axis i of ``counts`` summed over ``groups[i]``."""
+    for axis, group in enumerate(groups):
+        onto = np.zeros((int(group.max()) + 1, *np.delete(counts.shape, axis)))
+        np.add.at(onto, group, np.moveaxis(counts, axis, 0))
+        counts = np.moveaxis(onto, 0, axis)
+    return counts
 
 
 class NoisyCounts(Generic[T]):
@@ -69,6 +81,7 @@ class NoisyCounts(Generic[T]):
         sets: Sequence[tuple[int, ...]],
         shares: Sequence[float],
         rng: np.random.Generator,
+        groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
         """Counts of each set of columns with Gaussian noise, for one use of ``account``.
 
@@ -80,6 +93,9 @@ class NoisyCounts(Generic[T]):
             Sets of columns.
         shares : sequence of float
             Share of the budget (of μ² = 1/σ²) of each set; they sum to 1.
+        groups : sequence of Groups, optional
+            For each set, the groups of values to count, which must not follow from the rows, save by
+            earlier releases. None: each value by itself.
 
         Formal guarantees
         -----------------
@@ -91,12 +107,41 @@ class NoisyCounts(Generic[T]):
             raise ValueError("shares must be positive and sum to 1")
         rows = self.table.read(account)
         found = []
-        for columns, share in zip(sets, shares, strict=True):
+        for i, (columns, share) in enumerate(zip(sets, shares, strict=True)):
             std = noise_of(account, share)
-            exact = self._count(rows, columns, self.sizes)
+            exact = self._exact(rows, columns, None if groups is None else groups[i])
             noise = rng.standard_normal(exact.shape)
             found.append(Measured(tuple(columns), exact + std * noise, std))
         return found
+
+    def distances(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        expected: Callable[[tuple[int, ...]], np.ndarray],
+        rng: np.random.Generator,
+        groups: Groups | None = None,
+    ) -> np.ndarray:
+        """Noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
+
+        Parameters
+        ----------
+        expected : callable
+            From a set of columns to the counts that are expected of it: public, or released before.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one record changes one cell of each set by 1, so that each distance changes
+        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each.
+        """
+        rows = self.table.read(account)
+        exact = [np.abs(self._exact(rows, s, groups) - expected(s)).sum() for s in sets]
+        std = account.mechanism.noise_multiplier * math.sqrt(len(sets))
+        return np.array(exact) + std * rng.standard_normal(len(sets))
+
+    def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
+        counts = self._count(rows, columns, self.sizes)
+        return counts if groups is None else in_groups(counts, [groups[j] for j in columns])
 
 
 def noise_of(account: Account, share: float) -> float:

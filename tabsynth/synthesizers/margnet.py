@@ -11,25 +11,18 @@ from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.margnet import STAGE, MargNetConfig, MargNetFit, chosen_sets
+from tabsynth.generators.margnet import STAGE, MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import calibrate, gaussian_mu
-from tabsynth.privacy.counts import (
-    Measured,
-    NoisyCounts,
-    noise_of,
-    shares_by_cells,
-    total_rows,
-)
 from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.training.loop import Watch
 
-COUNTS = "one- and two-way counts"
 ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
 
 
@@ -59,9 +52,10 @@ class MargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Private rows are read once, by one Gaussian mechanism on the counts of fixed sets of columns. It is
-    (epsilon, delta)-DP for adding or removing one record, and all the rest, the fit, its samples and
-    the model file, is post-processing of the noisy counts.
+    Private rows are read by two or three Gaussian mechanisms: one-way counts, in a wide table scores of
+    pairs of columns, and counts of pairs; what each asks follows from the schema and from the releases
+    before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    the rest, the fit, its samples and the model file, is post-processing.
     """
 
     method: ClassVar[str] = "margnet"
@@ -95,21 +89,23 @@ class MargNet(Synthesizer):
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
 
-    def _sets(self) -> list[tuple[int, ...]]:
-        """The sets of columns that are counted: a function of the schema alone."""
-        config = self._settings()
-        return chosen_sets(self.schema.sizes, config.max_cells, config.max_width)
-
     def _check(self) -> None:
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
         TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        mechanism: Mechanism = NoPrivacy()
-        if math.isfinite(self.epsilon):
-            mechanism = Gaussian(noise_multiplier=self._noise(earlier))
-        return [PlannedSpend(purpose=COUNTS, mechanism=mechanism, count=1)]
+        noise = self._noise(earlier) if math.isfinite(self.epsilon) else None
+        return [
+            PlannedSpend(
+                purpose=purpose,
+                mechanism=NoPrivacy()
+                if noise is None
+                else Gaussian(noise_multiplier=noise / math.sqrt(share)),
+                count=1,
+            )
+            for purpose, share in stages(self.schema, self._settings()).items()
+        ]
 
     def _noise(self, earlier: Ledger) -> float:
         spent = earlier.spends()
@@ -132,54 +128,23 @@ class MargNet(Synthesizer):
         most: int | None = None,
     ) -> Trained:
         counts_rng, init_rng = randomness.numpy(), randomness.torch()
-        (spend,) = spends
-        account = ledger.open(spend.purpose, spend.mechanism, spend.count, self._details())
-        measured = self._measure(PrivateTable(index, ledger), account, counts_rng, watch)
-        rows = float(self.rows or total_rows(measured))
+        table = PrivateTable(index, ledger)
+        found = Measuring(table, self.schema, self._settings(), self.rows, counts_rng, watch).run(
+            spends, ledger
+        )
         fit = MargNetFit(
             TableEncoder(self.schema).layout,
             self.schema.columns,
             self._settings(),
-            measured,
-            rows,
+            found.counts,
+            found.rows,
             init_rng,
+            found.groups,
+            found.coarse,
             self._device(),
         )
         fit.fit(watch, most)
         return Trained(generator=fit.mixture(), curves=fit.curves)
-
-    def _measure(
-        self,
-        table: PrivateTable[np.ndarray],
-        account: Account,
-        rng: np.random.Generator,
-        watch: Watch,
-    ) -> list[Measured]:
-        """All noisy counts: the one read of private rows, or what a checkpoint kept of it."""
-        sizes, sets = self.schema.sizes, self._sets()
-        shares = shares_by_cells([math.prod(sizes[j] for j in columns) for columns in sets])
-        counts = NoisyCounts(table, sizes)
-
-        def release() -> dict[str, np.ndarray]:
-            found = counts.measure(account, sets, shares, rng)
-            return {str(i): m.counts for i, m in enumerate(found)}
-
-        held = watch.once(COUNTS, release)
-        return [
-            Measured(columns, held[str(i)], noise_of(account, share))
-            for i, (columns, share) in enumerate(zip(sets, shares, strict=True))
-        ]
-
-    def _details(self) -> dict[str, Any]:
-        """What else a reader of the certificate wants to know of the mechanism."""
-        sets = self._sets()
-        pairs = sum(len(columns) == 2 for columns in sets)
-        return {
-            "l2_sensitivity": 1.0,
-            "unit": "counts of each set of columns, scaled by the root of its share of the budget",
-            "columns": len(sets) - pairs,
-            "pairs": pairs,
-        }
 
     def _config(self) -> dict[str, Any]:
         return asdict(self._settings())
@@ -193,7 +158,10 @@ class MargNet(Synthesizer):
         return cls(schema, config=MargNetConfig(**known), **shared)
 
     def _size(self) -> int:
-        return self._settings().components * self.encoder_.layout.width
+        return self._components() * self.encoder_.layout.width
 
     def _empty(self) -> Mixture:
-        return Mixture(self.encoder_.layout, self._settings().components)
+        return Mixture(self.encoder_.layout, self._components())
+
+    def _components(self) -> int:
+        return self._settings().rows_of_mixture(len(self.schema.columns))

@@ -1,0 +1,137 @@
+"""How far a mixture of products is from noisy counts, and the way down, in closed form."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabsynth.encoding.layout import Layout
+from tabsynth.errors import InputError
+from tabsynth.privacy.counts import Groups, Measured
+
+LEAST_STD = 0.1  # in counts: what exact counts are weighed by
+Prefix = tuple[int, int]
+
+
+class Grouped:
+    """Probabilities of groups of values: Q, shape (components, groups in all), of P.
+
+    Parameters
+    ----------
+    layout : Layout
+    groups : Groups, optional
+        None: each value by itself.
+    """
+
+    def __init__(self, layout: Layout, groups: Groups | None, device: torch.device | str) -> None:
+        if groups is None:
+            groups = [np.arange(size) for size in layout.sizes]
+        ends = np.cumsum([int(g.max()) + 1 for g in groups])
+        starts = [0, *ends[:-1].tolist()]
+        self.spans = [slice(a, b) for a, b in zip(starts, ends.tolist(), strict=True)]
+        spots = np.concatenate([g + at for g, at in zip(groups, starts, strict=True)])
+        self.spots = torch.from_numpy(spots).to(device)
+        self.width = int(ends[-1])
+        self.same = self.width == layout.width
+
+    def of(self, p: Tensor) -> Tensor:
+        """Q of P."""
+        return p if self.same else p.new_zeros(len(p), self.width).index_add_(1, self.spots, p)
+
+    def back(self, gradient: Tensor) -> Tensor:
+        """The gradient in P of a gradient in Q."""
+        return gradient if self.same else gradient[:, self.spots]
+
+
+class CountLoss:
+    """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
+
+    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another. Triples are as many
+    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c, with coarser groups.
+
+    Parameters
+    ----------
+    layout : Layout
+    measured : sequence of Measured
+        Counts of columns, value by value; of pairs and triples, group by group.
+    rows : float
+        A public or privatised estimate of n.
+    components : int
+        Rows of P.
+    groups, coarse : Groups, optional
+        Of pairs and of triples. None: each value by itself.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        measured: Sequence[Measured],
+        rows: float,
+        components: int,
+        groups: Groups | None = None,
+        coarse: Groups | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.pairs, self.triples = Grouped(layout, groups, device), Grouped(layout, coarse, device)
+        self.scale = rows / components
+        self.cells = sum(m.counts.size for m in measured)
+        # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
+        pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
+        singles = np.zeros((2, layout.width), dtype=np.float32)
+        self.begun: dict[Prefix, list[tuple[slice, float, Tensor]]] = {}
+        for m in measured:
+            std = max(m.std, LEAST_STD)
+            slope, target = self.scale / std, m.counts / std
+            if len(m.columns) == 1:
+                block = layout.blocks[m.columns[0]]
+                singles[0, block.start : block.stop] = slope
+                singles[1, block.start : block.stop] = target
+            elif len(m.columns) == 2:
+                one, other = (self.pairs.spans[j] for j in m.columns)
+                pairs[0, one, other], pairs[1, one, other] = slope, target
+                pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
+            elif len(m.columns) == 3:
+                a, b, c = m.columns
+                flat = torch.from_numpy(target.reshape(-1, target.shape[2])).float().to(device)
+                self.begun.setdefault((a, b), []).append((self.triples.spans[c], slope, flat))
+            else:
+                raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
+        self.slope, self.target = torch.from_numpy(pairs).to(device)
+        self.slope1, self.target1 = torch.from_numpy(singles).to(device)
+
+    @torch.no_grad()
+    def __call__(self, p: Tensor) -> tuple[float, Tensor]:
+        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient."""
+        q = self.pairs.of(p)
+        error = (q.T @ q).mul_(self.slope).sub_(self.target)
+        error1 = p.sum(0) * self.slope1 - self.target1
+        # Each pair of columns is in the matrix twice.
+        loss = error.square().sum() / 2 + error1.square().sum()
+        gradient = self.pairs.back(q @ error.mul_(self.slope))
+        gradient = gradient.add_(error1 * self.slope1)
+        if self.begun:
+            more, slopes = self._of_triples(p)
+            loss += more
+            gradient.add_(slopes)
+        return float(loss) / self.cells, gradient.mul_(2 / self.cells)
+
+    def _of_triples(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error of triples, and half its gradient."""
+        q = self.triples.of(p)
+        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
+        for (a, b), thirds in self.begun.items():
+            one, other = self.triples.spans[a], self.triples.spans[b]
+            first, second = q[:, one], q[:, other]
+            both = (first[:, :, None] * second[:, None, :]).flatten(1)
+            back = torch.zeros_like(both)
+            for span, slope, target in thirds:
+                error = (both.T @ q[:, span]).mul_(slope).sub_(target)
+                loss += error.square().sum()
+                error.mul_(slope)
+                back.addmm_(q[:, span], error.T)
+                gradient[:, span].addmm_(both, error)
+            back = back.unflatten(1, (first.shape[1], second.shape[1]))
+            gradient[:, one] += (back * second[:, None, :]).sum(2)
+            gradient[:, other] += (back * first[:, :, None]).sum(1)
+        return loss, self.triples.back(gradient)

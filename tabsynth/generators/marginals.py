@@ -1,0 +1,142 @@
+"""Which marginals MargNet counts, and how coarsely: from public sizes and from earlier releases.
+
+After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
+independence, and those are counted whose distance is worth the noise; values too rare for the noise are
+counted in groups.
+
+NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by the noise of counts alone,
+ours gives counts the share of their noise that is left after a fit to all of them together.
+NOTE[DIFF] PrivSyn merges rare values of every kind; ours merges values of an ordered column with their
+neighbours only.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from tabsynth.columns import Column
+from tabsynth.privacy.counts import Groups
+
+Pair = tuple[int, int]
+Triple = tuple[int, int, int]
+
+NOISE_LEFT = 0.3  # of the noise of counts, after a fit to all of them
+GROUP_NOISES = 18.0  # rows of a group, in units of the noise of a count of pairs
+MOST_IN_GROUPS = 0.2  # of all rows may be of unordered values that are merged …
+MOST_IN_COARSE_GROUPS = 0.5  # … and in the counts of triples
+COARSEST = 0.05  # of all rows: no group of ordered values has to have more
+TRIPLES_SHARE = 0.3  # of the budget of pairs and triples
+CLEAR = (
+    0.3  # mean L1 noise of a triple, as a share of the rows, at which triples are worth their part
+)
+MOST_TRIPLES = 120
+
+
+def pairs_within(sizes: Sequence[int], max_cells: int, max_width: int) -> list[Pair]:
+    """All pairs of columns within the limits: a function of the public sizes alone.
+
+    The largest columns are left out, one by one, until the others together have at most ``max_width``
+    values; and so are pairs of more than ``max_cells`` cells.
+    """
+    paired = set(range(len(sizes)))
+    for j in sorted(paired, key=lambda j: (-sizes[j], j)):
+        if sum(sizes[i] for i in paired) <= max_width:
+            break
+        paired.remove(j)
+    pairs = combinations(sorted(paired), 2)
+    return [(a, b) for a, b in pairs if sizes[a] * sizes[b] <= max_cells]
+
+
+def least_rows(noise: float, columns: int, pairs: int) -> float:
+    """Rows that a group of values should have: ``GROUP_NOISES`` times the noise of a pair's counts.
+
+    ``noise`` is that of all counts of pairs together; some three pairs a column share it.
+    """
+    return GROUP_NOISES * noise * math.sqrt(max(1, min(pairs, 3 * columns)))
+
+
+def groups_of(
+    column: Column, shares: np.ndarray, least: float, merged: float = MOST_IN_GROUPS
+) -> np.ndarray:
+    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each.
+
+    Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
+    as long as they are no more than ``merged`` of all rows.
+    """
+    size = len(shares)
+    if column.kind == "categorical":
+        order = np.argsort(shares, kind="stable")
+        rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
+        if len(rare) < 2:
+            return np.arange(size)
+        kept = np.setdiff1d(np.arange(size), rare)
+        groups = np.full(size, len(kept))
+        groups[kept] = np.arange(len(kept))
+        return groups
+    cells = size - int(column.nulls)
+    least = min(least, COARSEST)
+    groups = np.zeros(size, dtype=np.int64)
+    group, held = 0, 0.0
+    for i in range(cells):
+        if held >= least:
+            group, held = group + 1, 0.0
+        groups[i] = group
+        held += shares[i]
+    if held < least and group:
+        groups[:cells][groups[:cells] == group] = group - 1
+    groups[cells:] = groups[:cells].max(initial=-1) + 1
+    return groups
+
+
+def chance_distance(expected: np.ndarray) -> float:
+    """L1 distance of the counts of independent columns from ``expected``, by chance alone."""
+    return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
+
+
+def worth_counting(
+    pairs: Sequence[Pair], distances: np.ndarray, groups: Groups, noise: float
+) -> list[Pair]:
+    """The pairs whose distance from independence, in rows, is worth the noise of counting them.
+
+    With shares ∝ cells^(2/3), counts of pairs with c₁, c₂, … cells have a mean total error of
+    √(2/π) σ (Σ cᵢ^(2/3))^(3/2); a pair that is not counted is wrong by its distance. The sum is least
+    for some number of the pairs with the highest distance / c^(2/3).
+    """
+    sizes = [int(group.max()) + 1 for group in groups]
+    costs = np.array([(sizes[a] * sizes[b]) ** (2 / 3) for a, b in pairs])
+    order = np.argsort(-distances / costs, kind="stable")
+    gains = np.clip(distances[order], 0, None).cumsum()
+    errors = NOISE_LEFT * math.sqrt(2 / math.pi) * noise * costs[order].cumsum() ** 1.5
+    best = int(np.argmax(gains - errors))
+    if gains[best] <= errors[best]:
+        return []
+    return sorted(pairs[i] for i in order[: best + 1])
+
+
+def triples_within(pairs: Sequence[Pair], sizes: Sequence[int], max_cells: int) -> list[Triple]:
+    """Triples of columns whose three pairs are all among ``pairs``."""
+    known, columns = set(pairs), sorted({j for pair in pairs for j in pair})
+    return [
+        (a, b, c)
+        for a, b, c in combinations(columns, 3)
+        if {(a, b), (a, c), (b, c)} <= known and sizes[a] * sizes[b] * sizes[c] <= max_cells
+    ]
+
+
+def clear_triples(
+    triples: Sequence[Triple], worth: np.ndarray, groups: Groups, noise: float
+) -> list[Triple]:
+    """The triples of most ``worth``, if the noise leaves their counts clear; else none.
+
+    ``noise`` is that of all counts of pairs and triples together, as a share of the rows. All or none:
+    a few triples would take their part of the budget from pairs that say more.
+    """
+    order = np.argsort(-worth, kind="stable")[:MOST_TRIPLES]
+    kept = sorted(triples[i] for i in order)
+    cells = np.array([math.prod(int(groups[j].max()) + 1 for j in triple) for triple in kept])
+    error = (
+        math.sqrt(2 / math.pi) * noise / math.sqrt(TRIPLES_SHARE) * (cells ** (2 / 3)).sum() ** 1.5
+    )
+    return kept if error <= CLEAR * len(kept) else []
