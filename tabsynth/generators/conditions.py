@@ -15,8 +15,9 @@ from tabsynth.errors import InputError
 
 Box = Mapping[int, np.ndarray]  # by column, its allowed values, bool (size,); the others are free
 EVERYTHING: tuple[Box, ...] = ({},)
-MAX_BOXES = 512
-CELLS = 4_194_304  # of a posterior at a time: 32 MiB
+MAX_BOXES = 1024
+ROWS = 65_536  # that are completed at a time …
+CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 32 MiB
 
 
 def disjoint_boxes(zeros: Sequence[Box], within: Box | None = None) -> list[Box]:
@@ -139,38 +140,63 @@ class Restricted:
         """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
         filled = index.copy()
         logs = _log(self.mixture)
-        step = max(1, CELLS // max(1, len(self.shares)))
-        for start in range(0, len(index), step):
-            rows = filled[start : start + step]  # a view: filled in place
-            part, possible = _drawn(self._log_posterior(rows, logs), rng)
-            for j in range(len(self.sizes)):
-                missing = (rows[:, j] < 0) & possible
-                rows[missing, j] = self.values(j, part[missing], rng)
+        cut = [j for j, masks in enumerate(self._masks) if not masks.all()]
+        for start in range(0, len(index), ROWS):
+            rows = filled[start : start + ROWS]  # a view: filled in place
+            open_to = self._open_to(rows, cut)
+            # Rows that miss the same cut columns and may lie in the same boxes go together.
+            alike = np.packbits(np.hstack([rows[:, cut] < 0, open_to]), axis=1)
+            _, first, group = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+            for g, row in enumerate(first):
+                boxes = np.flatnonzero(open_to[row])
+                if len(boxes):
+                    missing = [j for j in cut if rows[row, j] < 0]
+                    which = np.flatnonzero(group.ravel() == g)
+                    self._fill(rows, which, boxes, missing, logs, rng)
         return filled
 
-    def _log_posterior(self, rows: np.ndarray, logs: np.ndarray) -> np.ndarray:
-        """Log probability of each part and the known entries, up to a constant, (n, boxes * K)."""
-        found = np.zeros((len(rows), len(self._which[0]), len(self.mixture)))
-        for j, (masks, which) in enumerate(zip(self._masks, self._which, strict=True)):
+    def _open_to(self, rows: np.ndarray, cut: Sequence[int]) -> np.ndarray:
+        """Which boxes the known entries of each row lie in, bool (n, boxes)."""
+        found = np.ones((len(rows), len(self._which[0])), dtype=bool)
+        for j in cut:
             known = rows[:, j] >= 0
-            values = rows[known, j]
-            if len(values):
-                here = slice(None) if known.all() else known  # a view is faster
-                found[here] += logs[:, self.starts[j] + values].T[:, None, :]
-                if not masks.all():
-                    found[here] += _log(masks[which][:, values].T)[:, :, None]
-            if not known.all():
-                there = ~known if known.any() else slice(None)
-                found[there] += self._log_mass[j][which]
-        return found.reshape(len(rows), -1)
+            found[known] &= self._masks[j][self._which[j]][:, rows[known, j]].T
+        return found
+
+    def _fill(
+        self,
+        rows: np.ndarray,
+        which: np.ndarray,
+        boxes: np.ndarray,
+        missing: Sequence[int],
+        logs: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Fill in some rows that may lie in the given boxes and miss the given cut columns."""
+        components = len(self.mixture)
+        base = np.zeros((len(boxes), components))  # of what is missing, by box
+        for j in missing:
+            base += self._log_mass[j][self._which[j][boxes]]
+        for some in np.array_split(which, -(-len(which) * base.size // CELLS)):
+            found = np.zeros((len(some), components))  # of what is known
+            for j, start in enumerate(self.starts):
+                known = rows[some, j] >= 0
+                found[known] += logs[:, start + rows[some[known], j]].T
+            chosen, possible = _drawn((found[:, None] + base).reshape(len(some), -1), rng)
+            part = (
+                boxes[chosen[possible] // components] * components + chosen[possible] % components
+            )
+            for j in range(len(self.starts)):
+                empty = rows[some[possible], j] < 0
+                rows[some[possible][empty], j] = self.values(j, part[empty], rng)
 
 
 def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A part for each row, from log weights, shape (n, parts); and whether the row has any."""
-    top = logs.max(axis=1, initial=-np.inf)
+    top = logs.max(axis=1)
     possible = np.isfinite(top)
     cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
-    level = rng.random(len(logs)) * cumulative[:, -1] if logs.size else np.zeros(len(logs))
+    level = rng.random(len(logs)) * cumulative[:, -1]
     return (cumulative <= level[:, None]).sum(axis=1), possible
 
 
