@@ -8,7 +8,7 @@ paid for).
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tabsynth._files import read_json, write_text
 from tabsynth._validate import shown
 from tabsynth.columns import Column, column_from
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.structural_zeros import checked
 
 FORMAT = "tabsynth-schema/1"
 DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
@@ -27,6 +28,17 @@ DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 @dataclass(frozen=True)
 class Schema:
     """The columns of a table in their order, and the texts that stand for null in its CSV files.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+    null_values : sequence of str
+    impossible : sequence of dict
+        Structural zeros: combinations of values that cannot occur. Each is a dict from two or more
+        columns to a list of values (None for null) or, in a numeric or ordinal column, a range
+        ``{"low": a, "high": b}``, both ends included. A row with one of the values in each of those
+        columns is refused in tables, and no synthesizer that takes the schema makes one. In a
+        numeric column the values must fill whole cells, for a cell is impossible as a whole or not.
 
     Examples
     --------
@@ -43,9 +55,13 @@ class Schema:
 
     columns: tuple[Column, ...]
     null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
+    impossible: tuple[dict[str, Any], ...] = ()
 
     def __init__(
-        self, columns: Iterable[Column], null_values: Sequence[str] = DEFAULT_NULL_VALUES
+        self,
+        columns: Iterable[Column],
+        null_values: Sequence[str] = DEFAULT_NULL_VALUES,
+        impossible: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -60,6 +76,7 @@ class Schema:
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."
                 )
+        object.__setattr__(self, "impossible", checked(self.columns, impossible))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,16 +100,26 @@ class Schema:
         raise InputError(f"The schema has no column {shown(name)}; it has {_list(self.names)}.")
 
     def select(self, names: Sequence[str]) -> "Schema":
-        """The schema of the given columns, in the given order."""
-        return Schema([self[name] for name in names], self.null_values)
+        """The schema of the given columns, in the given order.
 
-    def check_columns(self, frame: pd.DataFrame, what: str = "table") -> None:
-        """Refuse a table that is empty or whose columns are not the schema's (order apart)."""
+        It keeps the impossible combinations that lie within these columns: of the others, the part
+        that does is possible.
+        """
+        kept = [c for c in self.impossible if set(c) <= set(names)]
+        return Schema([self[name] for name in names], self.null_values, kept)
+
+    def check_columns(
+        self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
+    ) -> None:
+        """Refuse a table that is empty or whose columns are not the schema's (order apart).
+
+        ``partial``: some may be missing.
+        """
         found = [str(name) for name in frame.columns]
         for name in duplicates(found):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
         missing = [name for name in self.names if name not in found]
-        if missing:
+        if missing and not partial:
             raise InputError(
                 f"The {what} lacks column {shown(missing[0])} of the schema"
                 f"{_more(missing)}; add it, or take it out of the schema."
@@ -112,12 +139,18 @@ class Schema:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
+        """JSON-ready; without ``impossible`` where nothing is."""
+        out = {
             "format": FORMAT,
             "null_values": list(self.null_values),
             "columns": [column.to_dict() for column in self.columns],
         }
+        if self.impossible:
+            out["impossible"] = [
+                {n: dict(v) if isinstance(v, dict) else list(v) for n, v in c.items()}
+                for c in self.impossible
+            ]
+        return out
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "schema") -> "Schema":
@@ -135,7 +168,10 @@ class Schema:
             if not isinstance(item, dict):
                 raise FileFormatError(f"{where}: a column must be an object, got {shown(item)}.")
             columns.append(column_from(item, where))
-        return cls(columns, nulls)
+        impossible = data.get("impossible", [])
+        if not isinstance(impossible, list):
+            raise FileFormatError(f"{where}: 'impossible' must be a list.")
+        return cls(columns, nulls, impossible)
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -144,9 +180,13 @@ class Schema:
 
     def to_json(self) -> str:
         """The text of the schema file: one column a line, so that it reads and diffs well."""
-        head = json.dumps({"format": FORMAT, "null_values": list(self.null_values)})[1:-1]
-        lines = ",\n    ".join(json.dumps(c.to_dict(), ensure_ascii=False) for c in self.columns)
-        return f'{{\n  {head},\n  "columns": [\n    {lines}\n  ]\n}}\n'
+        facts = self.to_dict()
+        lists = [(name, facts.pop(name)) for name in ("columns", "impossible") if name in facts]
+        parts = [json.dumps(facts)[1:-1]]
+        for name, items in lists:
+            lines = ",\n    ".join(json.dumps(item, ensure_ascii=False) for item in items)
+            parts.append(f'"{name}": [\n    {lines}\n  ]')
+        return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""

@@ -30,6 +30,8 @@ from tabsynth.cli.options import (
     TimeLimit,
     Variant,
     WarmStart,
+    Where,
+    condition,
     seconds,
     taken,
 )
@@ -138,6 +140,7 @@ def sample(
     model: Annotated[Path, typer.Argument(help="A model that fit wrote.")],
     n: Annotated[int, typer.Option("-n", help="Number of rows.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Where to write, .csv or .parquet.")],
+    where: Where = None,
     seed: Seed = None,
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
@@ -149,7 +152,8 @@ def sample(
     suffix(out)
     keep_apart(out, model)
     synthesizer = load(model)
-    certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas)
+    options = condition(synthesizer, where) if where else {}
+    certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")
 

@@ -42,6 +42,13 @@ CheckpointOption = Annotated[
 AcceptDrafted = Annotated[
     bool, typer.Option("--accept-drafted-domain", help="Fit on a schema drafted from a table.")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="COLUMN=VALUE that all rows satisfy; repeatable, a column's values are alternatives."
+        " Of margnet."
+    ),
+]
 
 # Of the parameters that are called otherwise on the command line.
 FLAGS = {"provenance": "--public-source"}
@@ -69,6 +76,18 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
                 f"Method {method} takes no {flag}; leave it out, or use another method."
             )
     return found
+
+
+def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
+    """``--where`` as an argument of a synthesizer's sample; other methods than margnet take none."""
+    from tabsynth.synthesizers import MargNet
+    from tabsynth.synthesizers.conditions import parse_where
+
+    if not isinstance(synthesizer, MargNet):
+        raise InputError(
+            f"A model of method {synthesizer.method} takes no --where; leave it out, or use margnet."
+        )
+    return {"where": parse_where(synthesizer.encoder_.schema, texts)}
 
 
 def seconds(text: str) -> float:

@@ -12,6 +12,7 @@ from tabsynth.encoding.codebooks import codebook
 from tabsynth.encoding.layout import Block, Layout
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema
+from tabsynth.structural_zeros import refuse_impossible, zeros
 
 # A one-hot codebook takes size² numbers; past this it is gigabytes.
 MAX_ONE_HOT = 4_096
@@ -55,12 +56,19 @@ class TableEncoder:
             blocks.append(Block(column.name, start, start + book.shape[1], head, book))
             start += book.shape[1]
         self.layout = Layout(tuple(blocks))
+        self.zeros = zeros(schema.columns, schema.impossible)
 
     def to_index(self, table: pd.DataFrame, what: str = "table") -> np.ndarray:
-        """Value numbers, shape (rows, columns) int64; refuses what the schema does not declare."""
+        """Value numbers, shape (rows, columns) int64.
+
+        Refuses what the schema does not declare, and rows that it declares impossible.
+        """
         self.schema.check_columns(table, what)
         named = table.set_axis([str(name) for name in table.columns], axis=1)
-        return np.stack([column_to_index(c, named[c.name]) for c in self.schema.columns], axis=1)
+        parts = [column_to_index(c, named[c.name]) for c in self.schema.columns]
+        index = np.stack(parts, axis=1)
+        refuse_impossible(self.schema.columns, self.zeros, index, what)
+        return index
 
     def from_index(self, index: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
         """A table of the schema's columns, order and dtypes; numeric cells are filled by ``rng``."""

@@ -33,7 +33,7 @@ class Grouped:
         spots = np.concatenate([g + at for g, at in zip(groups, starts, strict=True)])
         self.spots = torch.from_numpy(spots).to(device)
         self.width = int(ends[-1])
-        self.same = self.width == layout.width
+        self.same = bool((spots == np.arange(len(spots))).all())
 
     def of(self, p: Tensor) -> Tensor:
         """Q of P."""

@@ -80,7 +80,7 @@ def groups_of(
     groups = np.zeros(size, dtype=np.int64)
     group, held = 0, 0.0
     for i in range(cells):
-        if held >= least:
+        if i and held >= least:
             group, held = group + 1, 0.0
         groups[i] = group
         held += shares[i]

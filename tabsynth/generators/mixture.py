@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tabsynth.columns import Column
 from tabsynth.encoding.layout import Layout
+from tabsynth.generators.conditions import EVERYTHING, Box, Restricted
 from tabsynth.networks import mlp
 
 LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
@@ -109,7 +110,18 @@ class Mixture(nn.Module):
         self.probabilities.copy_(probabilities)
         return self
 
-    def sample(self, rows: int, rng: torch.Generator, *, rounded: bool = True) -> np.ndarray:
+    def log_probability(self, boxes: Sequence[Box]) -> float:
+        """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
+        return self._restricted(boxes).log_probability
+
+    def sample(
+        self,
+        rows: int,
+        rng: torch.Generator,
+        *,
+        rounded: bool = True,
+        boxes: Sequence[Box] = EVERYTHING,
+    ) -> np.ndarray:
         """Value numbers of ``rows`` rows, shape (rows, columns) int64.
 
         Parameters
@@ -118,59 +130,66 @@ class Mixture(nn.Module):
             Move entries, each to a value drawn from its own component, wherever that brings the
             counts of values and pairs of values closer to those expected of the mixture. False:
             draws that are independent given the component.
+        boxes : sequence of Box
+            Disjoint boxes, of positive probability: rows are drawn from the mixture conditioned on
+            lying in one of them. Moves stay within the row's box.
         """
-        seed = torch.randint(2**63 - 1, (), generator=rng, device=rng.device)
-        generator = np.random.default_rng(int(seed))
-        mixture = self.probabilities.cpu().double().numpy()
+        restricted, generator = self._restricted(boxes), _host(rng)
         sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
         parts = []
         for start in range(0, rows, CHUNK):
-            draw = _Draw(mixture, self.layout, min(CHUNK, rows - start), generator)
+            draw = _Draw(restricted, min(CHUNK, rows - start), generator)
             if rounded and sweeps and self.layout.width <= MAX_ROUNDED:
                 draw.round(sweeps)
             parts.append(draw.index)
         return np.concatenate(parts)
 
+    def complete(
+        self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING
+    ) -> np.ndarray:
+        """Rows with their missing entries drawn from the mixture, given the others and the boxes.
+
+        Parameters
+        ----------
+        index : ndarray, shape (rows, columns)
+            Value numbers, -1 where one is missing.
+
+        Returns
+        -------
+        ndarray, shape (rows, columns) int64
+            A row whose known entries have probability 0 keeps its -1.
+        """
+        return self._restricted(boxes).complete(index, _host(rng))
+
+    def _restricted(self, boxes: Sequence[Box]) -> Restricted:
+        return Restricted(self.probabilities.cpu().double().numpy(), self.layout, boxes)
+
+
+def _host(rng: torch.Generator) -> np.random.Generator:
+    """A stream of numpy's, drawn from one of torch's."""
+    seed = torch.randint(2**63 - 1, (), generator=rng, device=rng.device)
+    return np.random.default_rng(int(seed))
+
 
 class _Draw:
-    """Rows drawn from a mixture: ``index``, shape (rows, columns)."""
+    """Rows drawn from a restricted mixture: ``index``, shape (rows, columns)."""
 
-    def __init__(
-        self, mixture: np.ndarray, layout: Layout, rows: int, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, mixture: Restricted, rows: int, rng: np.random.Generator) -> None:
         self.rng = rng
         self.rows = rows
-        self.starts = [b.start for b in layout.blocks]
-        components = len(mixture)
-        # Each component gets rows/K rows, rounded down or up: less spread than drawing it.
-        extra = rng.permutation(components)[: rows % components]
-        repeats = np.full(components, rows // components)
-        repeats[extra] += 1
-        self.component = rng.permutation(np.repeat(np.arange(components), repeats))
         self.mixture = mixture
-        self.cumulative = [mixture[:, b.start : b.stop].cumsum(1) for b in layout.blocks]
-        everyone = np.arange(rows)
-        columns = [self._values(j, everyone) for j in range(len(layout.blocks))]
+        # Each part gets its share of the rows, rounded down or up: less spread than drawing it.
+        order = rng.permutation(len(mixture.shares))
+        upto = mixture.shares[order].cumsum()
+        repeats = np.empty(len(order), dtype=np.int64)
+        repeats[order] = np.diff(np.ceil(upto / upto[-1] * rows - rng.random()), prepend=0)
+        self.part = rng.permutation(np.repeat(np.arange(len(order)), repeats))
+        columns = [mixture.values(j, self.part, rng) for j in range(len(mixture.starts))]
         self.index = np.stack(columns, axis=1)
-
-    def _values(self, j: int, which: np.ndarray) -> np.ndarray:
-        """Values of column ``j`` for some rows, drawn from their components."""
-        cumulative = self.cumulative[j]
-        component = self.component[which]
-        # A file's rows may not sum to 1: the last sum is what is drawn up to.
-        level = self.rng.random(len(which)) * cumulative[component, -1]
-        # Binary search, all rows at once.
-        low = np.zeros(len(which), dtype=np.int64)
-        high = np.full(len(which), cumulative.shape[1] - 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            right = cumulative[component, middle] <= level
-            low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
-        return low
 
     def round(self, sweeps: int) -> None:
         """Sweep over all entries, accepting the moves that shrink the squared error of the counts."""
-        starts = np.array(self.starts)
+        starts = self.mixture.starts
         codes = self.index + starts  # positions in a row of one-hot codes
         d = len(starts)
         error = self._error()
@@ -183,15 +202,12 @@ class _Draw:
 
     def _error(self) -> np.ndarray:
         """Counts of all pairs of codes less those expected; the diagonal holds single codes."""
-        mixture, width = self.mixture, self.mixture.shape[1]
-        weights = np.bincount(self.component, minlength=len(mixture))
-        error = -(mixture * weights[:, None]).T @ mixture
-        np.fill_diagonal(error, -(weights @ mixture))
-        sizes = np.diff([*self.starts, width])
+        starts, sizes = self.mixture.starts, self.mixture.sizes
+        error = -self.mixture.expected(self.part)
         for a, b in combinations_with_replacement(range(len(sizes)), 2):
             cells = self.index[:, a] * sizes[b] + self.index[:, b]
             counts = np.bincount(cells, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
-            one, other = (slice(self.starts[j], self.starts[j] + sizes[j]) for j in (a, b))
+            one, other = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
             error[one, other] += counts
             if a != b:
                 error[other, one] += counts.T
@@ -199,7 +215,7 @@ class _Draw:
 
     def _move(self, j: int, batch: np.ndarray, codes: np.ndarray, error: np.ndarray) -> None:
         now = codes[batch, j]
-        new = self._values(j, batch) + self.starts[j]
+        new = self.mixture.values(j, self.part[batch], self.rng) + self.mixture.starts[j]
         batch, now, new = (x[new != now] for x in (batch, now, new))
         # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
         others = codes[batch]

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,7 +18,6 @@ from torch import Tensor
 from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
-from tabsynth._validate import integer
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.model_file import write_model
@@ -32,6 +31,7 @@ from tabsynth.synthesizers.parameters import (
     check_parameters,
     check_size,
     device_of,
+    streams,
 )
 from tabsynth.synthesizers.pricing import priced
 from tabsynth.synthesizers.resuming import Run, check_left
@@ -226,29 +226,25 @@ class Synthesizer(BaseEstimator):
         reproducible; ``table.attrs["certificate"]`` holds the certificate.
         """
         self._check_fitted()
-        check_size(n, len(self.encoder_.schema.columns))
-        if random_state is not None:
-            integer("random_state", random_state, least=0)
-        seed = self.random_state if random_state is None else random_state
-        # A stream of its own: the draws must not repeat those of the fit.
-        randomness = Randomness(None if seed is None else int(seed) + 2**64)
-        device = next(iter(self.trained_.weights().values())).device
-        index = self.trained_.generator.sample(n, randomness.torch(device))
-        table = self.encoder_.from_index(index, randomness.numpy())
-        table.attrs["certificate"] = self.certificate()
-        return table
+        return self._table(n, random_state, self.trained_.generator.sample)
 
     def sample_to(
-        self, path: str | Path, n: int, *, random_state: int | None = None, formulas: bool = False
+        self,
+        path: str | Path,
+        n: int,
+        *,
+        random_state: int | None = None,
+        formulas: bool = False,
+        **options: Any,
     ) -> Path:
         """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
 
-        Returns the path of the certificate.
+        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
         suffix(path)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        table = self.sample(n, random_state=random_state)
+        table = self.sample(n, random_state=random_state, **options)
         write_table(table, path, formulas=formulas)
         return write_beside(self.certificate(), path, len(table))
 
@@ -269,6 +265,16 @@ class Synthesizer(BaseEstimator):
         write_model(path, file_facts(self), self.trained_.weights())
 
     # Shared machinery.
+
+    def _table(
+        self, n: int, random_state: int | None, draw: Callable[[int, torch.Generator], np.ndarray]
+    ) -> pd.DataFrame:
+        """A table of ``n`` rows with its certificate, from a sampler of value numbers."""
+        check_size(n, len(self.encoder_.schema.columns))
+        for_codes, for_cells = streams(self, random_state)
+        table = self.encoder_.from_index(draw(n, for_codes), for_cells)
+        table.attrs["certificate"] = self.certificate()
+        return table
 
     def _check_parameters(self) -> None:
         check_parameters(self)

@@ -109,6 +109,11 @@ class GAN(Synthesizer):
         return "no-noise" if math.isinf(self.epsilon) else "dp-sgd"
 
     def _check(self) -> None:
+        if self.schema.impossible:
+            raise InputError(
+                f"Method {self.method} cannot hold the schema's impossible combinations; use method"
+                " margnet, or a schema without them."
+            )
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
         one_of("step_rule", self.step_rule, (*STEP_RULES, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):

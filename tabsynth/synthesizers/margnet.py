@@ -3,14 +3,17 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.generators.conditions import disjoint_boxes
 from tabsynth.generators.margnet import STAGE, MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
@@ -20,7 +23,10 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.conditions import boxes_of, partial_index, with_given
 from tabsynth.synthesizers.measuring import Measuring, stages
+from tabsynth.synthesizers.parameters import check_size, streams
+from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 
 ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
@@ -86,13 +92,93 @@ class MargNet(Synthesizer):
         self.verbose = verbose
         self.config = config
 
+    def sample(
+        self, n: int, *, where: Mapping[str, Any] | None = None, random_state: int | None = None
+    ) -> pd.DataFrame:
+        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
+
+        Costs no privacy. No row is one that the schema declares impossible.
+
+        Parameters
+        ----------
+        n : int
+        where : dict, optional
+            From columns to a value, or to a list or tuple of values, any of which will do; None for
+            null. A number stands for its cell: rows have numbers of that cell. The rows are drawn from
+            the fitted mixture given the condition, exactly, by Bayes' rule.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Raises
+        ------
+        InputError
+            For an unknown column, an undeclared value, or a condition that the schema declares
+            impossible or that has probability 0 in the model.
+        """
+        self._check_fitted()
+        generator: Mixture = self.trained_.generator
+        boxes = boxes_of(generator, self.encoder_, where)
+        return self._table(n, random_state, partial(generator.sample, boxes=boxes))
+
+    def complete(
+        self, table: Any, *, nulls: str = "fill", random_state: int | None = None
+    ) -> pd.DataFrame:
+        """Fill in a partial table: the rest of each row is drawn given its cells, exactly.
+
+        It costs no privacy of the fitted table: a completion is post-processing of the model. But the
+        partial rows may be private themselves. The result holds their cells as they are, and its other
+        cells depend on them; what that reveals is for the caller to answer, so the result carries
+        no certificate.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Some of the schema's columns, in any order. A missing column is filled in whole.
+        nulls : {"fill", "keep"}
+            Whether nulls in the table are cells to fill in, or values. A null that is meant as a value
+            cannot be told from one to be filled: it is one or the other in the whole table. A cell
+            that is filled in may get a null, where the schema allows it.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Returns
+        -------
+        DataFrame
+            The schema's columns, order and dtypes; the index of ``table``. Given cells are kept, but
+            those that the schema's ``other`` or ``clip`` takes come out as what it makes of them.
+
+        Raises
+        ------
+        InputError
+            For a column or a value that the schema does not declare, and for a row whose cells it
+            declares impossible, or that has no completion in the model.
+        """
+        self._check_fitted()
+        frame = to_pandas(table, "partial table")
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
+        given = partial_index(self.encoder_, frame, nulls)
+        for_codes, for_cells = streams(self, random_state)
+        generator: Mixture = self.trained_.generator
+        boxes = boxes_of(generator, self.encoder_)
+        filled = generator.complete(given, for_codes, boxes=boxes)
+        left = (filled < 0).any(axis=1)
+        if left.any():
+            raise InputError(
+                f"Row {shown(frame.index[left.argmax()])} of the partial table has no completion: its"
+                " cells have probability 0 in the model; correct them, or leave one missing."
+            )
+        return with_given(self.encoder_, frame, given, filled, for_cells)
+
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
 
     def _check(self) -> None:
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
-        TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
+        encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
+        if not disjoint_boxes(encoder.zeros):
+            raise InputError("The schema declares all rows impossible; take a combination out.")
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         noise = self._noise(earlier) if math.isfinite(self.epsilon) else None

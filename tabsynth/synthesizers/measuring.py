@@ -46,6 +46,7 @@ from tabsynth.training.loop import Watch
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "two- and three-way counts"
+SURE = 2.0
 ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
 
 
@@ -127,7 +128,7 @@ class Measuring:
         if SCORES in planned:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
-            distances = self._scores(account, expected, groups)
+            distances = self._scores(planned[SCORES], account, expected, groups)
             pairs = worth_counting(pairs, distances, groups, noise)
         by_pair = dict(zip(self.pairs, distances, strict=True))
         triples = self._triples(pairs, by_pair, coarse, noise / rows)
@@ -200,9 +201,13 @@ class Measuring:
         ]
 
     def _scores(
-        self, account: Account, expected: Sequence[np.ndarray], groups: Groups
+        self, spend: PlannedSpend, account: Account, expected: Sequence[np.ndarray], groups: Groups
     ) -> np.ndarray:
-        """Noisy distances of all pairs from independence, in rows, less what chance alone makes."""
+        """Lower bounds of the distances of all pairs from independence, in rows.
+
+        Less what chance alone makes of the rows, and ``SURE`` standard deviations of the noise: of a
+        thousand scores the highest are else those of most noise.
+        """
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
             a, b = (expected[j] for j in pair)
@@ -213,7 +218,8 @@ class Measuring:
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]
-        return found - [chance_distance(independent(pair)) for pair in self.pairs]
+        std = SURE * _noise(spend) * math.sqrt(len(self.pairs))
+        return found - std - [chance_distance(independent(pair)) for pair in self.pairs]
 
 
 def _noise(spend: PlannedSpend) -> float:

@@ -3,8 +3,10 @@
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
+from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema
@@ -57,6 +59,19 @@ def check_size(n: int, columns: int) -> None:
             f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
             " parts."
         )
+
+
+def streams(
+    model: "Synthesizer", random_state: int | None
+) -> tuple[torch.Generator, np.random.Generator]:
+    """Of one draw from a fitted model: for value numbers, on its device, and for numbers in cells."""
+    if random_state is not None:
+        integer("random_state", random_state, least=0)
+    seed = model.random_state if random_state is None else random_state
+    # Streams of their own: the draws must not repeat those of the fit.
+    randomness = Randomness(None if seed is None else int(seed) + 2**64)
+    device = next(iter(model.trained_.weights().values())).device
+    return randomness.torch(device), randomness.numpy()
 
 
 def device_of(name: str) -> torch.device:

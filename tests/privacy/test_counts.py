@@ -155,6 +155,21 @@ def test_counts_are_those_of_pandas() -> None:
     np.testing.assert_array_equal(one, pd.crosstab(frame[0], frame[1], dropna=False))
 
 
+def test_counts_of_groups_are_sums_of_counts() -> None:
+    """Brute force; each set by its own groups; one record still moves one cell by 1."""
+    rng = np.random.default_rng(12)
+    index = np.stack([rng.integers(0, size, 40) for size in SIZES], axis=1)
+    groups = [np.array([0, 1, 0]), np.array([2, 0, 1, 1]), np.array([0, 0])]
+    whole = [np.arange(size) for size in SIZES]
+    counts, account = source_of(index, 1e-12)
+    by = [whole, groups, groups, whole, groups]
+    for m, used in zip(counts.measure(account, SETS, [0.2] * 5, rng, by), by, strict=True):
+        wanted = np.zeros([int(used[j].max()) + 1 for j in m.columns])
+        for row in index:
+            wanted[tuple(used[j][row[j]] for j in m.columns)] += 1
+        np.testing.assert_allclose(m.counts, wanted, atol=1e-8)
+
+
 @pytest.mark.parametrize("sigma", [0.7, 3.0, 12.0])
 def test_noise_of_k_way_counts(sigma: float) -> None:
     """R4: N(0, σ²/share) on every cell of a set, independent over cells, sets and uses."""

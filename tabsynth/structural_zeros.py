@@ -1,0 +1,184 @@
+"""Structural zeros: combinations of values that cannot occur, a public fact of a schema.
+
+A combination is a dict from two or more columns to their values: a list of them (None for null), or,
+in a numeric or ordinal column, a range ``{"low": a, "high": b}`` with both ends included.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.columns import Column
+from tabsynth.errors import InputError
+
+Zero = dict[int, np.ndarray]  # by column number, which of its value numbers, bool (size,)
+
+
+def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
+    """The combinations with lists of values as tuples; refuses, in one line, what cannot be one."""
+    if not isinstance(impossible, list | tuple):
+        raise InputError(f"Expected impossible to be a list of dicts, got {shown(impossible)}.")
+    found = []
+    for i, combination in enumerate(impossible):
+        where = f"impossible[{i}]"
+        if not isinstance(combination, Mapping) or len(combination) < 2:
+            raise InputError(
+                f"{where}: expected a dict of two or more columns to their values, got"
+                f" {shown(combination)}; to exclude a single column's value, do not declare it."
+            )
+        found.append({name: _plain(values, where) for name, values in combination.items()})
+        _zero(columns, found[-1], where)
+    return tuple(found)
+
+
+def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
+    """Each combination by value numbers: a row that is True in all its columns cannot occur."""
+    return [_zero(columns, c, f"impossible[{i}]") for i, c in enumerate(impossible)]
+
+
+def refuse_impossible(
+    columns: Sequence[Column], found: Sequence[Zero], index: np.ndarray, what: str
+) -> None:
+    """Refuse rows of value numbers, shape (rows, columns), that cannot occur; -1 is not known yet."""
+    for zero in found:
+        hit = np.ones(len(index), dtype=bool)
+        for j, mask in zero.items():
+            hit &= (index[:, j] >= 0) & mask[index[:, j]]
+        if hit.any():
+            row = index[hit.argmax()]
+            text = ", ".join(f"{shown(columns[j].name)}: {columns[j].label(row[j])}" for j in zero)
+            raise InputError(
+                f"The {what} has a row with {{{text}}}, which the schema declares impossible; correct"
+                " it, or take the combination out of the schema."
+            )
+
+
+def domain(column: Column, limit: int = 8) -> str:
+    """What values a column has, for people."""
+    if column.kind == "numeric":
+        text = f"numbers from {column.low:.10g} to {column.high:.10g}"
+    else:
+        text = ", ".join(shown(value) for value in column.categories[:limit])
+        if len(column.categories) > limit:
+            text += f" and {len(column.categories) - limit} more"
+    return f"{text} and None" if column.nulls else text
+
+
+def _plain(values: Any, where: str) -> Any:
+    """A tuple of plain values, None for each null, or a range as it is."""
+    if isinstance(values, Mapping):
+        if set(values) != {"low", "high"}:
+            raise InputError(
+                f"{where}: expected a range to be {{'low': a, 'high': b}}, got {shown(dict(values))}."
+            )
+        return {"low": _item(values["low"]), "high": _item(values["high"])}
+    if isinstance(values, list | tuple | range) and values:
+        return tuple(_item(value) for value in values)
+    raise InputError(f"{where}: expected a list of values or a range, got {shown(values)}.")
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    nan = isinstance(value, float) and math.isnan(value)
+    return None if value is pd.NA or nan else value
+
+
+def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
+    numbers = {column.name: j for j, column in enumerate(columns)}
+    found = {}
+    for name, values in combination.items():
+        if name not in numbers:
+            raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
+        column = columns[numbers[name]]
+        found[numbers[name]] = _mask(column, values, f"{where}, column {shown(name)}")
+    return found
+
+
+def _mask(column: Column, values: Any, where: str) -> np.ndarray:
+    """Which value numbers are meant, bool (size,)."""
+    mask = np.zeros(column.size, dtype=bool)
+    if isinstance(values, Mapping):
+        first, last = _range(column, values["low"], values["high"], where)
+        if first > last:
+            raise InputError(f"{where}: low={shown(values['low'])} is above high.")
+        mask[first : last + 1] = True
+        return mask
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        if not column.nulls:
+            raise InputError(f"{where}: it has no nulls; take None out, or declare nulls=true.")
+        mask[-1] = True
+    if column.kind == "numeric" and known:
+        mask[_whole_cells(column, known, where)] = True
+    elif known:
+        mask[[_position(column, value, where) for value in known]] = True
+    return mask
+
+
+def _position(column: Column, value: Any, where: str) -> int:
+    if isinstance(value, str | int | float) and value in column.categories:
+        return column.categories.index(value)
+    raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
+
+
+def _number(column: Column, value: Any, where: str) -> float:
+    assert column.low is not None and column.high is not None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not column.low <= value <= column.high:
+        raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
+    return float(value)
+
+
+def _range(column: Column, low: Any, high: Any, where: str) -> tuple[int, int]:
+    """The first and the last value number of a range."""
+    if column.kind == "categorical":
+        raise InputError(f"{where}: a categorical column has no order; list the values.")
+    if column.kind == "ordinal":
+        return _position(column, low, where), _position(column, high, where)
+    low, high = _number(column, low, where), _number(column, high, where)
+    firsts, lasts = _ends(column)
+    lasts[-1] = column.high
+    first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
+    dust = 1e-6 * (lasts[-1] - firsts[0]) / len(firsts)
+    if abs(firsts[first] - low) > dust or abs(lasts[last] - high) > dust:
+        raise InputError(
+            f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
+            f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
+            " change bins."
+        )
+    return first, last
+
+
+def _ends(column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each cell of a numeric column, shape (cells,)."""
+    edges, half = column.edges(), (column.step or 0.0) / 2
+    return edges[:-1] + half, edges[1:] - half
+
+
+def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarray:
+    """The cells that the numbers fill; a cell is impossible only if all its numbers are."""
+    numbers = np.unique([_number(column, value, where) for value in values])
+    step = column.step
+    if step is None:
+        raise InputError(
+            f"{where}: its cells hold more than single numbers; give a range"
+            " {'low': a, 'high': b} of whole cells."
+        )
+    assert column.low is not None
+    ranks = (numbers - column.low) / step
+    if (np.abs(ranks - np.round(ranks)) > 1e-6).any():
+        raise InputError(f"{where}: its values are steps of {step:g} above {column.low:g}.")
+    edges = column.edges()
+    cells, counts = np.unique(np.searchsorted(edges, numbers, side="right") - 1, return_counts=True)
+    partly = counts < np.round((edges[cells + 1] - edges[cells]) / step)
+    if partly.any():
+        raise InputError(
+            f"{where}: only a part of the cell {column.label(int(cells[partly.argmax()]))} is listed;"
+            " list all of its numbers, give a range of whole cells, or change bins."
+        )
+    return cells

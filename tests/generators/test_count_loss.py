@@ -1,0 +1,84 @@
+"""The loss of MargNet by brute force: columns, pairs and triples, in groups of values or not."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_margnet import layout_of
+
+from tabsynth import InputError
+from tabsynth.generators.count_loss import CountLoss
+from tabsynth.privacy.counts import Groups, Measured
+
+torch.set_num_threads(1)
+
+
+def grouping(data: st.DataObject, sizes: list[int]) -> Groups:
+    """Groups without a gap, any values in each."""
+    found = []
+    for size in sizes:
+        drawn = data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
+        found.append(np.unique(drawn, return_inverse=True)[1])
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5),
+    components=st.integers(1, 6),
+    data=st.data(),
+)
+def test_loss_and_gradient_are_those_of_brute_force(
+    sizes: list[int], components: int, data: st.DataObject
+) -> None:
+    """Set by set, component by component and value by value, differentiated by autograd in float64."""
+    layout = layout_of(*sizes)
+    everyone = range(len(sizes))
+    sets = [s for width in (1, 2, 3) for s in combinations(everyone, width)]
+    kept = data.draw(st.lists(st.sampled_from(sets), min_size=1, unique=True))
+    whole = [np.arange(size) for size in sizes]
+    by = {1: whole, 2: grouping(data, sizes), 3: grouping(data, sizes)}
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    rows = 50.0
+    measured = [
+        Measured(
+            columns,
+            generator.normal(10, 5, [int(by[len(columns)][j].max()) + 1 for j in columns]),
+            float(generator.uniform(1.5, 9)),
+        )
+        for columns in kept
+    ]
+    logits = torch.tensor(generator.normal(size=(components, layout.width)), requires_grad=True)
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    p = torch.cat(parts, 1)
+    p.retain_grad()
+    total, cells = torch.zeros((), dtype=torch.float64), 0
+    for m in measured:
+        expected = torch.zeros(m.counts.shape, dtype=torch.float64)
+        for k in range(components):
+            values = [p[k, layout.blocks[j].start : layout.blocks[j].stop] for j in m.columns]
+            product = torch.einsum(["i", "i,j->ij", "i,j,k->ijk"][len(values) - 1], *values)
+            for spot in np.ndindex(*product.shape):
+                groups = by[len(m.columns)]
+                cell = tuple(groups[j][v] for j, v in zip(m.columns, spot, strict=True))
+                one = torch.zeros(m.counts.shape, dtype=torch.float64)
+                one[cell] = 1
+                expected = expected + rows / components * product[spot] * one
+        total = total + ((expected - torch.tensor(m.counts)) / m.std).square().sum()
+        cells += m.counts.size
+    (total / cells).backward()
+    loss = CountLoss(layout, measured, rows, components, by[2], by[3])
+    found, gradient = loss(p.detach().float())
+    assert p.grad is not None
+    assert found == pytest.approx(float(total.detach()) / cells, rel=1e-4)
+    scale = float(p.grad.abs().max())
+    np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)
+
+
+def test_loss_takes_up_to_three_columns() -> None:
+    with pytest.raises(InputError, match="one to three columns, got 4"):
+        four = Measured((0, 1, 2, 3), np.zeros((2, 2, 2, 2)), 1.0)
+        CountLoss(layout_of(2, 2, 2, 2), [four], 5.0, 3)

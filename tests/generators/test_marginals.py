@@ -1,0 +1,138 @@
+"""What is counted, and how coarsely."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth import Column
+from tabsynth.generators.marginals import (
+    CLEAR,
+    MOST_IN_GROUPS,
+    MOST_TRIPLES,
+    NOISE_LEFT,
+    TRIPLES_SHARE,
+    chance_distance,
+    clear_triples,
+    groups_of,
+    least_rows,
+    pairs_within,
+    triples_within,
+    worth_counting,
+)
+
+
+def test_pairs_within_the_limits() -> None:
+    """A function of the sizes: all pairs, but for those of too many cells."""
+    assert pairs_within([3, 4, 2], 100, 100) == [(0, 1), (0, 2), (1, 2)]
+    assert pairs_within([30, 40, 2], 100, 100) == [(0, 2), (1, 2)]
+    # The widest are left alone, one by one, until the others fit.
+    assert pairs_within([9, 3, 9, 4], 100, 16) == [(1, 2), (1, 3), (2, 3)]
+    assert pairs_within([9, 3, 9, 4], 100, 7) == [(1, 3)]
+    assert pairs_within([5], 100, 1) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    weights=st.lists(st.floats(0, 1), min_size=1, max_size=40),
+    least=st.floats(0, 0.2),
+    nulls=st.booleans(),
+)
+def test_groups_of_ordered_values(weights: list[float], least: float, nulls: bool) -> None:
+    """Neighbours, of enough rows each; null by itself; no gap."""
+    shares = (np.array([*weights, 0.3] if nulls else weights) + 1e-6) / (sum(weights) + 1)
+    values = tuple(range(len(weights)))
+    column = Column(name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=values)
+    groups = groups_of(column, shares, least)
+    inner = groups[: len(weights)]
+    assert inner[0] == 0 and set(np.diff(inner)) <= {0, 1}
+    if nulls:
+        assert groups[-1] == inner[-1] + 1
+    held = np.bincount(inner, weights=shares[: len(weights)])
+    assert len(held) == 1 or held.min() >= min(least, 0.05) - 1e-12
+    if least == 0:
+        assert len(held) == len(weights)
+
+
+@settings(max_examples=80, deadline=None)
+@given(weights=st.lists(st.floats(0.001, 1), min_size=1, max_size=30), least=st.floats(0, 0.3))
+def test_groups_of_unordered_values(weights: list[float], least: float) -> None:
+    """At most one group of several values: the rarest, below the least, a small part in all."""
+    shares = np.array(weights) / sum(weights)
+    values = tuple(range(len(weights)))
+    column = Column(name="a", kind="categorical", dtype="int64", categories=values)
+    groups = groups_of(column, shares, least)
+    assert sorted(set(groups)) == list(range(groups.max() + 1))
+    counts = np.bincount(groups)
+    merged = np.flatnonzero(counts > 1)
+    assert len(merged) <= 1
+    for group in merged:
+        inside = groups == group
+        assert shares[inside].sum() <= MOST_IN_GROUPS + 1e-12 and (shares[inside] < least).all()
+        assert shares[inside].max() <= shares[~inside].min(initial=1)
+
+
+def test_least_rows_follow_the_noise() -> None:
+    assert least_rows(2.0, 10, 45) == pytest.approx(18 * 2 * math.sqrt(30))
+    assert least_rows(2.0, 10, 5) == pytest.approx(18 * 2 * math.sqrt(5))
+    assert least_rows(0.0, 10, 45) == 0
+
+
+def test_distance_by_chance() -> None:
+    """Against independent draws: counts around what is expected, many cells."""
+    rng = np.random.default_rng(0)
+    expected = rng.uniform(20, 60, (30, 20))
+    found = [np.abs(rng.poisson(expected) - expected).sum() for _ in range(40)]
+    assert chance_distance(expected) == pytest.approx(np.mean(found), rel=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 6), min_size=2, max_size=5),
+    noise=st.floats(0.5, 60),
+    seed=st.integers(0, 99),
+)
+def test_the_pairs_that_are_worth_it(sizes: list[int], noise: float, seed: int) -> None:
+    """The error that the choice expects is the least of all prefixes of the ranking, none included."""
+    pairs = list(combinations(range(len(sizes)), 2))
+    distances = np.random.default_rng(seed).exponential(100, len(pairs))
+    groups = [np.arange(size) for size in sizes]
+    cells = {p: sizes[p[0]] * sizes[p[1]] for p in pairs}
+    known = dict(zip(pairs, distances, strict=True))
+
+    def error(chosen: list[tuple[int, int]]) -> float:
+        total = sum(cells[p] ** (2 / 3) for p in chosen) ** 1.5
+        left = sum(known[p] for p in pairs if p not in chosen)
+        return NOISE_LEFT * math.sqrt(2 / math.pi) * noise * total + left
+
+    chosen = worth_counting(pairs, distances, groups, noise)
+    ranked = sorted(pairs, key=lambda p: -known[p] / cells[p] ** (2 / 3))
+    best = min(error(ranked[:k]) for k in range(len(pairs) + 1))
+    assert error(chosen) == pytest.approx(best)
+
+
+def test_nothing_is_worth_much_noise() -> None:
+    groups = [np.arange(4)] * 3
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert worth_counting(pairs, np.array([5.0, -3.0, 1.0]), groups, 1e6) == []
+    assert worth_counting(pairs, np.array([5.0, -3.0, 1.0]), groups, 0.0) == [(0, 1), (1, 2)]
+
+
+def test_triples() -> None:
+    """All three pairs are counted; all or none, by the noise; the ones of most worth."""
+    pairs = list(combinations(range(4), 2))
+    assert triples_within(pairs, [2] * 4, 100) == list(combinations(range(4), 3))
+    assert triples_within(pairs[1:], [2] * 4, 100) == [(0, 2, 3), (1, 2, 3)]
+    assert triples_within(pairs, [2, 2, 2, 20], 8) == [(0, 1, 2)]
+    groups = [np.arange(4)] * 12
+    triples = list(combinations(range(12), 3))
+    worth = np.arange(len(triples), dtype=float)
+    assert clear_triples(triples, worth, groups, 1e-9) == triples[-MOST_TRIPLES:]
+    limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
+    limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
+    assert len(clear_triples(triples, worth, groups, 0.999 * limit)) == MOST_TRIPLES
+    assert clear_triples(triples, worth, groups, 1.001 * limit) == []
+    assert clear_triples([], np.zeros(0), groups, 0.0) == []

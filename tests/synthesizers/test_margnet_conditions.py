@@ -1,0 +1,289 @@
+"""MargNet's rows under a condition, completed, and without what the schema declares impossible."""
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from fitted_tables import SCHEMA, frame
+from fitted_tables import small as small_gan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+
+from tabsynth import Column, InputError, MargNet, Schema, load
+from tabsynth.generators.margnet import MargNetConfig
+
+torch.set_num_threads(1)
+
+ZEROS = Schema(
+    SCHEMA.columns,
+    impossible=[
+        {"k": ["x"], "v": {"low": 0, "high": 9}},
+        {"v": [*range(10, 21), None], "r": {"low": -1, "high": 0}, "b": [True]},
+        {"k": ["z", "rest"], "b": [False]},
+    ],
+)
+
+
+def net(schema: Schema = SCHEMA, **changes: Any) -> MargNet:
+    config = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=30)
+    return MargNet(schema, **{"epsilon": 2.0, "config": config, **changes})
+
+
+def allowed(table: pd.DataFrame) -> pd.Series:
+    """Which rows break no combination of ZEROS, from the values themselves."""
+    v = table["v"]
+    one = (table["k"] == "x") & (v <= 9).fillna(False)
+    two = ((v >= 10).fillna(False) | v.isna()) & (table["r"] < 0) & table["b"]
+    three = table["k"].isin(["z", "rest"]) & ~table["b"]
+    return ~(one | two | three)
+
+
+@pytest.fixture(scope="module")
+def free() -> MargNet:
+    return net(random_state=0).fit(frame(300))
+
+
+@pytest.fixture(scope="module")
+def bound() -> MargNet:
+    table = frame(600)
+    return net(ZEROS, random_state=0).fit(table[allowed(table)])
+
+
+def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
+    assert set(free.sample(50, where={"k": "z"})["k"]) == {"z"}
+    made = free.sample(200, where={"k": ["x", "y"], "b": (True,), "v": [3, None]})
+    SCHEMA.check_columns(made)
+    assert set(made["k"]) == {"x", "y"} and made["b"].all()
+    assert made["v"].isna().any() and set(made["v"].dropna()) == {3}
+    # A number stands for its cell: 0.3 for 0.25 to 0.5. Numpy's values are values too.
+    made = free.sample(100, where={"r": 0.3, "v": np.int64(7), "b": np.bool_(False)})
+    assert made["r"].between(0.25, 0.5).all() and made["r"].nunique() > 50
+    assert set(made["v"]) == {7} and not made["b"].any()
+    assert made.attrs["certificate"] == free.certificate()
+    assert free.sample(9, where={"v": pd.NA})["v"].isna().all()
+    pd.testing.assert_frame_equal(free.sample(30, where={}), free.sample(30))
+
+
+def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
+    """The share of b, given k and v, by hand from the mixture's probabilities."""
+    p = free.trained_.generator.probabilities.double().numpy()
+    k, v, b = 0, 4 + 3, 4 + 22 + 8 + 1  # positions of k = "x", v = 3, b = True in a row of codes
+    both = (p[:, k] * p[:, v]).sum()
+    wanted = (p[:, k] * p[:, v] * p[:, b]).sum() / both
+    found = free.sample(20_000, where={"k": "x", "v": 3})["b"].mean()
+    assert found == pytest.approx(wanted, abs=0.005)
+    given = pd.DataFrame({"v": pd.array([3] * 20_000, dtype="Int64"), "k": "x"})
+    assert free.complete(given, random_state=1)["b"].mean() == pytest.approx(wanted, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("where", "part"),
+    [
+        (5, "Expected where to be a dict of columns to values, got 5"),
+        (["k"], "Expected where to be a dict"),
+        ({"job": 1}, "where names column 'job', which the schema lacks"),
+        ({3: 1}, "where names column 3"),
+        ({"k": []}, "gives column 'k' no value"),
+        (
+            {"k": "unheard of"},
+            "column 'k' has no value 'unheard of'; it has 'x', 'y', 'z', 'rest'.",
+        ),
+        ({"k": ["x", 1]}, "column 'k' has no value 1;"),
+        ({"k": None}, "column 'k' has no value None;"),
+        ({"k": {"x": 1}}, "column 'k' has no value {'x': 1};"),
+        ({"k": [["x"]]}, "column 'k' has no value ['x'];"),
+        ({"v": 21}, "column 'v' has no value 21; it has numbers from 0 to 20 and None."),
+        ({"v": 2.5}, "column 'v' has no value 2.5;"),
+        ({"v": "3"}, "column 'v' has no value '3';"),
+        ({"r": math.inf}, "column 'r' has no value inf;"),
+        ({"b": "yes"}, "column 'b' has no value 'yes'; it has False, True."),
+    ],
+)
+def test_wrong_conditions_are_one_line(free: MargNet, where: Any, part: str) -> None:
+    with pytest.raises(InputError) as error:
+        free.sample(5, where=where)
+    assert part in str(error.value)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+
+
+def test_a_condition_of_probability_0() -> None:
+    model = net(random_state=0).fit(frame(50))
+    p = model.trained_.generator.probabilities
+    p[:, 2] = 0  # k = "z"
+    with pytest.raises(
+        InputError, match=r"condition \{'k': 'z'\} is of probability 0 in the fitted"
+    ):
+        model.sample(5, where={"k": "z"})
+    given = pd.DataFrame({"k": ["x", "z"]}, index=["first", "second"])
+    with pytest.raises(InputError, match="Row 'second' of the partial table has no completion"):
+        model.complete(given)
+
+
+def test_completions_keep_what_is_given(free: MargNet) -> None:
+    whole = frame(200, seed=7)
+    holes = np.random.default_rng(0).random((200, 2)) < 0.4
+    index = pd.Index(np.arange(200) % 50, name="person")  # not unique, and kept
+    given = pd.DataFrame(
+        {
+            "r": whole["r"].mask(holes[:, 0]),
+            "k": whole["k"].mask(holes[:, 1]),
+            "v": whole["v"],
+        }
+    ).set_axis(index, axis=0)
+    before = given.copy()
+    made = free.complete(given, random_state=2)
+    pd.testing.assert_frame_equal(given, before)
+    assert list(made.columns) == list(SCHEMA.names) and made.index.equals(index)
+    assert (made.dtypes == frame().dtypes).all() and "certificate" not in made.attrs
+    for name in given.columns:  # to the last digit
+        known = given[name].notna().to_numpy()
+        assert (made[name][known] == given[name][known]).all()
+        assert known.all() or name == "v" or made[name].notna().all()
+    pd.testing.assert_frame_equal(free.complete(given, random_state=2), made)
+    assert not free.complete(given, random_state=3).equals(made)
+
+
+def test_nulls_are_filled_or_kept(free: MargNet) -> None:
+    given = pd.DataFrame({"v": pd.array([pd.NA] * 200, dtype="Int64")})
+    filled, kept = free.complete(given), free.complete(given, nulls="keep")
+    assert filled["v"].notna().sum() > 100 and kept["v"].isna().all()
+    with pytest.raises(InputError, match="Column 'r' has a null"):
+        free.complete(pd.DataFrame({"r": [0.5, np.nan]}), nulls="keep")
+    with pytest.raises(InputError, match="Expected nulls to be one of fill, keep; got 'drop'"):
+        free.complete(given, nulls="drop")
+
+
+def test_partial_tables_of_any_kind(free: MargNet) -> None:
+    """A whole table comes back; none of its columns is a draw; arrow is read; other and clip do."""
+    whole = frame(40, seed=3)
+    back = free.complete(whole, nulls="keep")
+    pd.testing.assert_frame_equal(back, whole, check_column_type=False)
+    assert len(free.complete(pd.DataFrame(index=range(7)))) == 7
+    assert free.complete(pa.table({"v": [3, None], "b": [True, None]}))["v"][0] == 3
+    made = free.complete(pd.DataFrame({"k": ["unheard of", "x"], "v": [99.0, 4.0]}))
+    assert made["k"].tolist() == ["rest", "x"] and made["v"].tolist() == [20, 4]
+    assert str(made["v"].dtype) == "Int64"
+
+
+@pytest.mark.parametrize(
+    ("table", "part"),
+    [
+        (5, "must be a DataFrame"),
+        (pd.DataFrame({"k": []}), "partial table has no rows"),
+        (pd.DataFrame({"job": [1]}), "has column 'job' that the schema does not know"),
+        (pd.DataFrame([[1, 2]], columns=["v", "v"]), "has column 'v' twice"),
+        (pd.DataFrame({"b": ["yes"]}), "Column 'b'"),
+        (pd.DataFrame({"v": [2.5]}), "Column 'v': 2.5 is no whole number"),
+    ],
+)
+def test_wrong_partial_tables_are_one_line(free: MargNet, table: Any, part: str) -> None:
+    with pytest.raises(InputError) as error:
+        free.complete(table)
+    assert part in str(error.value) and "\n" not in str(error.value)
+
+
+def test_no_conditions_before_a_fit() -> None:
+    for use in (lambda: net().sample(3, where={"k": "x"}), lambda: net().complete(frame(2))):
+        with pytest.raises(NotFittedError, match="call fit first"):
+            use()
+
+
+def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:
+    made = bound.sample(3000)
+    assert allowed(made).all() and made["k"].nunique() >= 3
+    assert allowed(bound.sample(500, where={"b": True, "v": [2, 15, None]})).all()
+    given = made[["v", "b"]].mask(np.random.default_rng(0).random((3000, 2)) < 0.5)
+    assert allowed(bound.complete(given)).all()
+    bound.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.schema == ZEROS
+    pd.testing.assert_frame_equal(
+        again.sample(40, random_state=1), bound.sample(40, random_state=1)
+    )
+
+
+VALUES: dict[str, Any] = {
+    "k": st.sampled_from(["x", "y", "z", "rest"]),
+    "v": st.none() | st.integers(0, 20),
+    "r": st.floats(-1, 1),
+    "b": st.booleans(),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_conditions_and_zeros_hold_together(bound: MargNet, data: st.DataObject) -> None:
+    """Any condition: its rows satisfy it and are possible, or one line says that there are none."""
+    names = data.draw(st.sets(st.sampled_from(list(VALUES)), max_size=3))
+    where = {n: data.draw(st.lists(VALUES[n], min_size=1, max_size=3)) for n in sorted(names)}
+    try:
+        made = bound.sample(40, where=where)
+    except InputError as error:
+        assert "impossible by the schema" in str(error) and "\n" not in str(error)
+        return
+    assert allowed(made).all()
+    index, column = bound.encoder_.to_index(made), {n: j for j, n in enumerate(ZEROS.names)}
+    for name, values in where.items():
+        if name == "r":
+            cells = {min(math.floor(value * 4) + 4, 7) for value in values}
+            assert set(index[:, column[name]]) <= cells
+        else:
+            assert set(made[name].astype(object).where(made[name].notna(), None)) <= set(values)
+    given = made[sorted(names)] if names else made[["b"]]
+    done = bound.complete(given)
+    assert allowed(done).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_completions_are_possible_and_keep_cells(bound: MargNet, data: st.DataObject) -> None:
+    """Cells of possible rows, any of them missing."""
+    rows = data.draw(st.integers(1, 20))
+    whole = bound.sample(rows, random_state=data.draw(st.integers(0, 5)))
+    holes = np.array(data.draw(st.lists(st.booleans(), min_size=4 * rows, max_size=4 * rows)))
+    given = whole.mask(holes.reshape(rows, 4)).astype({"b": "boolean"})
+    made = bound.complete(given)
+    assert allowed(made).all()
+    for name in ZEROS.names:
+        known = given[name].notna().to_numpy()
+        assert (made[name][known] == given[name][known]).all()
+
+
+def test_what_the_schema_declares_impossible_is_refused(bound: MargNet) -> None:
+    """A condition, a partial row, a private table: one line that names it, and nothing spent."""
+    says = r"The condition \{'k': 'x', 'v': \[3, 4\]\} is impossible by the schema"
+    with pytest.raises(InputError, match=says):
+        bound.sample(5, where={"k": "x", "v": [3, 4]})
+    given = pd.DataFrame({"k": ["y", "x"], "v": [3, 3]})
+    with pytest.raises(InputError, match=r"partial table has a row with \{'k': x, 'v': 3\}"):
+        bound.complete(given)
+    model = net(ZEROS)
+    with pytest.raises(
+        InputError, match=r"The table has a row with \{.*declares impossible; correct"
+    ):
+        model.fit(frame(300))
+    assert not hasattr(model, "ledger_")
+    columns = [Column(name=n, kind="ordinal", dtype="int64", categories=(1,)) for n in "ab"]
+    nothing = Schema(columns, impossible=[{"a": [1], "b": [1]}])
+    with pytest.raises(InputError, match="declares all rows impossible"):
+        net(nothing).plan(estimate_time=False)
+
+
+def test_gans_refuse_impossible_combinations_and_conditions() -> None:
+    for use in (lambda m: m.plan(estimate_time=False), lambda m: m.fit(frame(20))):
+        with pytest.raises(InputError, match="Method dp-wgan cannot hold the schema's impossible"):
+            use(small_gan(ZEROS))
+    assert "where" not in inspect.signature(small_gan().sample).parameters
+
+
+def test_conditional_rows_in_a_file(free: MargNet, tmp_path: Path) -> None:
+    free.sample_to(tmp_path / "t.parquet", 20, where={"k": "y"}, random_state=4)
+    made = pd.read_parquet(tmp_path / "t.parquet")
+    assert set(made["k"]) == {"y"} and len(made) == 20

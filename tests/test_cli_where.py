@@ -1,0 +1,65 @@
+"""`tabsynth sample --where`: rows that satisfy a condition, from the command line."""
+
+import contextlib
+
+import pandas as pd
+import pytest
+from command_lines import make_people, make_schema, refused
+from typer.testing import CliRunner
+
+from tabsynth import DPWGAN, MargNet
+from tabsynth.cli import app
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.wgan import WGANConfig
+
+SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A model of margnet and one of another method, small and without a budget."""
+    folder = tmp_path_factory.mktemp("models")
+    few = MargNetConfig(components=10, latent_dim=4, hidden=(8,), steps=10)
+    known = {"epsilon": float("inf"), "rows": 400}
+    MargNet(make_schema(), config=few, **known).fit(make_people()).save(folder / "margnet.tabsynth")
+    few = WGANConfig(latent_dim=4, generator_hidden=(8,), critic_hidden=(8,), critic_steps=2)
+    other = DPWGAN(make_schema(), wgan_config=few, autoencoder=None, **known)
+    other.fit(make_people()).save(folder / "other.tabsynth")
+    return folder
+
+
+def test_rows_of_a_condition(models):
+    where = ("--where", "sex=f", "--where", "job=1", "--where", "job=N", "--where", "age=42")
+    with contextlib.chdir(models):
+        done = CliRunner().invoke(app, [*map(str, (*SAMPLE, *where))])
+    assert done.exit_code == 0, done.output
+    made = pd.read_csv(models / "s.csv", dtype={"job": "Int64"})
+    assert len(made) == 40 and set(made["sex"]) == {"f"}
+    assert set(made["job"].dropna()) == {1} and made["job"].isna().any()
+    assert made["age"].between(40, 44).all()  # the cell of 42
+    for name in ("s.csv", "s.csv.certificate.json"):
+        (models / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sex", "Expected --where COLUMN=VALUE, got 'sex'"),
+        ("job=4", "column 'job' has no value 4; it has 1, 2, 3 and None"),
+        ("job=one", "column 'job' has no value 'one'"),
+        ("age=100", "column 'age' has no value 100; it has numbers from 0 to 99"),
+        ("sex=N", "column 'sex' has no value None"),
+        ("town=3", "where names column 'town'"),
+    ],
+)
+def test_wrong_conditions_of_a_command(models, text, says):
+    refused(*SAMPLE, "--where", text, cwd=models, says=says)
+
+
+def test_other_methods_take_no_condition(models):
+    says = ("method dp-wgan takes no --where", "leave it out")
+    refused(
+        *("sample", "other.tabsynth", "-n", 5, "-o", "s.csv", "--where", "sex=f"),
+        cwd=models,
+        says=says,
+    )
