@@ -27,7 +27,9 @@ GROUP_NOISES = 18.0  # rows of a group, in units of the noise of a count of pair
 MOST_IN_GROUPS = 0.2  # of all rows may be of unordered values that are merged …
 MOST_IN_COARSE_GROUPS = 0.5  # … and in the counts of triples
 COARSEST = 0.05  # of all rows: no group of ordered values has to have more
-TRIPLES_SHARE = 0.3  # of the budget of pairs and triples
+TRIPLES_SHARE = (
+    0.3  # of the budget of pairs and triples, where there are as many of these as of those
+)
 CLEAR = (
     0.3  # mean L1 noise of a triple, as a share of the rows, at which triples are worth their part
 )
@@ -125,18 +127,23 @@ def triples_within(pairs: Sequence[Pair], sizes: Sequence[int], max_cells: int) 
     ]
 
 
+def share_of_triples(pairs: int, triples: int) -> float:
+    """The triples' part of the budget of pairs and triples."""
+    return TRIPLES_SHARE * min(1.0, triples / pairs)
+
+
 def clear_triples(
-    triples: Sequence[Triple], worth: np.ndarray, groups: Groups, noise: float
+    triples: Sequence[Triple], worth: np.ndarray, groups: Groups, noise: float, pairs: int
 ) -> list[Triple]:
     """The triples of most ``worth``, if the noise leaves their counts clear; else none.
 
-    ``noise`` is that of all counts of pairs and triples together, as a share of the rows. All or none:
-    a few triples would take their part of the budget from pairs that say more.
+    ``noise`` is that of all counts of pairs and triples together, as a share of the rows.
     """
+    if not triples:
+        return []
     order = np.argsort(-worth, kind="stable")[:MOST_TRIPLES]
     kept = sorted(triples[i] for i in order)
     cells = np.array([math.prod(int(groups[j].max()) + 1 for j in triple) for triple in kept])
-    error = (
-        math.sqrt(2 / math.pi) * noise / math.sqrt(TRIPLES_SHARE) * (cells ** (2 / 3)).sum() ** 1.5
-    )
+    std = noise / math.sqrt(share_of_triples(pairs, len(kept)))
+    error = math.sqrt(2 / math.pi) * std * (cells ** (2 / 3)).sum() ** 1.5
     return kept if error <= CLEAR * len(kept) else []

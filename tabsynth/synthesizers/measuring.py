@@ -15,7 +15,6 @@ from tabsynth.generators.marginals import (
     COARSEST,
     MOST_IN_COARSE_GROUPS,
     MOST_IN_GROUPS,
-    TRIPLES_SHARE,
     Pair,
     Triple,
     chance_distance,
@@ -23,6 +22,7 @@ from tabsynth.generators.marginals import (
     groups_of,
     least_rows,
     pairs_within,
+    share_of_triples,
     triples_within,
     worth_counting,
 )
@@ -149,7 +149,7 @@ class Measuring:
         """Triples worth counting, those first whose pairs are far from independence."""
         found = triples_within(pairs, self.schema.sizes, self.config.max_cells)
         worth = [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found]
-        return clear_triples(found, np.array(worth), coarse, noise)
+        return clear_triples(found, np.array(worth), coarse, noise, len(pairs))
 
     def _joint(
         self,
@@ -161,7 +161,8 @@ class Measuring:
     ) -> list[Measured]:
         if not pairs:
             return []
-        parts = [1 - TRIPLES_SHARE, TRIPLES_SHARE] if triples else [1.0]
+        part = share_of_triples(len(pairs), len(triples))
+        parts = [1 - part, part] if triples else [1.0]
         by = [groups] * len(pairs) + [coarse] * len(triples)
         return self._count(account, [*pairs, *triples], by, parts)
 

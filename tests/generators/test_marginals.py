@@ -130,9 +130,10 @@ def test_triples() -> None:
     groups = [np.arange(4)] * 12
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
-    assert clear_triples(triples, worth, groups, 1e-9) == triples[-MOST_TRIPLES:]
+    assert clear_triples(triples, worth, groups, 1e-9, 66) == triples[-MOST_TRIPLES:]
     limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
     limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
-    assert len(clear_triples(triples, worth, groups, 0.999 * limit)) == MOST_TRIPLES
-    assert clear_triples(triples, worth, groups, 1.001 * limit) == []
-    assert clear_triples([], np.zeros(0), groups, 0.0) == []
+    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66)) == MOST_TRIPLES
+    assert clear_triples(triples, worth, groups, 1.001 * limit, 66) == []
+    assert clear_triples(triples, worth, groups, 0.999 * limit, 240) == []  # half of the share
+    assert clear_triples([], np.zeros(0), groups, 0.0, 66) == []
