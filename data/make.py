@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tabsynth import DPWGAN, Schema, TabsynthError
+from tabsynth import MargNet, Schema, TabsynthError
 from tabsynth.datasets import prepare_census, prepare_hospital
 
 HERE = Path(__file__).resolve().parent
@@ -57,7 +57,7 @@ def make(name: str, source: Path, out: Path) -> Path:
     recipe = RECIPES[name]
     schema = Schema.load(HERE / f"{name}.schema.json")
     private = recipe.prepare(source / recipe.source, schema)
-    synthesizer = DPWGAN(schema, epsilon=EPSILON, delta=DELTA)
+    synthesizer = MargNet(schema, epsilon=EPSILON, delta=DELTA)
     log.info("Fitting %s at epsilon=%g, delta=%g", name, EPSILON, DELTA)
     synthesizer.fit(private)
     target = out / f"{name}.csv"

@@ -62,3 +62,4 @@ def make_people(n=400, seed=0):
 
 
 FIT = ("fit", "people.csv", "--schema", "schema.json", "-o", "model.tabsynth")
+FIT_GAN = (*FIT, "--method", "dp-wgan")

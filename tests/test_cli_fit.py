@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import pytest
-from command_lines import FIT, TABSYNTH, make_people, make_schema, refused, run
+from command_lines import FIT_GAN as FIT
+from command_lines import TABSYNTH, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, Schema, load, read_table
