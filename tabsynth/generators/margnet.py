@@ -74,7 +74,7 @@ class MargNetConfig:
 
     components: int | None = None
     latent_dim: int = 64
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128,)
     bumps: tuple[float, ...] = (0.01, 0.04)
     steps: int = 2000
     learning_rate: float = 6e-3
