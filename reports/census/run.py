@@ -200,9 +200,22 @@ def leakage_line(results: dict) -> str:
     ]
     past = sum(cell["low"] > 0 for cell in cells)
     mean = np.mean([cell["value"] for cell in cells])
+    by_epsilon = {
+        epsilon: np.mean(
+            [
+                c["leakage"]["value"]
+                for run in runs_of(results, "default", epsilon)
+                for c in run["disclosure"]
+            ]
+        )
+        for epsilon in (1.0, 8.0, 20.0, math.inf)
+    }
+    each = ", ".join(f"{100 * gap:.1f} at ε = {shown(e)}" for e, gap in by_epsilon.items())
     return (
         f"Over all runs of `default`, the 95% interval of the gap lies above 0 in {past} of {len(cells)}"
-        f" cells (chance alone gives 2.5%), and the mean gap is {100 * mean:.1f} points."
+        f" cells (chance alone gives 2.5%), and the mean gap is {100 * mean:.1f} points: {each}. It does not"
+        " grow with ε, as leakage would. All runs attack the same 1,000 records and the same 1,000 controls,"
+        " so that what chance made of that choice is in all of them."
     )
 
 

@@ -33,7 +33,6 @@ from tabsynth.privacy.counts import (
     Measured,
     NoisyCounts,
     in_groups,
-    noise_of,
     probabilities,
     shares_by_cells,
     total_rows,
@@ -193,12 +192,13 @@ class Measuring:
 
         def release() -> dict[str, np.ndarray]:
             found = self.counts.measure(account, sets, shares, self.rng, groups)
-            return {str(i): m.counts for i, m in enumerate(found)}
+            counts = {str(i): m.counts for i, m in enumerate(found)}
+            return {**counts, "std": np.array([m.std for m in found])}
 
         held = self.watch.once(account.purpose, release)
         return [
-            Measured(columns, held[str(i)], noise_of(account, share))
-            for i, (columns, share) in enumerate(zip(sets, shares, strict=True))
+            Measured(columns, held[str(i)], float(std))
+            for i, (columns, std) in enumerate(zip(sets, held["std"], strict=True))
         ]
 
     def _scores(
