@@ -192,7 +192,7 @@ def test_make_reads_nothing_of_the_source_into_its_constants(
         def sample_to(self, path: Path, n: int) -> None:
             calls.append((Path(path).name, n))
 
-    monkeypatch.setattr(tabsynth, "DPWGAN", StandIn, raising=False)
+    monkeypatch.setattr(tabsynth, "MargNet", StandIn, raising=False)
     spec = importlib.util.spec_from_file_location("make", DATA / "make.py")
     assert spec is not None and spec.loader is not None
     make = importlib.util.module_from_spec(spec)

@@ -15,31 +15,36 @@ class Captured:
     Parameters
     ----------
     body : callable
-        Reads and writes the same tensors at each call, and never waits for the device.
+        Reads and writes the same tensors at each call, never waits for the device, and returns the
+        tensors that it made.
     generators : sequence of torch.Generator
         Those that it draws from.
 
     Notes
     -----
     The ordinary calls are calls like any other, and recording runs nothing: each call runs the body
-    once. Elsewhere than on CUDA the body is just called.
+    once. A replay runs no Python: it writes to the tensors that the recording made, and those are what
+    a call returns. Elsewhere than on CUDA the body is just called.
     """
 
-    def __init__(self, body: Callable[[], None], generators: Sequence[torch.Generator]) -> None:
+    def __init__(
+        self, body: Callable[[], list[Tensor]], generators: Sequence[torch.Generator]
+    ) -> None:
         self.body, self.generators = body, [g for g in generators if g.device.type == "cuda"]
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.made: list[Tensor] = []
 
-    def __call__(self, device: torch.device) -> None:
-        """Run the body once."""
+    def __call__(self, device: torch.device) -> list[Tensor]:
+        """Run the body once; what it made."""
         self.calls += 1
         if device.type != "cuda":
-            self.body()
+            self.made = self.body()
         elif self.calls <= ORDINARY_CALLS:
             stream = torch.cuda.Stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))
             with torch.cuda.stream(stream):
-                self.body()
+                self.made = self.body()
             torch.cuda.current_stream(device).wait_stream(stream)
         else:
             if self.graph is None:
@@ -47,8 +52,9 @@ class Captured:
                 for generator in dict.fromkeys(self.generators):
                     self.graph.register_generator_state(generator)
                 with torch.cuda.graph(self.graph):
-                    self.body()
+                    self.made = self.body()
             self.graph.replay()
+        return self.made
 
 
 class Slots:

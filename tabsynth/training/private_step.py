@@ -116,7 +116,6 @@ class PrivateStep:
         self.physical_batch = physical_batch
         self._batches = host_stream(generator)
         self._previous: list[Tensor] | None = None
-        self._found: list[Tensor] = []
         self._room: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -158,13 +157,13 @@ class PrivateStep:
         picked = poisson_sample(len(rows), self.rate, self._batches)
         terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and self._slots(rows.device).fits(picked):
-            self._replay(terms, rows, picked)
+            found = self._replay(terms, rows, picked)
         else:
-            self._step(terms, rows[picked.to(rows.device, non_blocking=True)], None)
-        for parameter, value in zip(self.clipper.parameters, self._found, strict=True):
+            found = self._step(terms, rows[picked.to(rows.device, non_blocking=True)], None)
+        for parameter, value in zip(self.clipper.parameters, found, strict=True):
             parameter.grad = value
 
-    def _step(self, terms: "Terms", batch: Tensor, keep: Tensor | None) -> None:
+    def _step(self, terms: Terms, batch: Tensor, keep: Tensor | None) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved():
             reference = self._reference(terms)
@@ -175,12 +174,12 @@ class PrivateStep:
         for public in (terms.correction, reference if terms.restored else None):
             if public is not None:
                 torch._foreach_add_(found, list(public))
-        self._found = found
         if isinstance(self.rule, DPSAT):
             if self._previous is None:
                 self._previous = [value.clone() for value in found]
             else:
                 torch._foreach_copy_(self._previous, found)
+        return found
 
     def _in_place(self, rows: Tensor) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
@@ -192,7 +191,7 @@ class PrivateStep:
             self._room = Slots(self.expected_batch, device)
         return self._room
 
-    def _replay(self, terms: "Terms", rows: Tensor, picked: Tensor) -> None:
+    def _replay(self, terms: Terms, rows: Tensor, picked: Tensor) -> list[Tensor]:
         """The same on tensors that stay in place, recorded for the losses that it is called with."""
         slots = self._slots(rows.device)
         slots.fill(picked)
@@ -200,15 +199,15 @@ class PrivateStep:
             held = terms.held()
             draws = [self.generator, *held.generators()]
 
-            def body() -> None:
-                self._step(held, rows[slots.rows], slots.keep)
+            def body() -> list[Tensor]:
+                return self._step(held, rows[slots.rows], slots.keep)
 
             self._recorded = held, Captured(body, draws)
         else:
             self._recorded[0].take(terms)
-        self._recorded[1](rows.device)
+        return self._recorded[1](rows.device)
 
-    def _reference(self, terms: "Terms") -> list[Tensor] | None:
+    def _reference(self, terms: Terms) -> list[Tensor] | None:
         losses, public = terms.public_losses, terms.public
         if public is None:
             return None

@@ -93,6 +93,39 @@ def test_a_batch_without_room_takes_the_ordinary_road(monkeypatch: pytest.Monkey
     assert step._recorded is None
 
 
+class Replayed(Captured):
+    """As on a device: from the fourth call on, all that a call does is to write to the same tensors."""
+
+    def __call__(self, device: torch.device) -> list[Tensor]:
+        self.calls += 1
+        if self.calls <= 4:
+            self.made = self.body()
+        else:
+            for place, value in zip(self.made, self.body(), strict=True):
+                place.copy_(value)
+        return self.made
+
+
+@pytest.mark.parametrize(("rule", "rules"), KINDS[:3])
+def test_a_step_without_room_amid_replays(
+    rule: StepRule, rules: Clipping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch that finds no room takes the ordinary road; the replays after it are not of the past."""
+    public = FAKE if rules.bound == "public" else None
+    wanted = trained(private_step(rule, rules), minus_scores, public)
+    step, asked = private_step(rule, rules), []
+
+    def fits(self: Slots, picked: Tensor) -> bool:
+        asked.append(len(picked))
+        return len(asked) != 6
+
+    monkeypatch.setattr(step, "_in_place", lambda rows: True)
+    monkeypatch.setattr(Slots, "fits", fits)
+    monkeypatch.setattr("tabsynth.training.private_step.Captured", Replayed)
+    torch.testing.assert_close(trained(step, minus_scores, public), wanted, rtol=1e-7, atol=1e-8)
+    assert len(asked) == 8
+
+
 def test_slots() -> None:
     slots = Slots(9.0, torch.device("cpu"))
     assert len(slots.rows) == 9 + 24 + 16
@@ -140,9 +173,9 @@ def test_no_step_waits_for_the_device(
 
 def test_the_body_runs_once_a_call_off_cuda() -> None:
     calls: list[int] = []
-    captured = Captured(lambda: calls.append(1), [torch.Generator()])
+    captured = Captured(lambda: calls.append(1) or [torch.ones(1)], [torch.Generator()])
     for _ in range(7):
-        captured(torch.device("cpu"))
+        assert captured(torch.device("cpu")) == [torch.ones(1)]
     assert len(calls) == 7 and captured.graph is None
 
 
