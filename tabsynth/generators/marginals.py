@@ -11,6 +11,7 @@ neighbours only.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -119,11 +120,14 @@ def worth_counting(
 
 def triples_within(pairs: Sequence[Pair], sizes: Sequence[int], max_cells: int) -> list[Triple]:
     """Triples of columns whose three pairs are all among ``pairs``."""
-    known, columns = set(pairs), sorted({j for pair in pairs for j in pair})
+    after: dict[int, set[int]] = {}
+    for a, b in pairs:
+        after.setdefault(a, set()).add(b)
     return [
         (a, b, c)
-        for a, b, c in combinations(columns, 3)
-        if {(a, b), (a, c), (b, c)} <= known and sizes[a] * sizes[b] * sizes[c] <= max_cells
+        for a, b in sorted(pairs)
+        for c in sorted(after[a] & after.get(b, set()))
+        if sizes[a] * sizes[b] * sizes[c] <= max_cells
     ]
 
 
@@ -137,13 +141,26 @@ def clear_triples(
 ) -> list[Triple]:
     """The triples of most ``worth``, if the noise leaves their counts clear; else none.
 
+    Of triples of one worth those are taken whose columns have been taken least.
+
     ``noise`` is that of all counts of pairs and triples together, as a share of the rows.
     """
     if not triples:
         return []
-    order = np.argsort(-worth, kind="stable")[:MOST_TRIPLES]
-    kept = sorted(triples[i] for i in order)
+    kept = sorted(_first(triples, worth, MOST_TRIPLES))
     cells = np.array([math.prod(int(groups[j].max()) + 1 for j in triple) for triple in kept])
     std = noise / math.sqrt(share_of_triples(pairs, len(kept)))
     error = math.sqrt(2 / math.pi) * std * (cells ** (2 / 3)).sum() ** 1.5
     return kept if error <= CLEAR * len(kept) else []
+
+
+def _first(triples: Sequence[Triple], worth: np.ndarray, most: int) -> list[Triple]:
+    """The first triples by worth, then by how often their columns are among those before."""
+    uses: Counter[int] = Counter()
+    left, found = dict(zip(triples, worth.tolist(), strict=True)), list[Triple]()
+    while left and len(found) < most:
+        best = min(left, key=lambda t: (-left[t], sum(uses[j] for j in t), t))
+        del left[best]
+        found.append(best)
+        uses.update(best)
+    return found

@@ -144,6 +144,15 @@ class NoisyCounts(Generic[T]):
         return counts if groups is None else in_groups(counts, [groups[j] for j in columns])
 
 
+def averaged(one: Measured, other: Measured) -> Measured:
+    """Two noisy counts of the same cells as one: weighted by the inverse of their variances."""
+    if not (one.std and other.std):
+        return one if not one.std else other
+    weights = np.array([one.std**-2, other.std**-2])
+    counts = (weights[0] * one.counts + weights[1] * other.counts) / weights.sum()
+    return Measured(one.columns, counts, float(weights.sum() ** -0.5))
+
+
 def noise_of(account: Account, share: float) -> float:
     """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
     return account.mechanism.noise_multiplier / math.sqrt(share)

@@ -1,4 +1,4 @@
-"""MargNet: noisy counts of columns and pairs of columns, then a generator that is fitted to them."""
+"""MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than wh
 
 
 class MargNet(Synthesizer):
-    """A generator fitted to noisy one- and two-way counts, after MargNet and GEM.
+    """A generator fitted to noisy one-, two- and three-way counts, after MargNet, GEM and PrivSyn.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class MargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Private rows are read by two or three Gaussian mechanisms: one-way counts, in a wide table scores of
-    pairs of columns, and counts of pairs; what each asks follows from the schema and from the releases
-    before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    Private rows are read by up to three Gaussian mechanisms: one-way counts, in a wide table scores of
+    pairs of columns, and counts of pairs and triples (of single columns again where no pair is worth
+    it); what each asks follows from the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
     the rest, the fit, its samples and the model file, is post-processing.
     """
 

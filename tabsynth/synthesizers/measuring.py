@@ -32,6 +32,7 @@ from tabsynth.privacy.counts import (
     Groups,
     Measured,
     NoisyCounts,
+    averaged,
     in_groups,
     probabilities,
     shares_by_cells,
@@ -39,7 +40,6 @@ from tabsynth.privacy.counts import (
 )
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.training.loop import Watch
 
@@ -119,7 +119,7 @@ class Measuring:
         if JOINT not in planned:
             return Measurements(singles, rows, whole, whole)
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
-        noise = _noise(planned[JOINT])
+        noise = planned[JOINT].mechanism.noise_multiplier
         least = least_rows(noise, len(columns), len(self.pairs)) / rows
         groups = self._groups(shares, least)
         coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
@@ -131,9 +131,17 @@ class Measuring:
             pairs = worth_counting(pairs, distances, groups, noise)
         by_pair = dict(zip(self.pairs, distances, strict=True))
         triples = self._triples(pairs, by_pair, coarse, noise / rows)
+        if not pairs:  # the columns seem independent: better one-way counts is all there is to have
+            account = self._open(planned[JOINT], ledger, {"columns": len(columns)})
+            again = self._count(account, columns, [whole] * len(columns), [1.0])
+            singles = [averaged(*both) for both in zip(singles, again, strict=True)]
+            return Measurements(singles, rows, groups, coarse)
         found = {"pairs": len(pairs), "triples": len(triples)}
         account = self._open(planned[JOINT], ledger, found)
-        joint = self._joint(account, pairs, triples, groups, coarse)
+        part = share_of_triples(len(pairs), len(triples))
+        parts = [1 - part, part] if triples else [1.0]
+        by = [groups] * len(pairs) + [coarse] * len(triples)
+        joint = self._count(account, [*pairs, *triples], by, parts)
         return Measurements([*singles, *joint], rows, groups, coarse)
 
     def _groups(
@@ -145,25 +153,10 @@ class Measuring:
     def _triples(
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
     ) -> list[Triple]:
-        """Triples worth counting, those first whose pairs are far from independence."""
+        """Triples worth counting: of pairs far from independence, or of all columns alike if not scored."""
         found = triples_within(pairs, self.schema.sizes, self.config.max_cells)
         worth = [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found]
         return clear_triples(found, np.array(worth), coarse, noise, len(pairs))
-
-    def _joint(
-        self,
-        account: Account,
-        pairs: Sequence[Pair],
-        triples: Sequence[Triple],
-        groups: Groups,
-        coarse: Groups,
-    ) -> list[Measured]:
-        if not pairs:
-            return []
-        part = share_of_triples(len(pairs), len(triples))
-        parts = [1 - part, part] if triples else [1.0]
-        by = [groups] * len(pairs) + [coarse] * len(triples)
-        return self._count(account, [*pairs, *triples], by, parts)
 
     def _open(self, spend: PlannedSpend, ledger: Ledger, details: dict[str, Any]) -> Account:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
@@ -219,9 +212,5 @@ class Measuring:
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]
-        std = SURE * _noise(spend) * math.sqrt(len(self.pairs))
+        std = SURE * spend.mechanism.noise_multiplier * math.sqrt(len(self.pairs))
         return found - std - [chance_distance(independent(pair)) for pair in self.pairs]
-
-
-def _noise(spend: PlannedSpend) -> float:
-    return 0.0 if isinstance(spend.mechanism, NoPrivacy) else spend.mechanism.noise_multiplier

@@ -51,8 +51,8 @@ def _notes(model: "Synthesizer", seconds: float | None) -> list[str]:
     limit = model.time_limit
     if seconds is not None and limit is not None and seconds > limit:
         notes.append(
-            f"the time limit of {duration(limit)} will stop it early, with fewer steps"
-            " and a smaller epsilon"
+            f"the time limit of {duration(limit)} will stop it early, with fewer steps;"
+            " steps that are not taken are not charged"
         )
     return notes
 

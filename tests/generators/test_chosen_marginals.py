@@ -131,6 +131,9 @@ def test_triples() -> None:
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
     assert clear_triples(triples, worth, groups, 1e-9, 66) == triples[-MOST_TRIPLES:]
+    # Where all are worth the same, all columns alike.
+    uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66)))
+    assert uses.sum() == 3 * MOST_TRIPLES and uses.max() - uses.min() <= 3
     limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
     limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
     assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66)) == MOST_TRIPLES

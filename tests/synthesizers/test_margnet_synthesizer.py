@@ -14,11 +14,14 @@ from fitted_tables import SCHEMA, facts, frame, row
 from sklearn.base import clone
 
 from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet import MargNetConfig, MargNetFit
+from tabsynth.privacy.accounting import gaussian_mu
 from tabsynth.privacy.counts import Measured, NoisyCounts
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.synthesizers import measuring
+from tabsynth.training.checkpoint import Checkpoint
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,7 +130,9 @@ NEIGHBOURS = {
 }
 
 
-def recorded(table: pd.DataFrame, folder: Path, replay: list[np.ndarray] | None = None) -> Any:
+def recorded(
+    table: pd.DataFrame, folder: Path, scored: bool, replay: list[np.ndarray] | None = None
+) -> Any:
     """The noisy counts of a fit, or of the fit that it replays, and all that a person could see."""
     heard: list[Any] = []
     tape: list[np.ndarray] = []
@@ -142,8 +147,16 @@ def recorded(table: pd.DataFrame, folder: Path, replay: list[np.ndarray] | None 
                 return found
             return [Measured(m.columns, next(left), m.std) for m in found]
 
+        by_score = NoisyCounts.distances
+
+        def distances(*given: Any) -> np.ndarray:
+            tape.append(by_score(*given))
+            return tape[-1] if replay is None else next(left)
+
         patch.setattr(NoisyCounts, "measure", measure)
-        model = small(random_state=3)
+        patch.setattr(NoisyCounts, "distances", distances)
+        settings = config(max_unscored=0 if scored else 66)
+        model = small(random_state=3, epsilon=60.0, config=settings)
         plan = str(model.plan(estimate_time=False))
         model.fit(table, progress=lambda *told: heard.append(told))
     model.save(folder / "model")
@@ -158,19 +171,24 @@ def recorded(table: pd.DataFrame, folder: Path, replay: list[np.ndarray] | None 
     }
 
 
+@pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_replay_on_a_neighbour(neighbour: str, tmp_path: Path) -> None:
+def test_replay_on_a_neighbour(neighbour: str, scored: bool, tmp_path: Path) -> None:
     """R1, R12, R14: the same noisy counts, so the same of everything, whatever the rows were."""
-    tape, seen = recorded(frame(60), tmp_path)
+    tape, seen = recorded(frame(60), tmp_path, scored)
+    assert any(np.ndim(found) == 1 and len(found) == 6 for found in tape) or not scored
     more = pd.concat([frame(60), NEIGHBOURS[neighbour]], ignore_index=True)
-    other, replayed = recorded(more, tmp_path, tape)
+    other, replayed = recorded(more, tmp_path, scored, tape)
     for name in seen:
         assert seen[name] == replayed[name], name
     # The coins were the same, so that what differs is the rows themselves: one cell a set for each.
-    moved = [np.abs(a - b).sum() for a, b in zip(tape, other, strict=True)]
     rows = len(NEIGHBOURS[neighbour])
-    np.testing.assert_allclose(moved, rows, atol=1e-9)
-    _, free = recorded(more, tmp_path)  # the comparison is not blind
+    for one, two in zip(tape, other, strict=True):
+        if scored and one.shape == (6,):  # distances: each by no more than the rows
+            assert np.abs(one - two).max() <= rows + 1e-9
+        else:
+            assert np.abs(one - two).sum() == pytest.approx(rows, abs=1e-9)
+    _, free = recorded(more, tmp_path, scored)  # the comparison is not blind
     assert seen["file"] != free["file"]
 
 
@@ -356,6 +374,56 @@ def test_hospital_schema() -> None:
     assert tuple(binary) in counted[-1] and len(counted[-1]) == stages[STAGES[1]]["pairs"] < 60
     assert by_pld(model) == pytest.approx(1.0, rel=2e-3)
     schema.check_columns(model.sample(100))
+
+
+def test_where_no_pair_is_worth_it_columns_are_counted_again() -> None:
+    """The whole budget is spent, and the one-way counts have the noise of all of it but the scores'."""
+    columns = [
+        Column(name=f"c{i}", kind="categorical", dtype="int64", categories=tuple(range(20)))
+        for i in range(13)
+    ]
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({c.name: rng.integers(0, 20, 4000) for c in columns})
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = MargNetFit.__init__
+
+        def init(self: Any, *given: Any) -> None:
+            seen.extend(given[3])
+            original(self, *given)
+
+        patch.setattr(MargNetFit, "__init__", init)
+        patch.setattr(measuring, "worth_counting", lambda *_: [])  # the noise makes it so by chance
+        model = small(Schema(columns), epsilon=1.0, random_state=0).fit(table)
+    assert model.certificate()["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert [m.columns for m in seen] == [(j,) for j in range(13)]
+    mu = gaussian_mu(1.0, 1e-5)
+    assert seen[0].std == pytest.approx(math.sqrt(13 / 0.95) / mu, rel=1e-6)
+    off = [
+        (m.counts - np.bincount(table.iloc[:, j], minlength=20)) / m.std for j, m in enumerate(seen)
+    ]
+    assert abs(np.std(off) - 1) < 4 / math.sqrt(2 * 260)
+
+
+@pytest.mark.parametrize("stage", ["one-way counts", "scores of pairs", STAGES[1]])
+def test_a_crash_between_stages_spends_nothing_twice(stage: str, tmp_path: Path) -> None:
+    """R7: what was kept is not read again; the same ε in the end."""
+    settings = config(max_unscored=0)
+
+    def crash(self: Any, name: str, compute: Any) -> Any:
+        found = original(self, name, compute)
+        if name == stage:
+            raise RuntimeError("power cut")
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        original = Checkpoint.once
+        patch.setattr(Checkpoint, "once", crash)
+        with pytest.raises(RuntimeError):
+            small(config=settings).fit(frame(), checkpoint=tmp_path / "c")
+    made = small(config=settings).fit(frame(), checkpoint=tmp_path / "c").certificate()
+    assert [item["count"] for item in made["mechanisms"]] == [1, 1, 1]
+    assert made["epsilon"] == pytest.approx(2.0, rel=1e-6) and made["epsilon"] <= 2.0
 
 
 def test_scores_have_the_noise_that_is_charged() -> None:
