@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import DPGAN, DPWGAN, Column, Schema
+from tabsynth import DPGAN, DPWGAN, Column, MargNet, Schema
 from tabsynth.generators.dpgan import DPGANConfig
+from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
@@ -44,3 +45,18 @@ def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
     model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, dpgan_config=config)
     assert len(model.fit(table()).sample(9)) == 9
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
+
+
+def test_margnet_on_cuda_is_that_of_the_cpu() -> None:
+    """Pairs and triples, to float tolerance of the probabilities; conditions on the host."""
+    three = Schema(
+        [*SCHEMA.columns, Column(name="c", kind="numeric", dtype="int64", low=0, high=4)]
+    )
+    frame = table().assign(c=np.arange(200) % 5)
+    config = MargNetConfig(components=30, hidden=(8,), steps=30, stop=1e9)
+    made = []
+    for device in ("cpu", "cuda"):
+        model = MargNet(three, epsilon=200.0, device=device, random_state=1, config=config)
+        made.append(model.fit(frame).trained_.weights()["probabilities"].cpu())
+        assert (model.sample(20, where={"a": "x"})["a"] == "x").all()
+    torch.testing.assert_close(made[0], made[1], rtol=1e-3, atol=1e-4)
