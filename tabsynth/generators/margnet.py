@@ -77,7 +77,7 @@ class MargNetConfig:
     hidden: tuple[int, ...] = (128,)
     bumps: tuple[float, ...] = (0.01, 0.04)
     steps: int = 2000
-    learning_rate: float = 6e-3
+    learning_rate: float = 1e-2
     stop: float = 1.75
     patience: int = 300
     entropy: float = 1.0
