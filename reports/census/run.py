@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -324,8 +325,11 @@ def write_readme() -> None:
     (HERE / "README.md").write_text(template)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def command(
+    what: str, run_all: Callable[[str | None], None], write_readme: Callable[[], None]
+) -> None:
+    """The command line of a report whose runs are kept in a file."""
+    parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--write", action="store_true", help="only write, from results.json")
     parser.add_argument("--only", help="only runs whose name contains this")
     options = parser.parse_args()
@@ -336,4 +340,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__.splitlines()[0], run_all, write_readme)

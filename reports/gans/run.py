@@ -9,7 +9,6 @@ its certificate therefore says "not private: seeded", and the epsilon shown is w
 without a seed. Of DP-WGAN from scratch the figures are those of reports/census/.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -181,16 +180,5 @@ def write_readme() -> None:
     (HERE / "README.md").write_text(page, "utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="only write, from results.json")
-    parser.add_argument("--only", help="only runs whose name contains this")
-    options = parser.parse_args()
-    if not options.write:
-        run_all(options.only)
-    if not options.only:
-        write_readme()
-
-
 if __name__ == "__main__":
-    main()
+    census.command(__doc__.splitlines()[0], run_all, write_readme)

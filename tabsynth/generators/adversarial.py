@@ -200,17 +200,8 @@ class Adversarial:
 
         ``gradient(generated rows)`` sets the critic's, and returns the stand-ins that it went by.
         """
-        config = self.config
-        critic_optimizer = optimizer(
-            config.critic_optimizer, self.critic.parameters(), config.critic_lr, config.betas
-        )
-        generator_optimizer = optimizer(
-            config.generator_optimizer,
-            self.generator.parameters(),
-            config.generator_lr,
-            config.betas,
-        )
-        pace = Pace(config.critic_per_generator)
+        critic_optimizer, generator_optimizer = self._optimizers()
+        pace = Pace(self.config.critic_per_generator)
         suffix = "" if account is not None else f" ({stage})"
         every = max(1, steps // 100)
 
@@ -245,6 +236,19 @@ class Adversarial:
         # A warm start leaves time to the private steps.
         share = 1.0 if account is not None else 0.5
         return run_steps(stage, steps, one, watch, share, account=account, state=state)
+
+    def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+        """Of the critic and of the generator, both new."""
+        config, critic, generator = self.config, self.critic, self.generator
+        return (
+            optimizer(config.critic_optimizer, critic.parameters(), config.critic_lr, config.betas),
+            optimizer(
+                config.generator_optimizer,
+                generator.parameters(),
+                config.generator_lr,
+                config.betas,
+            ),
+        )
 
     def _batch(self, rows: float) -> int:
         return max(2, round(self.config.sampling_rate * rows))  # BatchNorm in G needs two

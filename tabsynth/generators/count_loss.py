@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tabsynth.encoding.layout import Layout
 from tabsynth.errors import InputError
-from tabsynth.privacy.counts import Groups, Measured
+from tabsynth.privacy.counts import Groups, Measured, number_of
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 Prefix = tuple[int, int]
@@ -27,7 +27,7 @@ class Grouped:
     def __init__(self, layout: Layout, groups: Groups | None, device: torch.device | str) -> None:
         if groups is None:
             groups = [np.arange(size) for size in layout.sizes]
-        ends = np.cumsum([int(g.max()) + 1 for g in groups])
+        ends = np.cumsum([number_of(g) for g in groups])
         starts = [0, *ends[:-1].tolist()]
         self.spans = [slice(a, b) for a, b in zip(starts, ends.tolist(), strict=True)]
         spots = np.concatenate([g + at for g, at in zip(groups, starts, strict=True)])

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from tabsynth.columns import Column
-from tabsynth.privacy.counts import Groups
+from tabsynth.privacy.counts import Groups, cells_of
 
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
@@ -107,8 +107,7 @@ def worth_counting(
     √(2/π) σ (Σ cᵢ^(2/3))^(3/2); a pair that is not counted is wrong by its distance. The sum is least
     for some number of the pairs with the highest distance / c^(2/3).
     """
-    sizes = [int(group.max()) + 1 for group in groups]
-    costs = np.array([(sizes[a] * sizes[b]) ** (2 / 3) for a, b in pairs])
+    costs = np.array([cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
     order = np.argsort(-distances / costs, kind="stable")
     gains = np.clip(distances[order], 0, None).cumsum()
     errors = NOISE_LEFT * math.sqrt(2 / math.pi) * noise * costs[order].cumsum() ** 1.5
@@ -148,7 +147,7 @@ def clear_triples(
     if not triples:
         return []
     kept = sorted(_first(triples, worth, MOST_TRIPLES))
-    cells = np.array([math.prod(int(groups[j].max()) + 1 for j in triple) for triple in kept])
+    cells = np.array([cells_of(triple, groups) for triple in kept])
     std = noise / math.sqrt(share_of_triples(pairs, len(kept)))
     error = math.sqrt(2 / math.pi) * std * (cells ** (2 / 3)).sum() ** 1.5
     return kept if error <= CLEAR * len(kept) else []

@@ -42,10 +42,20 @@ def count_rows(index: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) 
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
 
+def number_of(group: np.ndarray) -> int:
+    """Groups of a column's values."""
+    return int(group.max()) + 1
+
+
+def cells_of(columns: Sequence[int], groups: Groups) -> int:
+    """Cells of the counts of a set of columns, in groups of values."""
+    return math.prod(number_of(groups[j]) for j in columns)
+
+
 def in_groups(counts: np.ndarray, groups: Groups) -> np.ndarray:
     """Counts of groups of values: axis i of ``counts`` summed over ``groups[i]``."""
     for axis, group in enumerate(groups):
-        onto = np.zeros((int(group.max()) + 1, *np.delete(counts.shape, axis)))
+        onto = np.zeros((number_of(group), *np.delete(counts.shape, axis)))
         np.add.at(onto, group, np.moveaxis(counts, axis, 0))
         counts = np.moveaxis(onto, 0, axis)
     return counts

@@ -60,8 +60,9 @@ class MargNet(Synthesizer):
     -----------------
     Private rows are read by up to three Gaussian mechanisms: one-way counts, in a wide table scores of
     pairs of columns, and counts of pairs and triples (of single columns again where no pair is worth
-    it); what each asks follows from the schema and from the releases before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
-    the rest, the fit, its samples and the model file, is post-processing.
+    it); what each asks follows from the schema and from the releases before it. Together they are
+    exactly (epsilon, delta)-DP for adding or removing one record, and all the rest, the fit, its
+    samples and the model file, is post-processing.
     """
 
     method: ClassVar[str] = "margnet"

@@ -33,6 +33,7 @@ from tabsynth.privacy.counts import (
     Measured,
     NoisyCounts,
     averaged,
+    cells_of,
     in_groups,
     probabilities,
     shares_by_cells,
@@ -175,8 +176,7 @@ class Measuring:
         """One release, or what a checkpoint kept of it; sets of one width have a part of the budget."""
         cells: dict[int, list[int]] = {}
         for columns, by in zip(sets, groups, strict=True):
-            size = math.prod(int(by[j].max()) + 1 for j in columns)
-            cells.setdefault(len(columns), []).append(size)
+            cells.setdefault(len(columns), []).append(cells_of(columns, by))
         shares = [
             part * share
             for part, alike in zip(parts, cells.values(), strict=True)
