@@ -39,7 +39,9 @@ LEAST_ERROR = 5e-4  # below it PRV takes minutes
 LEAST_NOISE, MOST_NOISE = 0.2, 1e6
 # Orders of RDP: whole ones are quick, and the best order is rarely below 2.
 ORDERS = [1.5, 1.75, 2.5, 3.5, *map(float, range(2, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0]
-PRV, RDP, EXACT, NONE = "PRV", "RDP", "exact Gaussian", "none"
+# Accountants, each with the library that does the arithmetic.
+PRV, RDP, VOTES = ("PRV", "opacus"), ("RDP", "opacus"), ("RDP", "tabsynth")
+EXACT, NONE = ("exact Gaussian", "tabsynth"), ("none", "")
 
 
 def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
@@ -61,14 +63,11 @@ def rdp_epsilon(spends: Iterable[Spend], delta: float) -> float:
 
 def accountant_of(spends: Iterable[Spend], delta: float) -> dict[str, str]:
     """Which accountant :func:`epsilon_of` takes for ``spends``: its name, library and version."""
-    found = _composed(spends, delta, "best")[1]
-    libraries = {PRV: "opacus", RDP: "opacus", EXACT: "tabsynth"}
-    if found not in libraries:
-        return {"name": found}
-    return {"name": found, "library": libraries[found], "version": version(libraries[found])}
+    name, library = _composed(spends, delta, "best")[1]
+    return {"name": name, **({"library": library, "version": version(library)} if library else {})}
 
 
-def _composed(spends: Iterable[Spend], delta: float, road: str) -> tuple[float, str]:
+def _composed(spends: Iterable[Spend], delta: float, road: str) -> tuple[float, tuple[str, str]]:
     """ε, and by which accountant."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     if not all(is_private(mechanism) for mechanism, _ in listed):
@@ -99,11 +98,11 @@ def _merged(events: Iterable[Event]) -> list[Event]:
 @lru_cache(maxsize=4096)
 def _epsilon(
     events: tuple[Event, ...], votes: frozenset[Vote], delta: float, road: str
-) -> tuple[float, str]:
+) -> tuple[float, tuple[str, str]]:
     if not events and not votes:
         return 0.0, NONE
     if votes:
-        return _rdp_with_votes(events, votes, delta), RDP
+        return _rdp_with_votes(events, votes, delta), VOTES
     if road == "best" and all(rate == 1.0 for _, rate, _ in events):
         return gaussian_epsilon(1 / events[0][0], delta), EXACT
     rdp = _rdp(events, delta)

@@ -37,9 +37,9 @@ def majority(counts: np.ndarray, mechanism: NoisyVote, rng: np.random.Generator)
         raise InputError(f"Expected counts of votes in [0, {mechanism.teachers}].")
     if mechanism.accounting == LAPLACE:
         yes, no = rng.laplace(scale=mechanism.noise, size=(2, *votes.shape))
-        return votes + yes > mechanism.teachers - votes + no
-    noise = mechanism.noise * rng.standard_normal(votes.shape)
-    return votes + noise > mechanism.teachers / 2
+        return yes - no > mechanism.teachers - 2 * votes
+    # Not votes + noise > K/2: rounding that sum would turn a near tie into a tie.
+    return mechanism.noise * rng.standard_normal(votes.shape) > mechanism.teachers / 2 - votes
 
 
 def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:
