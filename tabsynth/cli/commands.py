@@ -162,7 +162,12 @@ def plan(
     """What a budget buys, before there is a table: noisy labels of PATE, or noise of the others."""
     from tabsynth.cli.planning import plan_and_tell
 
-    given = {"consensus": consensus, "flips": flips, "wanted": labels, "teachers": teachers}
+    given: dict[str, Any] = {
+        "consensus": consensus,
+        "flips": flips,
+        "wanted": labels,
+        "teachers": teachers,
+    }
     given |= {"batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
     budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
