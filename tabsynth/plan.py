@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tabsynth.privacy.accounting import ACCOUNTANT, Spend, epsilon_of
-from tabsynth.privacy.mechanisms import Mechanism, NoPrivacy
+from tabsynth.privacy.accounting import Spend, epsilon_of
+from tabsynth.privacy.mechanisms import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +17,7 @@ class PlannedSpend:
     count: int
 
     def __str__(self) -> str:
-        uses = "once" if self.count == 1 else f"{self.count:,} steps"
-        if isinstance(self.mechanism, NoPrivacy):
-            return f"{self.purpose}: {uses}, no noise (epsilon = inf)"
-        rate = self.mechanism.sampling_rate
-        sampled = "" if rate == 1 else f", each row in a batch with chance {rate:.4g}"
-        return f"{self.purpose}: {uses}, noise {self.mechanism.noise_multiplier:.4g} x sensitivity{sampled}"
+        return f"{self.purpose}: {self.mechanism.in_words(self.count)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +28,9 @@ class Plan:
     ----------
     spends : tuple of PlannedSpend
     epsilon, delta : float
-        What the whole fit will spend, by the accountant.
+        What the whole fit will spend.
+    accountant : str
+        Which accountant says so.
     seconds : float or None
         Estimated on this machine, for a table of ``rows`` rows.
     rows : int
@@ -47,6 +44,7 @@ class Plan:
     spends: tuple[PlannedSpend, ...]
     epsilon: float
     delta: float
+    accountant: str
     rows: int
     rows_declared: bool
     device: str
@@ -61,7 +59,7 @@ class Plan:
         else:
             out.append(
                 f"spends epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
-                f" ({ACCOUNTANT['name']} accountant, add or remove one record)"
+                f" ({self.accountant} accountant, add or remove one record)"
             )
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
@@ -78,7 +76,12 @@ def planned_epsilon(
     spends: Sequence[PlannedSpend], earlier: Sequence[Spend], delta: float
 ) -> float:
     """ε of a plan composed with what was spent earlier."""
-    return epsilon_of([*earlier, *((s.mechanism, s.count) for s in spends)], delta)
+    return epsilon_of(composed(spends, earlier), delta)
+
+
+def composed(spends: Sequence[PlannedSpend], earlier: Sequence[Spend]) -> list[Spend]:
+    """A plan after what was spent earlier, as the accountant takes it."""
+    return [*earlier, *((s.mechanism, s.count) for s in spends)]
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
-from tabsynth.privacy.accounting import ACCOUNTANT
+from tabsynth.privacy.accounting import accountant_of
 from tabsynth.privacy.ledger import Ledger
 
 FORMAT = "tabsynth-certificate/1"
@@ -42,7 +42,7 @@ def make_certificate(
         "epsilon_asked": number(epsilon_asked),
         "delta": ledger.delta,
         "adjacency": ADJACENCY,
-        "accountant": dict(ACCOUNTANT),
+        "accountant": accountant_of(ledger.spends(), ledger.delta),
         "mechanisms": ledger.to_list(),
         "public": public,
         "seeded": seeded,

@@ -115,10 +115,10 @@ class NoisyCounts(Generic[T]):
         """
         if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
             raise ValueError("shares must be positive and sum to 1")
+        stds = [noise_of(account, share) for share in shares]
         rows = self.table.read(account)
         found = []
-        for i, (columns, share) in enumerate(zip(sets, shares, strict=True)):
-            std = noise_of(account, share)
+        for i, (columns, std) in enumerate(zip(sets, stds, strict=True)):
             exact = self._exact(rows, columns, None if groups is None else groups[i])
             noise = rng.standard_normal(exact.shape)
             found.append(Measured(tuple(columns), exact + std * noise, std))
@@ -144,9 +144,9 @@ class NoisyCounts(Generic[T]):
         Adding or removing one record changes one cell of each set by 1, so that each distance changes
         by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each.
         """
+        std = account.noise_multiplier * math.sqrt(len(sets))
         rows = self.table.read(account)
         exact = [np.abs(self._exact(rows, s, groups) - expected(s)).sum() for s in sets]
-        std = account.mechanism.noise_multiplier * math.sqrt(len(sets))
         return np.array(exact) + std * rng.standard_normal(len(sets))
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
@@ -165,7 +165,7 @@ def averaged(one: Measured, other: Measured) -> Measured:
 
 def noise_of(account: Account, share: float) -> float:
     """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
-    return account.mechanism.noise_multiplier / math.sqrt(share)
+    return account.noise_multiplier / math.sqrt(share)
 
 
 def shares_by_cells(cells: Sequence[int]) -> list[float]:
@@ -216,8 +216,8 @@ def noisy_marginals(
     Adding or removing one record changes one cell by 1 in each of the d columns: L2 sensitivity √d,
     so the noise has standard deviation ``noise_multiplier`` · √d counts a cell.
     """
-    rows = table.read(account)
     std = marginal_noise(account, len(sizes))
+    rows = table.read(account)
     counts = []
     for j, size in enumerate(sizes):
         exact = np.bincount(rows[:, j], minlength=size).astype(np.float64)
@@ -227,15 +227,15 @@ def noisy_marginals(
 
 def marginal_noise(account: Account, columns: int) -> float:
     """Standard deviation of the noise on one cell, in counts."""
-    return account.mechanism.noise_multiplier * math.sqrt(columns)
+    return account.noise_multiplier * math.sqrt(columns)
 
 
 def noisy_row_count(
     table: PrivateTable[np.ndarray], account: Account, rng: np.random.Generator
 ) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
-    rows = table.read(account)
-    return max(1.0, len(rows) + account.mechanism.noise_multiplier * rng.standard_normal())
+    std = account.noise_multiplier
+    return max(1.0, len(table.read(account)) + std * rng.standard_normal())
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

@@ -131,7 +131,7 @@ class Journal:
         """
         known = [entry for entry in self.entries.values() if entry.run == run]
         for i, item in enumerate(items):
-            about = {k: item[k] for k in ("mechanism", "noise_multiplier", "sampling_rate")}
+            about = mechanism_from(dict(item)).to_dict()
             if i < len(known):
                 number = known[i].number
             else:

@@ -9,7 +9,7 @@ from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting import Spend, epsilon_of, rdp_epsilon
 from tabsynth.privacy.journal import MOST_USES, Journal
-from tabsynth.privacy.mechanisms import Mechanism, mechanism_from, steps_of
+from tabsynth.privacy.mechanisms import Mechanism, mechanism_from, of_sum
 
 # What is asked for may be exceeded by rounding of floats, and by nothing else.
 SLACK = 1e-9
@@ -34,14 +34,16 @@ class Account:
     reserved: int = 0
     waiting: bool = False
 
+    @property
+    def noise_multiplier(self) -> float:
+        """Of the noise on a sum that a use pays for; BudgetError if it pays for votes."""
+        return of_sum(self.mechanism).noise_multiplier
+
     def to_dict(self) -> dict[str, Any]:
         """A line of the certificate: what was spent, not what was granted."""
-        sigma, rate, _ = steps_of(self.mechanism, 1)
         return {
             "purpose": self.purpose,
-            "mechanism": self.mechanism.name,
-            "noise_multiplier": sigma,
-            "sampling_rate": rate,
+            **self.mechanism.to_dict(),
             "count": self.spent,
             "details": dict(self.details),
         }
@@ -120,8 +122,7 @@ class Ledger:
             )
         account = Account(purpose, mechanism, count, details=dict(details or {}))
         if self.journal is not None:
-            about = account.to_dict()
-            about = {k: about[k] for k in ("mechanism", "noise_multiplier", "sampling_rate")}
+            about = mechanism.to_dict()
             account.number = self.journal.open(self.run, purpose, about, count, account.details)
         self.accounts.append(account)
         return account

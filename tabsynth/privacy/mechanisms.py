@@ -1,14 +1,16 @@
 """Private mechanisms as frozen values. Units are in the docstrings: there is one meaning a name."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from tabsynth._validate import between, shown
-from tabsynth.errors import FileFormatError
+from tabsynth._validate import between, integer, one_of, shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 
 # Beyond these no accountant's arithmetic is to be trusted.
 LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
+MOST_TEACHERS = 100_000
+EXACT_BINARY, GAUSSIAN, LAPLACE = "exact-binary", "gaussian", "laplace"
+ACCOUNTINGS = (EXACT_BINARY, GAUSSIAN, LAPLACE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,14 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and journals list it."""
+        return _of_sum(self)
+
+    def in_words(self, count: int) -> str:
+        """``count`` uses of it, for a person."""
+        return f"{_times(count)}, noise {self.noise_multiplier:.4g} x sensitivity"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +55,84 @@ class SubsampledGaussian:
         between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and journals list it."""
+        return _of_sum(self)
+
+    def in_words(self, count: int) -> str:
+        """``count`` uses of it, for a person."""
+        noise = f"{_times(count)}, noise {self.noise_multiplier:.4g} x sensitivity"
+        if self.sampling_rate == 1:
+            return noise
+        return f"{noise}, each row in a batch with chance {self.sampling_rate:.4g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyVote:
+    """One binary question to ``teachers`` voters, K of them; n₁ say yes, n₀ = K − n₁ say no.
+
+    Of ``exact-binary`` and ``gaussian`` is released 1[n₁ + N(0, s²) > K/2], with s = ``noise``, in votes.
+    Of ``laplace`` is released argmax_c(n_c + Laplace(1/λ)), noise of its own on each of the two counts,
+    that is 1[2n₁ − K + L₁ − L₀ > 0], with the scale 1/λ = ``noise``, in votes: PATE_λ of Jordon et al.
+    2019 and Papernot et al. 2017.
+
+    Formal guarantees
+    -----------------
+    A record is in the shard of one teacher, for life, by a coin of its own; a teacher's votes follow
+    from its shard, its coins and what was released; K is public, and a teacher without records votes
+    too. Then adding or removing a record moves n₁ by at most 1, up or down, with all coins as they were.
+    The Rényi divergences below are bounds for every table and every question:
+
+    * ``exact-binary``: RDP(α) = max over j < K of D_α(Bern(p_j)‖Bern(p_{j+1})) and of its reverse,
+      p_j = Φ((j − K/2)/s). *Proof.* Given the coins of partition and teachers and the answers so far, the
+      clean count is some j ∈ {0, …, K} on one table and j or j ± 1 on its neighbour. The answer is
+      Bern(p_j), whatever led to j: P(j + s·z > K/2) = P(z > (K/2 − j)/s) = p_j. So the divergence of this
+      answer is 0 or one of the 2K in the maximum, which is over all of them and therefore depends on
+      no data. As it bounds the divergence given *every* past, the answers compose adaptively:
+      RDPs add up (Mironov 2017, Prop. 1). Last, the coins are drawn alike on both tables, and D_α is
+      quasi-convex (van Erven & Harremoës 2014, Thm 13): a mixture over coins diverges no more than the
+      worst of its parts. ∎ By p_{K−j} = 1 − p_j the two directions have the same maximum. A threshold
+      is post-processing of the noised count, so it is never above α/(2s²); for large s it is 2/π of it.
+    * ``gaussian``: that of the noised count itself, sensitivity 1: α/(2s²). It composes exactly with
+      other Gaussians.
+    * ``laplace``: a record moves (n₀, n₁) by 2 in L1, so an answer is 2λ-DP. The moments bound of the
+      paper, α(l) = 2λ²l(l + 1), is RDP(l + 1) = α(l)/l = 2λ²(l + 1); an RDP is never above the pure
+      2λ either (Bun & Steinke 2016, Prop. 3.3). The paper's second, data-dependent branch is itself
+      a private figure, and not used.
+    """
+
+    noise: float
+    teachers: int
+    accounting: str = EXACT_BINARY
+
+    name = "noisy-vote"
+
+    def __post_init__(self) -> None:
+        between("noise", self.noise, LEAST_NOISE, MOST_NOISE)
+        if integer("teachers", self.teachers) > MOST_TEACHERS:
+            raise InputError(
+                f"Expected teachers of at most {MOST_TEACHERS:,}, got {shown(self.teachers)}."
+            )
+        one_of("accounting", self.accounting, ACCOUNTINGS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and journals list it."""
+        return {
+            "mechanism": self.name,
+            "noise": self.noise,
+            "teachers": self.teachers,
+            "accounting": self.accounting,
+        }
+
+    def in_words(self, count: int) -> str:
+        """``count`` uses of it, for a person."""
+        labels = "1 label" if count == 1 else f"{count:,} labels"
+        kind = "Laplace noise of scale" if self.accounting == LAPLACE else "Gaussian noise of"
+        return (
+            f"{labels} by {self.teachers:,} teachers, {kind} {self.noise:.4g} votes,"
+            f" {self.accounting} accounting"
+        )
+
 
 @dataclass(frozen=True)
 class NoPrivacy:
@@ -54,8 +142,29 @@ class NoPrivacy:
     noise_multiplier = 0.0
     sampling_rate = 1.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and journals list it."""
+        return _of_sum(self)
 
-Mechanism = Gaussian | SubsampledGaussian | NoPrivacy
+    def in_words(self, count: int) -> str:
+        """``count`` uses of it, for a person."""
+        return f"{_times(count)}, no noise (epsilon = inf)"
+
+
+Sum = Gaussian | SubsampledGaussian | NoPrivacy
+Mechanism = Sum | NoisyVote
+
+
+def _of_sum(mechanism: Sum) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism.name,
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sampling_rate": mechanism.sampling_rate,
+    }
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} steps"
 
 
 def mechanism_from(item: dict[str, Any]) -> Mechanism:
@@ -68,6 +177,10 @@ def mechanism_from(item: dict[str, Any]) -> Mechanism:
             return SubsampledGaussian(
                 noise_multiplier=item["noise_multiplier"], sampling_rate=item["sampling_rate"]
             )
+        if name == NoisyVote.name:
+            return NoisyVote(
+                noise=item["noise"], teachers=item["teachers"], accounting=item["accounting"]
+            )
         if name == NoPrivacy.name:
             return NoPrivacy()
     except (KeyError, TypeError):
@@ -75,13 +188,32 @@ def mechanism_from(item: dict[str, Any]) -> Mechanism:
     raise FileFormatError(f"Unknown or incomplete mechanism {shown(item)}.")
 
 
+def of_sum(mechanism: Mechanism) -> Sum:
+    """The mechanism, if it pays for a noised sum: a vote's account does not, for it releases less.
+
+    Raises
+    ------
+    BudgetError
+    """
+    if isinstance(mechanism, NoisyVote):
+        raise BudgetError("An account of noisy votes pays for votes, not for a noised sum.")
+    return mechanism
+
+
 def steps_of(mechanism: Mechanism, count: int) -> tuple[float, float, int]:
-    """(noise multiplier, sampling rate, count), as accountants take it."""
-    if isinstance(mechanism, NoPrivacy):
-        return (0.0, 1.0, count)
-    return (mechanism.noise_multiplier, mechanism.sampling_rate, count)
+    """(noise multiplier, sampling rate, count), as accountants of Gaussians take it.
+
+    Raises
+    ------
+    BudgetError
+        For a vote whose accounting is not that of a Gaussian.
+    """
+    if isinstance(mechanism, NoisyVote) and mechanism.accounting == GAUSSIAN:
+        return (mechanism.noise, 1.0, count)
+    found = of_sum(mechanism)
+    return (found.noise_multiplier, found.sampling_rate, count)
 
 
 def is_private(mechanism: Mechanism) -> bool:
     """Whether the mechanism has a finite ε."""
-    return not isinstance(mechanism, NoPrivacy) and math.isfinite(mechanism.noise_multiplier)
+    return not isinstance(mechanism, NoPrivacy)

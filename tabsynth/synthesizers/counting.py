@@ -68,6 +68,6 @@ def first_counts(
         found = watch.once(
             OVERLAP, lambda: {"rows": np.array(noisy_overlap(table, account, public, rng))}
         )
-        noise = account.mechanism.noise_multiplier
+        noise = account.noise_multiplier
         overlap = {"noisy_count": float(found["rows"]), "noise_std": noise}
     return FirstCounts(rows=rows, marginals=marginals, overlap=overlap)

@@ -41,6 +41,7 @@ from tabsynth.privacy.counts import (
 )
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.mechanisms import of_sum
 from tabsynth.schema import Schema
 from tabsynth.training.loop import Watch
 
@@ -120,7 +121,7 @@ class Measuring:
         if JOINT not in planned:
             return Measurements(singles, rows, whole, whole)
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
-        noise = planned[JOINT].mechanism.noise_multiplier
+        noise = of_sum(planned[JOINT].mechanism).noise_multiplier
         least = least_rows(noise, len(columns), len(self.pairs)) / rows
         groups = self._groups(shares, least)
         coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
@@ -212,5 +213,5 @@ class Measuring:
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]
-        std = SURE * spend.mechanism.noise_multiplier * math.sqrt(len(self.pairs))
+        std = SURE * of_sum(spend.mechanism).noise_multiplier * math.sqrt(len(self.pairs))
         return found - std - [chance_distance(independent(pair)) for pair in self.pairs]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tabsynth._random import Randomness
-from tabsynth.plan import Plan, PlannedSpend, duration, planned_epsilon
-from tabsynth.privacy.accounting import Spend
+from tabsynth.plan import Plan, PlannedSpend, composed, duration, planned_epsilon
+from tabsynth.privacy.accounting import Spend, accountant_of
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.training.loop import Watch
 
@@ -33,6 +33,7 @@ def priced(
         spends=tuple(spends),
         epsilon=planned_epsilon(spends, earlier, model.delta),
         delta=model.delta,
+        accountant=accountant_of(composed(spends, earlier), model.delta)["name"],
         rows=rows,
         rows_declared=model.rows is not None,
         device=str(model._device()),

@@ -112,7 +112,8 @@ def noisy_overlap(
     Adding or removing one record changes the number by at most 1, whatever the public rows are: L2
     sensitivity 1.
     """
+    std = account.noise_multiplier
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
     exact = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
-    return float(exact + account.mechanism.noise_multiplier * rng.standard_normal())
+    return float(exact + std * rng.standard_normal())

@@ -12,7 +12,6 @@ from tabsynth._random import Randomness
 from tabsynth.errors import BudgetError
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import Spend
-from tabsynth.privacy.certificate import number
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import mechanism_from
 from tabsynth.synthesizers.facts import binding
@@ -175,14 +174,7 @@ def check_left(ledger: Ledger) -> None:
 
 
 def _item(spend: PlannedSpend) -> dict[str, Any]:
-    mechanism = spend.mechanism
-    return {
-        "purpose": spend.purpose,
-        "mechanism": mechanism.name,
-        "noise_multiplier": number(mechanism.noise_multiplier),
-        "sampling_rate": mechanism.sampling_rate,
-        "count": spend.count,
-    }
+    return {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
 
 
 def _spend(item: dict[str, Any]) -> PlannedSpend:

@@ -17,7 +17,7 @@ from tabsynth._validate import positive
 from tabsynth.errors import InputError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.privacy.mechanisms import NoPrivacy, of_sum
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
@@ -255,7 +255,7 @@ def overestimation(
     if not isinstance(scores_real, PrivateTable):
         real = float(_probabilities("scores_real", scores_real).mean()) - 1
         return Overestimation(real=real, noise=noise, generated=generated)
-    if account is None or account.mechanism.sampling_rate != 1:
+    if account is None or of_sum(account.mechanism).sampling_rate != 1:
         raise InputError("scores_real is private: give an account of Gaussian(…) that pays for it.")
     private = not isinstance(account.mechanism, NoPrivacy)
     if private and (rows is None or generator is None):
@@ -266,7 +266,7 @@ def overestimation(
     if found.numel() != len(table):
         raise InputError("Expected one score a row; see score.")
     centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
-    total, std = centred.sum(), account.mechanism.noise_multiplier / 2
+    total, std = centred.sum(), account.noise_multiplier / 2
     if private:
         total = total + std * torch.randn((), dtype=torch.float64, generator=generator)
     size = size if size is not None else max(len(table), 1)

@@ -13,7 +13,7 @@ from tabsynth._random import host_stream
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoPrivacy, steps_of
+from tabsynth.privacy.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.capture import Captured, Slots
 from tabsynth.training.clipping import PerExampleClipper
@@ -102,7 +102,7 @@ class PrivateStep:
         clipping: Clipping | None = None,
         physical_batch: int | None = None,
     ) -> None:
-        sigma, accounted, _ = steps_of(account.mechanism, 1)
+        sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
