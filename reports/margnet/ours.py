@@ -38,6 +38,10 @@ def no_triples(*_: Any) -> list:
     return []
 
 
+def no_share(*_: Any) -> float:
+    return 0.0
+
+
 def all_pairs(pairs: Sequence, *_: Any) -> list:
     return list(pairs)
 
@@ -53,11 +57,12 @@ def unrounded(self: Mixture, rows: int, rng: Any, **more: Any) -> np.ndarray:
 class Variant:
     """One design choice taken out: by configuration, or in the code.
 
-    ``replaced`` holds (object, attribute, value).
+    ``replaced`` holds (object, attribute, value). Wishes are more arguments of MargNet.
     """
 
     title: str
     config: dict[str, Any] = field(default_factory=dict)
+    wishes: dict[str, Any] = field(default_factory=dict)
     replaced: tuple[tuple[Any, str, Callable], ...] = ()
 
 
@@ -79,6 +84,10 @@ VARIANTS = {
         "rows drawn independently, not rounded to the expected counts",
         replaced=((Mixture, "sample", unrounded),),
     ),
+    "once": Variant(
+        "one-way counts once, however high their noise",
+        replaced=((measuring, "share_of_columns", no_share),),
+    ),
     "scored": Variant("a part of the budget for scores of pairs", {"max_unscored": 0}),
     "unscored": Variant(
         "all pairs counted, none scored",
@@ -86,11 +95,15 @@ VARIANTS = {
         replaced=((measuring, "worth_counting", all_pairs),),
     ),
 }
+WISHES = {
+    "workload": Variant("workload=[(PUMA, AGEP)]", wishes={"workload": [("PUMA", "AGEP")]}),
+    "target": Variant("target=PINCP_DECILE", wishes={"target": "PINCP_DECILE"}),
+}
 
 
 def main(table: str, epsilon: str, seed: str, variant: str, out: str) -> dict[str, Any]:
     schema, train, _ = TABLES[table].split()
-    chosen = VARIANTS[variant]
+    chosen = (VARIANTS | WISHES)[variant]
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))
@@ -100,6 +113,7 @@ def main(table: str, epsilon: str, seed: str, variant: str, out: str) -> dict[st
             epsilon=float(epsilon),
             random_state=int(seed),
             config=MargNetConfig(**chosen.config),
+            **chosen.wishes,
         ).fit(train)
         found = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
         rows = model.sample(len(train))

@@ -34,14 +34,17 @@ from tabsynth.cli.options import (
     Seed,
     StepRule,
     Steps,
+    Target,
     Teachers,
     TimeLimit,
     Variant,
     Wanted,
     WarmStart,
     Where,
+    WorkloadOption,
     condition,
     seconds,
+    sets_of_columns,
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, make_folder, same_file
@@ -110,6 +113,8 @@ def fit(
     warm_start: WarmStart = None,
     step_rule: StepRule = None,
     encoding: Encoding = None,
+    workload: WorkloadOption = None,
+    target: Target = None,
     rows: Rows = None,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -123,6 +128,7 @@ def fit(
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
+    given |= {"workload": sets_of_columns(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = Schema.load(schema)
