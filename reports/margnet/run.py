@@ -90,7 +90,7 @@ def score(folder: Path, table: Path) -> dict:
         warnings.simplefilter("ignore")  # of predictors that have not converged
         found = yardstick.score(folder, table)
     kept = {k: v for k, v in found.items() if k in FIGURES or k.startswith(("disclose", "control"))}
-    if WISHED_PAIR <= found["dwpre_weighted"].keys():
+    if found["dwpre_weighted"].keys() >= WISHED_PAIR:
         kept["wished_target"] = found["dwpre_weighted"][WISHED_TARGET]
         kept["wished_pair"] = pair_distance(folder / "train.csv", table)
     return kept
