@@ -23,7 +23,7 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
-from tabsynth.synthesizers.conditions import boxes_of, partial_index, with_given
+from tabsynth.synthesizers.conditions import boxes_of, partial_index, stated, with_given
 from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.synthesizers.parameters import check_size, streams
 from tabsynth.synthesizers.wishes import wanted
@@ -129,7 +129,10 @@ class MargNet(Synthesizer):
         self._check_fitted()
         generator: Mixture = self.trained_.generator
         boxes = boxes_of(generator, self.encoder_, where)
-        return self._table(n, random_state, partial(generator.sample, boxes=boxes))
+        table = self._table(n, random_state, partial(generator.sample, boxes=boxes))
+        if where:
+            table.attrs["certificate"]["condition"] = stated(where)
+        return table
 
     def complete(
         self, table: Any, *, nulls: str = "fill", random_state: int | None = None
