@@ -39,7 +39,8 @@ PEER_PACKAGE = "dpmm==0.1.9"
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 2.0, 8.0)
 SEEDS = (0, 1, 2)
-LIMIT = 600  # CPU seconds of a fit: what we allow ourselves
+LIMIT = 600  # CPU seconds of a fit: what we allow ourselves …
+PEER_LIMIT = 1200  # … and the peers
 ABLATED = [("census", 1.0), ("census", 8.0), ("hospital", 1.0)]
 WISHED_PAIR, WISHED_TARGET = {"PUMA", "AGEP"}, "PINCP_DECILE"
 FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
@@ -127,16 +128,17 @@ def fit(folder: Path, table: str, system: str, epsilon: float, seed: int, out: P
         ]
     else:
         command = [peer_python(), HERE / "peers.py", name, folder, epsilon, DELTA, seed, out]
+    limit = LIMIT if name == "margnet" else PEER_LIMIT
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
     done = subprocess.run(
         [str(part) for part in command],
         capture_output=True,
         text=True,
         env={**os.environ, **threads},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
     )
     if done.returncode < 0:
-        return {"stopped": f"not done after {LIMIT} CPU s"}
+        return {"stopped": f"not done after {limit} CPU s"}
     if done.returncode:
         return {"stopped": (done.stderr.strip().splitlines() or ["failed"])[-1][:200]}
     return json.loads(done.stdout.splitlines()[-1])
