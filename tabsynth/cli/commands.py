@@ -16,19 +16,28 @@ from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
     AutoencoderOption,
+    Batches,
     CheckpointOption,
+    Consensus,
+    DeclaredRows,
     Encoding,
+    Flips,
     Method,
     Overlap,
+    PlannedMethod,
     Preset,
     Public,
     PublicSource,
     Rows,
+    SchemaIfAny,
     SchemaOption,
     Seed,
     StepRule,
+    Steps,
+    Teachers,
     TimeLimit,
     Variant,
+    Wanted,
     WarmStart,
     Where,
     condition,
@@ -132,6 +141,37 @@ def fit(
     check_writable(out)
     fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint)
     say(f"Model: {out}")
+
+
+@app.command()
+@guarded
+def plan(
+    rows: DeclaredRows,
+    method: PlannedMethod,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    schema: SchemaIfAny = None,
+    consensus: Consensus = None,
+    flips: Flips = None,
+    labels: Wanted = None,
+    teachers: Teachers = None,
+    batch: Batches = None,
+    steps: Steps = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """What a budget buys, before there is a table: noisy labels of PATE, or noise of the others."""
+    from tabsynth.cli.planning import plan_and_tell
+
+    given: dict[str, Any] = {
+        "consensus": consensus,
+        "flips": flips,
+        "wanted": labels,
+        "teachers": teachers,
+    }
+    given |= {"batches": batch, "steps": steps}
+    given |= {"schema": None if schema is None else Schema.load(schema)}
+    budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    plan_and_tell(method, budget, given, as_json)
 
 
 @app.command()

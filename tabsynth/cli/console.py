@@ -2,12 +2,13 @@
 
 import functools
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
 
 from tabsynth._progress import progress_bar
 from tabsynth.errors import TabsynthError
@@ -18,6 +19,20 @@ INTERRUPTED = 130
 def say(text: str, *, error: bool = False) -> None:
     """A line as it is: nothing in it is taken for markup, and it is not wrapped."""
     Console(stderr=error).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Figures in columns: ruled on a terminal, plain elsewhere."""
+    console = Console()
+    if console.is_terminal:
+        table = Table(*(Column(name, justify="right") for name in head))
+        for row in rows:
+            table.add_row(*row)
+        console.print(table, markup=False, highlight=False)
+        return
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        say("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)))
 
 
 def fail(message: str, code: int = 2) -> NoReturn:

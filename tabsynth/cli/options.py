@@ -10,6 +10,9 @@ from tabsynth.errors import InputError
 
 METHOD_NAMES = ("dp-gan", "dp-wgan", "margnet")  # here, so that help does not wait for torch
 
+# Which tabsynth plan can price.
+PLANNED_NAMES = tuple(sorted({*METHOD_NAMES, "pate-acgan", "pate-gan"}))
+
 SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
 Seed = Annotated[
     int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
@@ -48,6 +51,37 @@ Where = Annotated[
         help="COLUMN=VALUE that all rows satisfy; repeatable, a column's values are alternatives."
         " Of margnet."
     ),
+]
+
+PlannedMethod = Annotated[
+    str, typer.Option("--method", help=f"One of: {', '.join(PLANNED_NAMES)}.")
+]
+DeclaredRows = Annotated[
+    int,
+    typer.Option("--rows", help="The number of rows: declared, not counted in a private table."),
+]
+SchemaIfAny = Annotated[
+    Path | None, typer.Option("--schema", help="The table's schema (JSON). Of margnet: needed.")
+]
+Consensus = Annotated[
+    float | None,
+    typer.Option(help="Of PATE: the share of teachers that agree, at which flips count: 0.75."),
+]
+Flips = Annotated[
+    float | None,
+    typer.Option(help="Of PATE: the share of answers that noise may flip there: 0.05."),
+]
+Wanted = Annotated[
+    int | None, typer.Option("--labels", help="Of PATE: labels that the student should have: 5000.")
+]
+Teachers = Annotated[
+    list[int] | None, typer.Option(help="Of PATE: a number of teachers to price; repeatable.")
+]
+Batches = Annotated[
+    list[int] | None, typer.Option("--batch", help="Of DP-SGD: rows a batch; repeatable.")
+]
+Steps = Annotated[
+    list[int] | None, typer.Option("--steps", help="Of DP-SGD: steps in all; repeatable.")
 ]
 
 # Of the parameters that are called otherwise on the command line.

@@ -12,6 +12,7 @@ from tabsynth.privacy.mechanisms import EXACT_BINARY, NoisyVote
 # Orders where curves are cheap: α − 1 from 0.001, for a large ε, to 10⁶, where a curve is as good as
 # pure ε. A best order between two of them costs less than 0.02% of ε.
 ORDERS = tuple(float(order) for order in 1 + np.geomspace(1e-3, 1e6, 600))
+MOST_USES = 10**15
 CELLS = 2**20  # of one block of orders × counts
 # What rounding may take off a divergence, given back: some units in the last place of 1, and of itself.
 ABSOLUTE_SLACK, RELATIVE_SLACK = 4e-15, 1e-9
@@ -49,6 +50,16 @@ def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
         found[start : start + block] = np.logaddexp(of_yes, of_no).max(axis=1)
     slack = ABSOLUTE_SLACK * alpha / (alpha - 1)
     return np.maximum(found / (alpha - 1), 0) * (1 + RELATIVE_SLACK) + slack
+
+
+def most_uses(curve: np.ndarray, epsilon: float, delta: float) -> int:
+    """How often a mechanism of this curve at ``ORDERS`` may be used within (epsilon, delta)."""
+    low, high = 0, MOST_USES
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = epsilon_of_curve(middle * curve, ORDERS, delta) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def epsilon_of_curve(curve: np.ndarray, orders: Sequence[float], delta: float) -> float:

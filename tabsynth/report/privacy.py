@@ -177,12 +177,23 @@ def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
     details = _section(item, "details")
     return {
         "purpose": _text(item.get("purpose")),
-        "mechanism": _text(item.get("mechanism")),
-        "noise": _figures(item.get("noise_multiplier")),
+        "mechanism": _named(item),
+        "noise": _noise(item),
         "rate": _figures(item.get("sampling_rate")),
         "count": _text(item.get("count"), "–"),
         "details": _text(details),
     }
+
+
+def _named(item: Mapping[str, Any]) -> str:
+    accounting = item.get("accounting")
+    return _text(item.get("mechanism")) + (f", {accounting} accounting" if accounting else "")
+
+
+def _noise(item: Mapping[str, Any]) -> str:
+    if item.get("mechanism") != "noisy-vote":
+        return _figures(item.get("noise_multiplier"))
+    return f"{_figures(item.get('noise'))} of {_text(item.get('teachers'))} votes"
 
 
 def _figures(value: Any) -> str:

@@ -16,17 +16,28 @@ from tabsynth.privacy.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.mechanisms import (
+    ACCOUNTINGS,
+    Gaussian,
+    Mechanism,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
 
 
-def certificate(*, noise: bool = True, seeded: bool = False) -> dict[str, Any]:
+def certificate(
+    *, noise: bool = True, seeded: bool = False, vote: NoisyVote | None = None
+) -> dict[str, Any]:
     ledger = Ledger(8.0 if noise else math.inf, 1e-5)
-    mechanisms = [
+    mechanisms: list[tuple[str, Mechanism, int]] = [
         ("one-way counts", Gaussian(noise_multiplier=4.0), 1),
         ("critic", SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0), 3),
     ]
     if not noise:
-        mechanisms.append(("autoencoder", NoPrivacy(), 2))  # type: ignore[arg-type]
+        mechanisms.append(("autoencoder", NoPrivacy(), 2))
+    if vote is not None:
+        mechanisms.append(("labels", vote, 11))
     for purpose, mechanism, count in mechanisms:
         account = ledger.open(purpose, mechanism, count)
         for _ in range(count):
@@ -77,6 +88,35 @@ def test_untouched_is_valid(tmp_path: Path, noise: bool, seeded: bool) -> None:
     found = verify(path)
     assert found.valid and found.problems == ()
     assert math.isinf(found.epsilon) is not noise
+
+
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+def test_votes_are_verified(tmp_path: Path, accounting: str) -> None:
+    """The round trip of a vote, the accountant's true name, and edits that show."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    vote = NoisyVote(noise=12.5, teachers=80, accounting=accounting)
+    made = certificate(vote=vote)
+    write_beside(made, path, 1)
+    assert verify(path).valid
+    listed = made["mechanisms"][2]
+    assert listed == {
+        **{"purpose": "labels", "mechanism": "noisy-vote", "noise": 12.5, "teachers": 80},
+        **{"accounting": accounting, "count": 11, "details": {}},
+    }
+    name = "exact Gaussian" if accounting == "gaussian" else "RDP"
+    assert made["accountant"]["name"] == name
+    for change in ({"noise": 30.0}, {"count": 3}):
+        edit(path, mechanisms=[*made["mechanisms"][:2], {**listed, **change}])
+        assert "the mechanisms give" in verify(path).problems[0]
+    edit(path, mechanisms=[*made["mechanisms"][:2], {**listed, "accounting": "data-dependent"}])
+    with pytest.raises(TabsynthError, match="accounting"):
+        verify(path)
+
+
+def test_the_accountant_is_named_truly() -> None:
+    assert certificate()["accountant"]["name"] == "exact Gaussian"
+    assert certificate(noise=False)["accountant"] == {"name": "none"}
 
 
 def test_a_changed_table_shows(table: Path) -> None:

@@ -25,7 +25,8 @@ from tabsynth.privacy.counts import (
 )
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.mechanisms import Gaussian, NoisyVote
+from tabsynth.synthesizers.released import noisy_overlap
 
 
 def opened(index: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[np.ndarray], Account]:
@@ -277,3 +278,23 @@ def test_total_rows_is_unbiased_and_weighted() -> None:
     exact = [Measured((0,), np.array([7.0, 5.0]), 0.0), Measured((1,), np.array([40.0]), 3.0)]
     assert total_rows(exact) == 12 and total_rows(exact[1:]) == pytest.approx(40)
     assert total_rows([Measured((0,), np.array([-9.0, 2.0]), 1.0)]) == 1.0
+
+
+def test_an_account_of_votes_pays_for_no_count() -> None:
+    """It is charged less than counts release: refused before a row is read."""
+    ledger = Ledger(9.0, 1e-5)
+    rows = np.zeros((4, 2), dtype=int)
+    table = PrivateTable(rows, ledger)
+    account = ledger.open("labels", NoisyVote(noise=9.0, teachers=5), 9)
+    counts = NoisyCounts(table, (1, 1))
+    rng = np.random.default_rng(0)
+    for release in (
+        lambda: counts.measure(account, [(0,), (1,)], [0.5, 0.5], rng),
+        lambda: counts.distances(account, [(0, 1)], lambda _: np.zeros((1, 1)), rng),
+        lambda: noisy_marginals(table, account, (1, 1), rng),
+        lambda: noisy_row_count(table, account, rng),
+        lambda: noisy_overlap(table, account, rows, rng),
+    ):
+        with pytest.raises(BudgetError, match="pays for votes"):
+            release()
+    assert table.reads == 0 == account.spent

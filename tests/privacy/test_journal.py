@@ -14,7 +14,7 @@ from journals import FULL, on, released
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy import journal as module
 from tabsynth.privacy.ledger import BLOCK
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -28,7 +28,8 @@ def kinds(path: Path) -> list[str]:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "l"
     ledger = on(path)
-    mechanisms = (FULL, SubsampledGaussian(noise_multiplier=5 / 3, sampling_rate=0.0123), FULL)
+    sampled = SubsampledGaussian(noise_multiplier=5 / 3, sampling_rate=0.0123)
+    mechanisms = (FULL, sampled, NoisyVote(noise=20 / 3, teachers=50), FULL)
     for i, mechanism in enumerate(mechanisms):
         account = ledger.open(f"p{i}", mechanism, 4, {"unit": "counts"})
         for _ in range(i):

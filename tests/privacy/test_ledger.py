@@ -9,10 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.privacy.accounting import gaussian_delta
+from tabsynth.privacy.accounting import epsilon_of, gaussian_delta
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.mechanisms import (
+    ACCOUNTINGS,
+    Gaussian,
+    Mechanism,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
 
 DELTA = 1e-5
 
@@ -37,6 +44,25 @@ def test_a_use_past_what_was_granted_reads_nothing() -> None:
         with pytest.raises(BudgetError, match=r"all 7 uses are spent; nothing was read"):
             table.read(account)
     assert (account.spent, table.reads) == (7, 7)
+
+
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+def test_a_label_past_the_budget_reads_nothing(accounting: str) -> None:
+    """R7: as many labels as the budget affords, and not one more; neither granted nor read."""
+    vote = NoisyVote(noise=7.6, teachers=50, accounting=accounting)
+    most = next(n for n in range(99) if epsilon_of([(vote, n + 1)], DELTA) > 1.0)
+    ledger = Ledger(1.0, DELTA)
+    table = PrivateTable(np.arange(3), ledger)
+    with pytest.raises(BudgetError, match="nothing was read"):
+        ledger.open("labels", vote, most + 1)
+    account = ledger.open("labels", vote, most)
+    for _ in range(most):
+        table.read(account)
+    with pytest.raises(BudgetError, match=f"all {most} uses are spent; nothing was read"):
+        table.read(account)
+    assert most >= 2 and table.reads == most and 0.6 < ledger.spent <= 1.0
+    with pytest.raises(BudgetError):
+        ledger.open("labels", vote, 1)
 
 
 def test_an_account_of_another_ledger_is_refused() -> None:
@@ -141,12 +167,17 @@ def test_to_list_and_back() -> None:
     for account in (
         ledger.open("counts", full(3.25), 1, {"l2_sensitivity": 2.0}),
         ledger.open("critic", sampled(1.75, 0.125), 5),
+        ledger.open("labels", NoisyVote(noise=9.5, teachers=61), 7),
         ledger.open("never", full(50.0), 5),
     ):
         for _ in range(account.granted if account.purpose != "never" else 0):
             ledger.spend(account)
     items = ledger.to_list()
-    assert [(i["purpose"], i["count"]) for i in items] == [("counts", 1), ("critic", 5)]
+    assert [(i["purpose"], i["count"]) for i in items] == [
+        ("counts", 1),
+        ("critic", 5),
+        ("labels", 7),
+    ]
     again = Ledger.from_list(9.0, DELTA, items)
     assert again.to_list() == items and again.spent == ledger.spent
     for account in again.accounts:  # all of it is spent
@@ -156,12 +187,17 @@ def test_to_list_and_back() -> None:
 
 
 GOOD = {"purpose": "p", "mechanism": "gaussian", "noise_multiplier": 1.0, "count": 1}
+VOTE = {"purpose": "p", "count": 1} | NoisyVote(noise=2.0, teachers=9).to_dict()
 RUBBISH: list[Any] = [
     5,
     "gaussian",
     [],
     {},
     {**GOOD, "mechanism": "laplace"},
+    {**GOOD, "mechanism": "noisy-vote"},
+    *({**VOTE, "noise": v} for v in (0, -1, math.nan, "1", None, 10**400)),
+    *({**VOTE, "teachers": v} for v in (0, 1.5, "9", None, 10**9)),
+    *({**VOTE, "accounting": v} for v in ("data-dependent", None, 5, ["laplace"])),
     {**GOOD, "mechanism": ["gaussian"]},
     {**GOOD, "mechanism": "subsampled-gaussian"},
     {**GOOD, "mechanism": "subsampled-gaussian", "sampling_rate": 0},

@@ -12,7 +12,7 @@ from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
 from tabsynth import Column, Schema
 from tabsynth.report import evaluate
 from tabsynth.report.figures import curve_figure
-from tabsynth.report.privacy import NO_CERTIFICATE
+from tabsynth.report.privacy import NO_CERTIFICATE, privacy_panel
 from tabsynth.report.shown import shown_marginals
 from tabsynth.report.summary import NOTICE
 
@@ -156,6 +156,18 @@ def test_without_certificate_nothing_is_claimed(tmp_path):
 def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
     page = Page(html(tmp_path, certificate=certificate(**changes)))
     assert words in page.text and ("p", {"class": "loud"}) in page.tags
+
+
+def test_votes_are_shown_in_votes():
+    listed = {"mechanism": "noisy-vote", "noise": 57.91, "teachers": 381, "count": 9}
+    listed |= {"purpose": "labels", "accounting": "exact-binary"}
+    panel = privacy_panel(certificate(mechanisms=[listed]), 150, "")
+    assert panel.mechanisms == (
+        {
+            **{"purpose": "labels", "mechanism": "noisy-vote, exact-binary accounting"},
+            **{"noise": "57.91 of 381 votes", "rate": "–", "count": "9", "details": ""},
+        },
+    )
 
 
 @pytest.mark.parametrize(

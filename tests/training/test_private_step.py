@@ -22,7 +22,13 @@ from torch import Tensor, nn
 
 from tabsynth.errors import BudgetError
 from tabsynth.networks import mlp
-from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.mechanisms import (
+    Gaussian,
+    Mechanism,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
 from tabsynth.training import private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.losses import minus_scores
@@ -152,6 +158,8 @@ def test_a_batch_is_paid_at_its_own_rate() -> None:
             engine(module, rows, mechanism, rate=rate)
     with pytest.raises(BudgetError, match="rate"):
         engine(module, rows, Gaussian(noise_multiplier=1.0), rate=0.1)
+    with pytest.raises(BudgetError, match="pays for votes"):
+        engine(module, rows, NoisyVote(noise=1.0, teachers=5, accounting="gaussian"), rate=1.0)
 
 
 @pytest.mark.parametrize("grouping", ["flat", "weight-bias"])

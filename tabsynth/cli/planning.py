@@ -1,0 +1,94 @@
+"""The price of a method, told before there is a table."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tabsynth.cli.console import say, say_table
+from tabsynth.cli.options import PLANNED_NAMES
+from tabsynth.errors import InputError
+
+if TYPE_CHECKING:
+    from tabsynth.planning import LabelPlan, NoisePlan
+
+FLAGS = {"wanted": "--labels", "batches": "--batch"}
+OF_PATE, OF_STEPS = ("consensus", "flips", "wanted", "teachers"), ("batches", "steps", "schema")
+
+
+def plan_and_tell(
+    method: str, budget: dict[str, Any], given: dict[str, Any], as_json: bool
+) -> None:
+    """Plan ``method`` with the options that were given, and print the plan.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or it does not take an option that was given.
+    """
+    if method not in PLANNED_NAMES:
+        names = ", ".join(PLANNED_NAMES)
+        raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
+    from tabsynth.planning import plan_labels, plan_noise
+    from tabsynth.planning.labels import VOTING
+    from tabsynth.planning.noise import BY_SCHEMA
+
+    options = {name: value for name, value in given.items() if value is not None and value != []}
+    taken = OF_PATE if method in VOTING else ("schema",) if method in BY_SCHEMA else OF_STEPS
+    for name in options:
+        if name not in taken:
+            flag = FLAGS.get(name, f"--{name}")
+            raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
+    if method in VOTING:
+        labels = plan_labels(**budget, **options)
+        if not as_json:
+            return _tell_labels(labels)
+        return say(json.dumps({"method": method, **labels.to_dict()}))
+    noise = plan_noise(method, **budget, **options)
+    return say(json.dumps(noise.to_dict())) if as_json else _tell_noise(noise)
+
+
+def _tell_labels(plan: "LabelPlan") -> None:
+    say(
+        f"Labels that epsilon = {plan.epsilon:g}, delta = {plan.delta:g} affords, if all of it goes to them;"
+        f" {plan.rows:,} rows as declared."
+    )
+    say_table(
+        ("teachers", "rows each", "noise", "labels", "Gaussian RDP", "Laplace bound"),
+        [
+            (
+                f"{x.teachers:,}",
+                f"{x.rows_each:,}",
+                f"{x.noise:.4g}",
+                *(f"{n:,}" for n in (x.labels, x.labels_by_gaussian, x.labels_by_laplace)),
+            )
+            for x in plan.grid
+        ],
+    )
+    say(
+        "noise: standard deviation, in votes; labels: by exact binary accounting, beside two looser ones"
+    )
+    right = ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in plan.right)
+    say(f"share of right labels, as shares of the teachers agree: {right}")
+    say(plan.reason)
+
+
+def _tell_noise(plan: "NoisePlan") -> None:
+    if plan.grid:
+        say(
+            f"Noise multiplier of DP-SGD, if all of epsilon = {plan.epsilon:g}, delta = {plan.delta:g} goes to"
+            f" it; {plan.rows:,} rows as declared."
+        )
+        say_table(
+            ("batch", "steps", "rate", "noise by PRV", "by RDP"),
+            [
+                (
+                    f"{x.batch:,}",
+                    f"{x.steps:,}",
+                    f"{x.rate:.4g}",
+                    f"{x.noise:.4g}",
+                    "-" if x.noise_by_rdp is None else f"{x.noise_by_rdp:.4g}",
+                )
+                for x in plan.grid
+            ],
+        )
+        say("The ledger counts by PRV. What the method does unless told otherwise:")
+    say(str(plan.own))

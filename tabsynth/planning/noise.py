@@ -1,0 +1,142 @@
+"""DP-SGD methods and MargNet: how much noise a budget asks for."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from tabsynth._validate import integer, one_of
+from tabsynth.columns import Column
+from tabsynth.errors import BudgetError, InputError
+from tabsynth.plan import Plan
+from tabsynth.planning.budget import check_budget
+from tabsynth.planning.labels import VOTING
+from tabsynth.privacy.accounting import Spend, calibrate, noise_by_rdp
+from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.schema import Schema
+
+BATCHES, STEPS = (256, 1024), (1000, 5000)
+# Methods whose noise follows from the columns: they share the budget between counts of them.
+BY_SCHEMA = ("margnet",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepNoise:
+    """The noise of ``steps`` steps on batches of ``batch`` rows, if all of the budget goes to them.
+
+    Attributes
+    ----------
+    rate : float
+        q, the chance of a row to be in a batch.
+    noise_by_rdp : float or None
+        Noise multiplier by the RDP accountant; None where it finds none that is enough.
+    noise : float
+        By PRV, the accountant of the ledger: less noise for the same promise.
+    """
+
+    batch: int
+    steps: int
+    rate: float
+    noise_by_rdp: float | None
+    noise: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisePlan:
+    """A budget in noise.
+
+    Attributes
+    ----------
+    grid : tuple of StepNoise
+        Empty for a method without steps.
+    own : Plan
+        What the method itself would do with its defaults.
+    """
+
+    rows: int
+    epsilon: float
+    delta: float
+    grid: tuple[StepNoise, ...]
+    own: Plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        own = [
+            {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count}
+            for s in self.own.spends
+        ]
+        return {
+            **{"method": self.own.method, "rows": self.rows},
+            **{"epsilon": self.epsilon, "delta": self.delta},
+            "grid": [asdict(step) for step in self.grid],
+            "default": {
+                "mechanisms": own,
+                "epsilon": self.own.epsilon,
+                "accountant": self.own.accountant,
+            },
+        }
+
+
+def plan_noise(
+    method: str,
+    rows: int,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    schema: Schema | None = None,
+    batches: Sequence[int] = BATCHES,
+    steps: Sequence[int] = STEPS,
+) -> NoisePlan:
+    """The noise that ``method`` takes under (epsilon, delta).
+
+    Parameters
+    ----------
+    method : str
+        ``dp-wgan``, ``dp-gan`` or ``margnet``.
+    rows : int
+        Of the table, as the caller declares it: public, never counted in a private table (R14).
+    schema : Schema, optional
+        A GAN's noise does not depend on it; MargNet's does.
+    batches, steps : sequence of int
+        The grid of a GAN's steps.
+    """
+    from tabsynth.synthesizers import METHODS  # torch takes seconds
+
+    check_budget(rows, epsilon, delta)
+    one_of("method", method, sorted(METHODS.keys() - VOTING))
+    if schema is None and method in BY_SCHEMA:
+        raise InputError(
+            f"Method {method} shares its budget by the columns; give the table's schema (--schema)."
+        )
+    model: Any = METHODS[method]
+    facts = schema if schema is not None else _any_schema()
+    own = model(facts, epsilon=epsilon, delta=delta, rows=rows).plan(estimate_time=False)
+    pairs = [] if method in BY_SCHEMA else product(sorted(set(batches)), sorted(set(steps)))
+    grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
+    return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
+
+
+def _any_schema() -> Schema:
+    """Stands for a schema where nothing depends on it."""
+    return Schema([Column(name="any", kind="categorical", dtype="str", categories=("a", "b"))])
+
+
+def _step_noise(rows: int, batch: int, steps: int, epsilon: float, delta: float) -> StepNoise:
+    integer("batch", batch)
+    integer("steps", steps)
+    rate = min(1.0, batch / rows)
+
+    def build(noise: float) -> list[Spend]:
+        return [(SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate), steps)]
+
+    try:
+        by_rdp = noise_by_rdp(build, epsilon, delta)
+    except BudgetError:
+        by_rdp = None
+    return StepNoise(
+        batch=batch,
+        steps=steps,
+        rate=rate,
+        noise_by_rdp=by_rdp,
+        noise=calibrate(build, epsilon, delta),
+    )

@@ -1,0 +1,100 @@
+"""tabsynth plan: what it prints, what it refuses, and that labels are priced without torch."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from command_lines import make_schema, refused, run
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tabsynth.cli import app, console
+from tabsynth.cli.options import METHOD_NAMES, PLANNED_NAMES
+from tabsynth.planning.labels import VOTING
+
+PATE = ("plan", "--rows", "19077", "--method", "pate-gan", "--epsilon", "1")
+
+
+def told(*words):
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def test_labels_are_told_without_torch(tmp_path):
+    text = run(*PATE, cwd=tmp_path).stdout
+    assert "1,907         10  289.8   8,063         5,133" in text
+    assert "0.95 where 0.75 agree" in text
+    assert "763 teachers of 25 rows" in text.splitlines()[-1]
+    code = (
+        f"import sys; from tabsynth.cli import app; app({list(PATE)!r}, standalone_mode=False);"
+        "sys.exit(bool({'torch', 'opacus'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_labels_as_json():
+    words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teachers", "100")
+    found = json.loads(told(*PATE, *words, "--teachers", "150", "--delta", "1e-6", "--json"))
+    assert found["method"] == "pate-gan" and (found["rows"], found["delta"]) == (19077, 1e-6)
+    assert (found["consensus"], found["flips"], found["wanted"]) == (0.7, 0.1, 900)
+    assert [x["teachers"] for x in found["grid"]] == [100, 150]
+
+
+def test_noise_is_told():
+    words = ("plan", "--rows", "900", "--epsilon", "3", "--method")
+    text = told(*words, "dp-gan", "--batch", 900, "--steps", 7)
+    assert text.splitlines()[1].split() == [
+        "batch",
+        "steps",
+        "rate",
+        "noise",
+        "by",
+        "PRV",
+        "by",
+        "RDP",
+    ]
+    assert text.splitlines()[2].split()[:3] == ["900", "7", "1"]
+    assert "critic: " in text and "spends epsilon = " in text
+    found = json.loads(told(*words, "dp-gan", "--batch", 900, "--steps", 7, "--json"))
+    assert found["grid"][0]["steps"] == 7
+
+
+def test_margnet_by_its_schema(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    words = ("plan", "--rows", "900", "--epsilon", "3", "--method", "margnet")
+    text = told(*words, "--schema", tmp_path / "schema.json")
+    assert text.startswith("margnet:\n  one-way counts: once, noise ")
+    refused(*words, cwd=tmp_path, says="--schema")
+
+
+def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
+    console.say_table(("a", "bb"), [("1", "2")])
+    assert capsys.readouterr().out == "a  bb\n1   2\n"
+    monkeypatch.setattr(console, "Console", lambda **_: Console(force_terminal=True, width=40))
+    console.say_table(("a", "bb"), [("1", "2")])
+    assert "┃" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--rows", "0", "--method", "pate-gan", "--epsilon", "1"), "rows"),
+        (("--rows", "12", "--method", "pate-gan", "--epsilon", "1"), "rows=12"),
+        (("--rows", "99", "--method", "pate-gan", "--epsilon", "inf"), "epsilon=inf"),
+        (("--rows", "99", "--method", "pate-gan", "--epsilon", "nan"), "epsilon"),
+        (("--rows", "99", "--method", "gan", "--epsilon", "1"), ["--method", "'gan'"]),
+        (("--rows", "99", "--method", "dp-gan", "--epsilon", "1", "--labels", "9"), "--labels"),
+        ((*PATE[1:], "--batch", "9"), "--batch"),
+        ((*PATE[1:], "--consensus", "0"), "consensus"),
+        ((*PATE[1:], "--teachers", "20000"), "teachers"),
+        ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
+    ],
+)
+def test_what_cannot_be_planned(tmp_path, words, says):
+    refused("plan", *words, cwd=tmp_path, says=says)
+
+
+def test_every_method_can_be_planned():
+    assert set(PLANNED_NAMES) == {*METHOD_NAMES, *VOTING}
