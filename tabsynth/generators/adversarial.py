@@ -100,6 +100,7 @@ class Adversarial(GeneratorTraining):
         public_rng: torch.Generator,
         watch: Watch,
         standins: Tensor | None = None,
+        most: int | None = None,
     ) -> int:
         """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps.
 

@@ -1,7 +1,7 @@
 """What all GANs share: a generator, anchors to what is already released, the average of its weights."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -78,6 +78,7 @@ class GeneratorTraining:
         public_rng: torch.Generator,
         watch: Watch,
         standins: Tensor | None = None,
+        most: int | None = None,
     ) -> int:
         """Train until the accounts are spent or time is up; returns the steps done.
 
@@ -92,6 +93,8 @@ class GeneratorTraining:
             For noise and the coins of private rows; for all that is public.
         standins : Tensor, shape (m, layout.width), optional
             Codes of a table that is public or already released.
+        most : int, optional
+            A cap on the steps that cost nothing.
         """
         raise NotImplementedError
 

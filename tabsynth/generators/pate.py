@@ -33,7 +33,7 @@ from tabsynth._random import numpy_stream, words_of
 from tabsynth.generators.anchors import Anchors
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.table import TableGenerator
+from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote
@@ -55,14 +55,17 @@ class Panel:
     ----------
     teachers : int
         K.
-    label : slice, optional
-        The codes of the label, in PATE-ACGAN.
+    label : int, optional
+        The label's column, in PATE-ACGAN.
+    shares : ndarray, shape (classes,), optional
+        Of its classes, where they are public: else those of the noisy counts.
     mode : {"A", "B", "C"}
         In PATE-ACGAN; see :class:`tabsynth.PATEACGAN`.
     """
 
     teachers: int
-    label: slice | None = None
+    label: int | None = None
+    shares: np.ndarray | None = None
     mode: str = "A"
 
 
@@ -136,6 +139,15 @@ class PATE(GeneratorTraining):
     ) -> None:
         super().__init__(config, generator, rng, anchors)
         self.panel = panel
+        self.label: slice | None = None  # its codes
+        if panel.label is not None:
+            block = generator.heads.layout.blocks[panel.label]
+            self.label = slice(block.start, block.stop)
+            shares = panel.shares
+            if shares is None and anchors is not None and anchors.marginals is not None:
+                shares = anchors.marginals[panel.label]
+            assert shares is not None and isinstance(generator, ConditionalGenerator)
+            generator.shares.copy_(torch.as_tensor(shares))
 
     # What subclasses provide.
 
@@ -163,6 +175,12 @@ class PATE(GeneratorTraining):
     def parts(self) -> dict[str, Any]:
         """What a checkpoint keeps besides the generator: the student, and what it was answered."""
 
+    def warm_up(
+        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+    ) -> int:
+        """Nothing: of a table that costs nothing, the generator has its marginals already."""
+        return 0
+
     def prepare(self, rows: float) -> None:
         """Before the first round: ``rows`` is a public or privatised estimate of n."""
 
@@ -183,6 +201,7 @@ class PATE(GeneratorTraining):
         public_rng: torch.Generator,
         watch: Watch,
         standins: Tensor | None = None,
+        most: int | None = None,
     ) -> int:
         """As :meth:`GeneratorTraining.fit`; returns the generator steps.
 
@@ -219,7 +238,8 @@ class PATE(GeneratorTraining):
             curves=self._curves,
             **self.parts(),
         )
-        return run_steps(VOTES, config.rounds * config.round_steps, one, watch, state=state)
+        steps = config.rounds * config.round_steps
+        return run_steps(VOTES, min(steps, most or steps), one, watch, state=state)
 
     @torch.no_grad()
     def questions(self, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

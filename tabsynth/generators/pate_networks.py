@@ -57,7 +57,7 @@ class PATENetworks(PATE):
         panel: Panel,
     ) -> None:
         super().__init__(config, generator, rng, anchors, panel)
-        width, label = generator.heads.layout.width, panel.label
+        width, label = generator.heads.layout.width, self.label
         self._classes = 0 if label is None or panel.mode == "A" else label.stop - label.start
         self._student_classes = 0 if label is None else label.stop - label.start
         self.student = mlp(
@@ -90,7 +90,7 @@ class PATENetworks(PATE):
         codes, _ = self.questions(questions, rng)
         rows = booth.open(questions)
         if self._classroom is None:
-            classes = rows[:, self.panel.label].argmax(1) if self._classes else None
+            classes = rows[:, self.label].argmax(1) if self._classes else None
             self._classroom = Classroom(
                 self._teachers,
                 self._unlabelled(rows),
@@ -112,12 +112,12 @@ class PATENetworks(PATE):
         if not self._classes:
             return codes
         changed = codes.clone()
-        changed[:, self.panel.label] = 0
+        changed[:, self.label] = 0
         return changed
 
     def _answers(self, booth: Booth, codes: Tensor) -> dict[str, Tensor]:
         """What the noisy votes say of each row."""
-        teachers, label, mode = self.panel.teachers, self.panel.label, self.panel.mode
+        teachers, label, mode = self.panel.teachers, self.label, self.panel.mode
         own = None if label is None else codes[:, label].argmax(1)
         yes, votes, start = [], [], 0
         for says in self._teachers.outputs(self._unlabelled(codes)):
@@ -163,7 +163,7 @@ class PATENetworks(PATE):
         says = self.student(codes)
         loss = -softplus(says[:, 0]).mean()
         if self._student_classes:
-            own = codes[:, self.panel.label].detach().argmax(1)
+            own = codes[:, self.label].detach().argmax(1)
             loss = loss + cross_entropy(says[:, 1:], own)
         if self.anchors is not None:
             loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))

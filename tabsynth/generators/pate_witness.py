@@ -56,11 +56,8 @@ class PATEWitness(PATE):
         super().__init__(config, generator, rng, anchors, panel)
         assert anchors is not None and anchors.marginals is not None
         layout = generator.heads.layout
-        label = None
-        if panel.label is not None:
-            label = [block.start for block in layout.blocks].index(panel.label.start)
         self.features = PairFeatures(
-            layout, columns, anchors.marginals, config.functions, config.features, label
+            layout, columns, anchors.marginals, config.functions, config.features, panel.label
         )
         whole = torch.ones(len(self.features), dtype=torch.bool)
         self.heads = [whole]
@@ -148,7 +145,7 @@ class PATEWitness(PATE):
         rng: torch.Generator,
     ) -> None:
         """Which class each row is most like: its answer is set against one other class, by chance."""
-        label = self.panel.label
+        label = self.label
         assert label is not None
         classes = torch.eye(label.stop - label.start, device=codes.device)
 

@@ -15,8 +15,9 @@ from tabsynth._validate import one_of, shown
 from tabsynth.autoencoder import TRAININGS, AutoencoderConfig
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.adversarial import MOMENTS, WARM_START, Adversarial
 from tabsynth.generators.adversarial_config import AdversarialConfig
+from tabsynth.generators.generator_config import GeneratorConfig
+from tabsynth.generators.generator_training import MOMENTS, WARM_START, GeneratorTraining
 from tabsynth.generators.table import TableGenerator
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.guard import PrivateTable
@@ -33,7 +34,15 @@ from tabsynth.synthesizers.released import (
     released_rows,
     together,
 )
-from tabsynth.synthesizers.split import AUTOENCODER, COUNT, MARGINALS, OVERLAP, Split
+from tabsynth.synthesizers.split import (
+    AUTOENCODER,
+    COUNT,
+    MARGINALS,
+    OVERLAP,
+    Learned,
+    Split,
+    critic,
+)
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 from tabsynth.training.rules import STEP_RULES
@@ -42,11 +51,11 @@ from tabsynth.training.rules import STEP_RULES
 WARM_CRITIC_STEPS = 400
 
 
-Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
+Configured = TypeVar("Configured", bound=GeneratorConfig | AutoencoderConfig)
 
 
 class GAN(Synthesizer):
-    """A generator and a critic that is trained with private steps.
+    """A generator and its adversary: a critic of private steps, unless subclasses say otherwise.
 
     Subclasses say which networks, of which configuration (``_gan``), and whether they start from noisy
     one-way counts. ``gan`` names both in a model file; the parameter is ``{gan}_config``.
@@ -54,8 +63,8 @@ class GAN(Synthesizer):
 
     gan: ClassVar[str]
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
-    networks: ClassVar[type[Adversarial]]
-    gan_config: ClassVar[type[AdversarialConfig]]
+    networks: ClassVar[type[GeneratorTraining]]
+    gan_config: ClassVar[type[GeneratorConfig]]
 
     autoencoder: str | None
     autoencoder_config: AutoencoderConfig | None
@@ -67,7 +76,7 @@ class GAN(Synthesizer):
 
     # What subclasses provide.
 
-    def _networks_config(self) -> AdversarialConfig:
+    def _networks_config(self) -> GeneratorConfig:
         raise NotImplementedError
 
     def _coder_config(self) -> AutoencoderConfig:
@@ -78,7 +87,13 @@ class GAN(Synthesizer):
 
     # Parameters.
 
-    def _gan(self) -> AdversarialConfig:
+    def _learned(self) -> tuple[Learned, ...]:
+        """What takes what is left of the budget."""
+        config = self._gan()
+        assert isinstance(config, AdversarialConfig)
+        return (critic(config),)
+
+    def _gan(self) -> GeneratorConfig:
         return self._ruled(self._networks_config())
 
     def _autoencoder(self) -> AutoencoderConfig | None:
@@ -86,7 +101,7 @@ class GAN(Synthesizer):
 
     def _ruled(self, config: Configured) -> Configured:
         """A configuration with the step rule that was asked for, at its own radius."""
-        if self.step_rule is None:
+        if self.step_rule is None or not isinstance(config, AdversarialConfig | AutoencoderConfig):
             return config
         return replace(config, step_rule=self.step_rule, radius=None)
 
@@ -161,7 +176,7 @@ class GAN(Synthesizer):
 
     def _split(self) -> Split:
         autoencoder = None if self._training() == "public" else self._autoencoder()
-        return Split(once=self._once(), autoencoder=autoencoder, gan=self._gan())
+        return Split(once=self._once(), autoencoder=autoencoder, learned=self._learned())
 
     def _free_steps(self) -> dict[str, int]:
         free = {}
@@ -224,6 +239,7 @@ class GAN(Synthesizer):
             autoencoder=self._autoencoder(),
             layout=layout,
             device=self._device(),
+            learned=tuple(part.purpose for part in self._learned()),
         )
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:

@@ -48,12 +48,13 @@ class Split:
         Counts that are released once: keys of ``SHARES``.
     autoencoder : AutoencoderConfig or None
         If it learns from private rows.
-    gan : AdversarialConfig
+    learned : tuple of Learned
+        What the generator learns by.
     """
 
     once: tuple[str, ...]
     autoencoder: AutoencoderConfig | None
-    gan: AdversarialConfig
+    learned: tuple[Learned, ...]
 
     def spends(self, epsilon: float, delta: float, earlier: Ledger) -> list[PlannedSpend]:
         """The plan; ``learned`` takes all that the others leave of (epsilon, delta).
