@@ -168,4 +168,3 @@ class PATENetworks(PATE):
         if self.anchors is not None:
             loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, moves)
-

@@ -146,10 +146,12 @@ class Student:
         device = self.means.device
         self.means, self.prior = state["means"].to(device), state["prior"].to(device)
         self.variances = state["variances"].to(device)
-        self.answers = [
-            Answers(**{k: v.to(device) if isinstance(v, Tensor) else v for k, v in one.items()})
-            for one in state["answers"]
-        ]
+        self.answers = []
+        for one in state["answers"]:
+            held: dict[str, Any] = {
+                k: v.to(device) if isinstance(v, Tensor) else v for k, v in one.items()
+            }
+            self.answers.append(Answers(**held))
 
 
 def _normal(z: Tensor) -> Tensor:

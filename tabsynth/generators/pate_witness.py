@@ -96,7 +96,9 @@ class PATEWitness(PATE):
         """Adam, at a one-cycle rate a round."""
         config = self.config
         moves = optimizer("adam", self.generator.parameters(), config.moment_lr, (0.9, 0.999))
-        return moves, torch.optim.lr_scheduler.LambdaLR(moves, lambda i: one_cycle(i % steps, steps))
+        return moves, torch.optim.lr_scheduler.LambdaLR(
+            moves, lambda i: one_cycle(i % steps, steps)
+        )
 
     @torch.no_grad()
     def ask(

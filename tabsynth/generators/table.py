@@ -132,7 +132,9 @@ class ConditionalGenerator(TableGenerator):
         """As :meth:`TableGenerator.logits`, the label's as z says."""
         found = super().logits(z)
         given = (2 * z[:, self._free :] - 1) * self.CERTAIN
-        return torch.cat([found[:, : self._label.start], given, found[:, self._label.stop :]], dim=1)
+        return torch.cat(
+            [found[:, : self._label.start], given, found[:, self._label.stop :]], dim=1
+        )
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
         """z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""

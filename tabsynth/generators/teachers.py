@@ -121,7 +121,9 @@ class Classroom:
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
         """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty."""
         coins = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
-        place = (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
+        place = (
+            (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
+        )
         places = (self._starts[:, None] + place).clamp_max(max(len(self.rows) - 1, 0))
         return self._order[places]
 

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from tabsynth._validate import one_of, shown
 from tabsynth.autoencoder import TRAININGS, AutoencoderConfig
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.adversarial_config import AdversarialConfig
 from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.generators.generator_training import MOMENTS, WARM_START, GeneratorTraining
 from tabsynth.generators.table import TableGenerator
@@ -41,21 +40,13 @@ from tabsynth.synthesizers.split import (
     OVERLAP,
     Learned,
     Split,
-    critic,
 )
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
-from tabsynth.training.rules import STEP_RULES
-
-# Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
-WARM_CRITIC_STEPS = 400
-
-
-Configured = TypeVar("Configured", bound=GeneratorConfig | AutoencoderConfig)
 
 
 class GAN(Synthesizer):
-    """A generator and its adversary: a critic of private steps, unless subclasses say otherwise.
+    """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
     Subclasses say which networks, of which configuration (``_gan``), and whether they start from noisy
     one-way counts. ``gan`` names both in a model file; the parameter is ``{gan}_config``.
@@ -72,7 +63,6 @@ class GAN(Synthesizer):
     provenance: str | None
     overlap: str
     warm_start: Synthesizer | None
-    step_rule: str | None
 
     # What subclasses provide.
 
@@ -89,21 +79,13 @@ class GAN(Synthesizer):
 
     def _learned(self) -> tuple[Learned, ...]:
         """What takes what is left of the budget."""
-        config = self._gan()
-        assert isinstance(config, AdversarialConfig)
-        return (critic(config),)
+        raise NotImplementedError
 
     def _gan(self) -> GeneratorConfig:
-        return self._ruled(self._networks_config())
+        return self._networks_config()
 
     def _autoencoder(self) -> AutoencoderConfig | None:
-        return None if self._training() is None else self._ruled(self._coder_config())
-
-    def _ruled(self, config: Configured) -> Configured:
-        """A configuration with the step rule that was asked for, at its own radius."""
-        if self.step_rule is None or not isinstance(config, AdversarialConfig | AutoencoderConfig):
-            return config
-        return replace(config, step_rule=self.step_rule, radius=None)
+        return None if self._training() is None else self._coder_config()
 
     def __sklearn_clone__(self) -> Self:
         """A clone is not fitted, but its warm start is: that is a parameter, not a part to refit."""
@@ -130,7 +112,6 @@ class GAN(Synthesizer):
                 " margnet, or a schema without them."
             )
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
-        one_of("step_rule", self.step_rule, (*STEP_RULES, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
                 "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"

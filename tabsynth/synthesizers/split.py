@@ -83,9 +83,7 @@ class Split:
             )
         for part in self.learned:
             mechanism = part.mechanism(noise) if math.isfinite(mu) else NoPrivacy()
-            spends.append(
-                PlannedSpend(purpose=part.purpose, mechanism=mechanism, count=part.count)
-            )
+            spends.append(PlannedSpend(purpose=part.purpose, mechanism=mechanism, count=part.count))
         return spends
 
     def details(self, purpose: str, columns: int) -> dict[str, Any]:

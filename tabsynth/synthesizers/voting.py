@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import Any
 
 from tabsynth._validate import integer
 from tabsynth.encoding import Layout
@@ -29,7 +29,6 @@ class Voting(GAN):
     """A GAN whose student learns from the noisy votes of teachers."""
 
     gan, networks, gan_config = "pate", PATE, PATEConfig
-    step_rule: ClassVar[None] = None  # type: ignore[assignment]
 
     teachers: int | None
     labels: int | None
