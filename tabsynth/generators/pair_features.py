@@ -90,6 +90,8 @@ class PairFeatures:
     ----------
     pair : LongTensor, shape (features,)
         Number of the pair of columns of each feature.
+    pairs : int
+        Pairs of columns that have features.
     with_label : BoolTensor, shape (features,)
     """
 
@@ -123,7 +125,8 @@ class PairFeatures:
                 kept |= (column[first] == label) | (column[second] == label)
             first, second, number = first[kept], second[kept], number[kept]
         self._first, self._second = torch.from_numpy(first), torch.from_numpy(second)
-        self.pair = torch.from_numpy(np.unique(number, return_inverse=True)[1])
+        different, numbered = np.unique(number, return_inverse=True)
+        self.pair, self.pairs = torch.from_numpy(numbered), len(different)
         self.with_label = torch.from_numpy((column[first] == label) | (column[second] == label))
         weights = np.zeros((layout.width, len(column)))
         start = 0

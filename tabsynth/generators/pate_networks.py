@@ -29,6 +29,7 @@ class Labelled:
 
     def __init__(self) -> None:
         self.rows: dict[str, Tensor] = {}
+        self.device = torch.device("cpu")
 
     def add(self, **rows: Tensor) -> None:
         """The next round's: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
@@ -42,7 +43,7 @@ class Labelled:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`state_dict`."""
-        self.rows = dict(state)
+        self.rows = {name: value.to(self.device) for name, value in state.items()}
 
 
 class PATENetworks(PATE):
@@ -76,6 +77,7 @@ class PATENetworks(PATE):
         """All networks and targets, moved to ``device``."""
         for network in (self.student, self._teachers):
             network.to(device)
+        self.labelled.device = device
         return super().to(device)
 
     def parts(self) -> dict[str, Any]:

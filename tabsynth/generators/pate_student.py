@@ -75,7 +75,7 @@ class Student:
         device = features.pair.device
         self.prior = torch.zeros(len(features), device=device)
         self.means = self.prior.clone()
-        self.variances = torch.full((int(features.pair.max()) + 1,), PRIOR, device=device)
+        self.variances = torch.full((features.pairs,), PRIOR, device=device)
         self.answers: list[Answers] = []
 
     def score(self, codes: Tensor, centre: Tensor) -> Tensor:
@@ -86,6 +86,8 @@ class Student:
     def learn(self) -> None:
         """θ anew, from all answers so far: Newton's steps, and the variances between them."""
         pair = self.features.pair
+        if not len(pair):  # a single column
+            return
         sizes = torch.bincount(pair).float()
         for step in range(STEPS):
             precision = torch.diag(1 / self.variances[pair]).double()

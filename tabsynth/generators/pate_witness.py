@@ -32,6 +32,7 @@ from tabsynth.training.loop import Watch
 from tabsynth.training.optimizers import optimizer
 
 LEAST_SPREAD = 1e-6
+DISTANCE = "student's distance of generated rows, by labels"
 
 
 class PATEWitness(PATE):
@@ -132,6 +133,8 @@ class PATEWitness(PATE):
         del rows, teachers, yes
         self.student.learn()
         self._target = None
+        asked_so_far = sum(len(answers.yes) for answers in self.student.answers)
+        self._curves.note(DISTANCE, asked_so_far, (self.student.means - centre).norm())
 
     @property
     def _joint(self) -> bool:
