@@ -20,13 +20,15 @@ from torch import Tensor
 from tabsynth.columns import Column
 from tabsynth.encoding.layout import Block, Layout
 
-LEAST_NORM = 1e-2  # of a function beside those before it: below it, it says nothing of its own
-RARE = 0.02  # a null rarer than this has no function of its own
+# Of a function beside those before it: below, it is of few rows, and far out where it is not 0.
+LEAST_NORM, LEAST_NORM_OF_LABEL = 0.1, 0.01
 SWEEPS = 20  # of iterative proportional fitting
 FLOOR = 1e-3  # of what independence gives a cell: no pair of values is ruled out
 
 
-def functions_of(column: Column, block: Block, p: np.ndarray, most: int) -> np.ndarray:
+def functions_of(
+    column: Column, block: Block, p: np.ndarray, most: int, least: float = LEAST_NORM
+) -> np.ndarray:
     """Functions φ of one column: weights of its code and a constant, shape (width + 1, functions).
 
     Parameters
@@ -36,7 +38,9 @@ def functions_of(column: Column, block: Block, p: np.ndarray, most: int) -> np.n
     p : ndarray, shape (size,)
         The column's distribution, strictly positive.
     most : int
-        Functions at most; fewer where the column has fewer values.
+        Functions at most; fewer where the column has fewer values, or rare ones.
+    least : float
+        Of a function's norm beside those before it.
     """
     ones = np.ones((block.size, 1))
     values = np.concatenate([block.codebook.astype(float), ones], axis=1)  # of every weight
@@ -45,7 +49,7 @@ def functions_of(column: Column, block: Block, p: np.ndarray, most: int) -> np.n
         for other in known:
             weights = weights - (p * (values @ weights) * (values @ other)).sum() * other
         norm = np.sqrt((p * (values @ weights) ** 2).sum())
-        if norm > LEAST_NORM and len(known) <= most:
+        if norm > least and len(known) <= most:
             known.append(weights / norm)
     return np.stack(known[1:], axis=1) if len(known) > 1 else np.zeros((values.shape[1], 0))
 
@@ -59,7 +63,7 @@ def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[
     if column.kind == "categorical":
         return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
     found, cells = [], block.size - int(column.nulls)
-    if column.nulls and p[-1] > RARE:
+    if column.nulls:
         found.append(unit[block.size - 1])
     rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()
     for degree in range(1, most + 1):
@@ -107,7 +111,9 @@ class PairFeatures:
         self.layout, self.marginals = layout, list(marginals)
         while True:
             self._functions = [
-                functions_of(c, b, p, b.size if j == label else per_column)
+                functions_of(c, b, p, b.size, LEAST_NORM_OF_LABEL)
+                if j == label
+                else functions_of(c, b, p, per_column)
                 for j, (c, b, p) in enumerate(zip(columns, layout.blocks, marginals, strict=True))
             ]
             column = np.repeat(np.arange(len(columns)), [f.shape[1] for f in self._functions])

@@ -10,7 +10,7 @@ from torch import Tensor
 from tabsynth import Column, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.generators.anchors import second_moments
-from tabsynth.generators.pair_features import RARE, PairFeatures, functions_of
+from tabsynth.generators.pair_features import LEAST_NORM_OF_LABEL, PairFeatures, functions_of
 from tabsynth.generators.pate_student import Answers, Student
 from tabsynth.generators.witnesses import Witnesses
 
@@ -57,14 +57,20 @@ def test_functions_are_orthonormal(encoding: str, most: int, seed: int) -> None:
     for column, block in zip(SCHEMA.columns, layout.blocks, strict=True):
         p = rng.dirichlet(np.ones(block.size)) + 0.01
         p /= p.sum()
-        found = functions_of(column, block, p, most)
+        found = functions_of(column, block, p, most, 1e-3)
         assert found.shape[1] <= min(most, block.size - 1)
         values = np.concatenate([block.codebook, np.ones((block.size, 1))], axis=1) @ found
-        np.testing.assert_allclose(p @ values, 0, atol=1e-6)
-        np.testing.assert_allclose(values.T * p @ values, np.eye(found.shape[1]), atol=1e-6)
+        np.testing.assert_allclose(p @ values, 0, atol=1e-5)
+        np.testing.assert_allclose(values.T * p @ values, np.eye(found.shape[1]), atol=1e-5)
         if encoding == "one-hot" and most == 9:
-            rare = column.nulls and p[-1] <= RARE  # has no function of its own
-            assert found.shape[1] >= block.size - 1 - rare  # a whole basis
+            assert found.shape[1] == block.size - 1  # a whole basis
+
+
+def test_rare_values_have_no_function_but_rare_classes_do() -> None:
+    column, block = SCHEMA["a"], TableEncoder(SCHEMA).layout.blocks[0]
+    p = np.array([0.6, 0.399, 0.001])
+    assert functions_of(column, block, p, 9).shape[1] == 1
+    assert functions_of(column, block, p, 9, LEAST_NORM_OF_LABEL).shape[1] == 2
 
 
 def test_means_of_all_products_are_the_two_way_marginals() -> None:
