@@ -54,7 +54,7 @@ class PATEConfig(GeneratorConfig):
     student_hidden: tuple[int, ...] = (128,)
     teacher_steps: int = 50
     student_steps: int = 200
-    teacher_batch: int = 16
+    teacher_batch: int = 8
     student_batch: int = 128
     network_lr: float = 1e-3
     network_optimizer: str = "adam"

@@ -103,7 +103,7 @@ class PATENetworks(PATE):
             )
         for _ in range(config.teacher_steps):
             with torch.no_grad():
-                fake = self._unlabelled(self._codes(config.student_batch, rng))
+                fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
             self._classroom.step(config.teacher_batch, fake, rng)
         self.labelled.add(codes=codes, **self._answers(booth, codes))
         for _ in range(config.student_steps):
