@@ -126,6 +126,8 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
     """``--label`` as an argument of a synthesizer's sample; other methods than pate-acgan take none."""
+    import pandas as pd
+
     from tabsynth.synthesizers import PATEACGAN
     from tabsynth.synthesizers.conditions import parse_where
 
@@ -134,7 +136,8 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
             f"A model of method {synthesizer.method} takes no --label; leave it out, or use pate-acgan."
         )
     where = parse_where(synthesizer.encoder_.schema, [f"{synthesizer.label}={text}"])
-    return {"label": where[synthesizer.label][0]}
+    value = where[synthesizer.label][0]
+    return {"label": pd.NA if value is None else value}
 
 
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:

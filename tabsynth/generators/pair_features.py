@@ -92,10 +92,9 @@ class PairFeatures:
 
     Attributes
     ----------
-    pair : LongTensor, shape (features,)
-        Number of the pair of columns of each feature.
-    pairs : int
-        Pairs of columns that have features.
+    group : LongTensor, shape (features,)
+        Number of the group of each feature: of one pair of columns, and of about one fineness.
+    groups : int
     with_label : BoolTensor, shape (features,)
     """
 
@@ -131,8 +130,10 @@ class PairFeatures:
                 kept |= (column[first] == label) | (column[second] == label)
             first, second, number = first[kept], second[kept], number[kept]
         self._first, self._second = torch.from_numpy(first), torch.from_numpy(second)
-        different, numbered = np.unique(number, return_inverse=True)
-        self.pair, self.pairs = torch.from_numpy(numbered), len(different)
+        order = np.concatenate([np.arange(f.shape[1]) for f in self._functions])
+        level = np.maximum(order[first], order[second]) // 2
+        different, numbered = np.unique(number * len(order) + level, return_inverse=True)
+        self.group, self.groups = torch.from_numpy(numbered), len(different)
         self.with_label = torch.from_numpy((column[first] == label) | (column[second] == label))
         weights = np.zeros((layout.width, len(column)))
         start = 0
@@ -144,7 +145,7 @@ class PairFeatures:
         self._constants = torch.from_numpy(constants).float()
 
     def __len__(self) -> int:
-        return len(self.pair)
+        return len(self.group)
 
     def to(self, device: torch.device) -> "PairFeatures":
         """All of it, moved to ``device``."""

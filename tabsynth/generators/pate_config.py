@@ -47,9 +47,9 @@ class PATEConfig(GeneratorConfig):
     labels: int = 20_000
     accounting: str = EXACT_BINARY
     rounds: int = 2
-    round_steps: int = 200
-    functions: int = 5
-    features: int = 600
+    round_steps: int = 300
+    functions: int = 8
+    features: int = 1200
     teacher_hidden: tuple[int, ...] = (32,)
     student_hidden: tuple[int, ...] = (128,)
     teacher_steps: int = 50

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tabsynth.generators.pair_features import PairFeatures
 
-STEPS, FIRST_MOVE = 8, 0.3  # Newton's, and the most that one of them moves a mean
-PRIOR, LEAST_PRIOR = 0.05, 1e-6  # variance of a pair's means: at first, and at least
+STEPS, MORE_STEPS = 8, 4  # Newton's, of the first round and of others
+MOST_MOVE = 0.3  # of a mean in one of them
+PRIOR, LEAST_PRIOR = 0.05, 1e-6  # variance of a group's means: at first, and at least
 CHUNK = 4096
 FAR = 4.0  # standard deviations past which an answer says no more
 
@@ -61,8 +62,9 @@ class Student:
     the vote is answered yes with chance Φ((Φ(z) − ½) K/s): a likelihood of θ, in which the rows of early
     rounds say as much as those of late ones. With several heads the chances of their yes multiply.
 
-    The prior of the means of each pair of columns is N(prior, v_pair), with v_pair by empirical Bayes
-    (MacKay 1992): pairs that the answers say nothing of stay where they were.
+    The prior of the means of each group of features, of one pair of columns and about one fineness, is
+    N(prior, v), with v by empirical Bayes (MacKay 1992): those of which the answers say nothing stay where
+    they were.
 
     Parameters
     ----------
@@ -72,10 +74,10 @@ class Student:
 
     def __init__(self, features: PairFeatures, heads: Sequence[Tensor]) -> None:
         self.features, self.heads = features, list(heads)
-        device = features.pair.device
+        device = features.group.device
         self.prior = torch.zeros(len(features), device=device)
         self.means = self.prior.clone()
-        self.variances = torch.full((features.pairs,), PRIOR, device=device)
+        self.variances = torch.full((features.groups,), PRIOR, device=device)
         self.answers: list[Answers] = []
 
     def score(self, codes: Tensor, centre: Tensor) -> Tensor:
@@ -85,22 +87,23 @@ class Student:
     @torch.no_grad()
     def learn(self) -> None:
         """θ anew, from all answers so far: Newton's steps, and the variances between them."""
-        pair = self.features.pair
-        if not len(pair):  # a single column
+        group = self.features.group
+        if not len(group):  # a single column
             return
-        sizes = torch.bincount(pair).float()
-        for step in range(STEPS):
-            precision = torch.diag(1 / self.variances[pair]).double()
-            slope = (self.prior - self.means) / self.variances[pair]
+        sizes = torch.bincount(group).float()
+        first = len(self.answers) <= 1
+        for step in range(STEPS if first else MORE_STEPS):
+            precision = torch.diag(1 / self.variances[group]).double()
+            slope = (self.prior - self.means) / self.variances[group]
             for answers in self.answers:
                 more, toward = self._information(answers)
                 precision += more
                 slope = slope + toward
             covariance = torch.linalg.inv(precision).float()
-            self.means = self.means + (covariance @ slope).clamp(-FIRST_MOVE, FIRST_MOVE)
-            if step >= 2:
+            self.means = self.means + (covariance @ slope).clamp(-MOST_MOVE, MOST_MOVE)
+            if step >= 2 or not first:
                 squares = (self.means - self.prior).square() + covariance.diagonal()
-                sums = torch.zeros_like(sizes).index_add_(0, pair, squares)
+                sums = torch.zeros_like(sizes).index_add_(0, group, squares)
                 self.variances = (sums / sizes).clamp_min(LEAST_PRIOR)
 
     def _information(self, answers: Answers) -> tuple[Tensor, Tensor]:

@@ -119,7 +119,8 @@ class PATEACGAN(Voting):
         ----------
         n : int
         label : optional
-            A value of the label's column; rows of all classes, by their shares, where it is left out.
+            A value of the label's column, ``pandas.NA`` for null; rows of all classes, by their shares,
+            where it is left out.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
 

@@ -105,9 +105,9 @@ def test_means_of_independent_columns_are_nothing() -> None:
 def test_fewer_features_of_a_wide_table() -> None:
     index = table(40)
     made, _ = features(index, per_column=5, most=12)
-    assert len(made) <= 12 and made.pairs == 6
+    assert len(made) <= 12 and made.groups == 6
     some, _ = features(index, per_column=1, most=3)
-    assert len(some) == some.pairs == 3
+    assert len(some) == some.groups == 3
     kept, _ = features(index, per_column=1, most=2, label=3)
     assert kept.with_label.sum() == 3
 
