@@ -50,6 +50,13 @@ def folder(tmp_path):
         (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
         (("--epsilon", "1", "--method", "margnet", "--public-source", "x"), "--public-source"),
         (("--epsilon", "1", "--method", "margnet", "--encoding", "one-hot"), "--encoding"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--target", "town"),
+            "target names column 'town'",
+        ),
+        (("--epsilon", "1", "--method", "margnet", "--workload", "sex"), "two or three different"),
+        (("--epsilon", "1", "--method", "margnet", "--workload", "sex,town"), "'town'"),
+        (("--epsilon", "1", "--target", "job"), ["dp-wgan", "--target"]),
         (("--epsilon", "1", "--method", "dp-gan", "--variant", "magic"), "magic"),
         (("--epsilon", "1", "--public", "holdout.csv"), "provenance"),
         (("--epsilon", "1", "--overlap", "perhaps"), "perhaps"),
@@ -61,6 +68,16 @@ def folder(tmp_path):
 )
 def test_bad_parameters(folder, words, says):
     refused(*FIT, *words, cwd=folder, says=says)
+
+
+def test_wishes_of_a_fit(folder):
+    words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "m")
+    wishes = ("--workload", "sex,job", "--workload", "age,sex,job", "--target", "job")
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, [*map(str, (*words, *wishes))])
+    assert done.exit_code == 0, done.output
+    model = load(folder / "m")
+    assert (model.workload, model.target) == ([["sex", "job"], ["age", "sex", "job"]], "job")
 
 
 def test_the_private_table_is_not_public(folder):

@@ -1,6 +1,7 @@
 """`tabsynth sample --where`: rows that satisfy a condition, from the command line."""
 
 import contextlib
+import json
 
 import pandas as pd
 import pytest
@@ -37,6 +38,10 @@ def test_rows_of_a_condition(models):
     assert len(made) == 40 and set(made["sex"]) == {"f"}
     assert set(made["job"].dropna()) == {1} and made["job"].isna().any()
     assert made["age"].between(40, 44).all()  # the cell of 42
+    certificate = json.loads((models / "s.csv.certificate.json").read_text())
+    assert certificate["condition"] == {"sex": ["f"], "job": [1, None], "age": [42]}
+    with contextlib.chdir(models):  # it is of the table, and does not hide that it was changed
+        assert CliRunner().invoke(app, ["verify", "s.csv"]).exit_code == 0
     for name in ("s.csv", "s.csv.certificate.json"):
         (models / name).unlink()
 

@@ -38,6 +38,7 @@ from tabsynth.cli.options import (
     Seed,
     StepRule,
     Steps,
+    Target,
     Teachers,
     TeachersOption,
     TimeLimit,
@@ -45,9 +46,11 @@ from tabsynth.cli.options import (
     Wanted,
     WarmStart,
     Where,
+    WorkloadOption,
     condition,
     of_class,
     seconds,
+    sets_of_columns,
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, make_folder, same_file
@@ -120,6 +123,8 @@ def fit(
     label: Label = None,
     mode: Mode = None,
     encoding: Encoding = None,
+    workload: WorkloadOption = None,
+    target: Target = None,
     rows: Rows = None,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -134,6 +139,7 @@ def fit(
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
+    given |= {"workload": sets_of_columns(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = Schema.load(schema)

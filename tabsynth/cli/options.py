@@ -64,6 +64,15 @@ Where = Annotated[
         " Of margnet."
     ),
 ]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload", help="Two or three COLUMN,COLUMN that matter most; repeatable. Of margnet."
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option(help="The column to be predicted from the others. Of margnet.")
+]
 
 PlannedMethod = Annotated[str, typer.Option("--method", help=f"One of: {', '.join(METHOD_NAMES)}.")]
 DeclaredRows = Annotated[
@@ -150,6 +159,11 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
             f"A model of method {synthesizer.method} takes no --where; leave it out, or use margnet."
         )
     return {"where": parse_where(synthesizer.encoder_.schema, texts)}
+
+
+def sets_of_columns(texts: list[str] | None) -> list[tuple[str, ...]] | None:
+    """``--workload`` as an argument: names with commas in them are for Python only."""
+    return None if not texts else [tuple(text.split(",")) for text in texts]
 
 
 def seconds(text: str) -> float:

@@ -12,6 +12,9 @@ from tabsynth.privacy.counts import Groups, Measured, number_of
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 Prefix = tuple[int, int]
+Third = tuple[
+    slice, float, Tensor
+]  # its groups, what an expectation is scaled by, the noisy counts
 
 
 class Grouped:
@@ -48,7 +51,8 @@ class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
     All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another. Triples are as many
-    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c, with coarser groups.
+    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c, with coarser groups, and in blocks
+    of groups of a where that is too large.
 
     Parameters
     ----------
@@ -61,6 +65,8 @@ class CountLoss:
         Rows of P.
     groups, coarse : Groups, optional
         Of pairs and of triples. None: each value by itself.
+    memory : int
+        Bytes for Q_a ⊗ Q_b and its gradient; at least one group of a is taken at once.
     """
 
     def __init__(
@@ -72,14 +78,17 @@ class CountLoss:
         groups: Groups | None = None,
         coarse: Groups | None = None,
         device: torch.device | str = "cpu",
+        *,
+        memory: int = 2**30,
     ) -> None:
+        self.memory = memory
         self.pairs, self.triples = Grouped(layout, groups, device), Grouped(layout, coarse, device)
         self.scale = rows / components
         self.cells = sum(m.counts.size for m in measured)
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
         singles = np.zeros((2, layout.width), dtype=np.float32)
-        self.begun: dict[Prefix, list[tuple[slice, float, Tensor]]] = {}
+        self.begun: dict[Prefix, list[Third]] = {}
         for m in measured:
             std = max(m.std, LEAST_STD)
             slope, target = self.scale / std, m.counts / std
@@ -121,17 +130,32 @@ class CountLoss:
         q = self.triples.of(p)
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
         for (a, b), thirds in self.begun.items():
-            one, other = self.triples.spans[a], self.triples.spans[b]
-            first, second = q[:, one], q[:, other]
-            both = (first[:, :, None] * second[:, None, :]).flatten(1)
-            back = torch.zeros_like(both)
-            for span, slope, target in thirds:
-                error = (both.T @ q[:, span]).mul_(slope).sub_(target)
-                loss += error.square().sum()
-                error.mul_(slope)
-                back.addmm_(q[:, span], error.T)
-                gradient[:, span].addmm_(both, error)
-            back = back.unflatten(1, (first.shape[1], second.shape[1]))
-            gradient[:, one] += (back * second[:, None, :]).sum(2)
-            gradient[:, other] += (back * first[:, :, None]).sum(1)
+            start, stop = self.triples.spans[a].start, self.triples.spans[a].stop
+            second = q[:, self.triples.spans[b]]
+            at_once = max(1, self.memory // (2 * 4 * second.numel()))
+            for begin in range(start, stop, at_once):
+                block = slice(begin, min(begin + at_once, stop))
+                cells = slice(*((i - start) * second.shape[1] for i in (block.start, block.stop)))
+                parts = [(span, slope, target[cells]) for span, slope, target in thirds]
+                loss += _add_block(q, gradient, block, self.triples.spans[b], parts)
         return loss, self.triples.back(gradient)
+
+
+def _add_block(
+    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Sequence[Third]
+) -> Tensor:
+    """Squared error of the triples that begin with a block of groups; half its gradient is added."""
+    first, second = q[:, one], q[:, other]
+    both = (first[:, :, None] * second[:, None, :]).flatten(1)
+    back = torch.zeros_like(both)
+    loss = q.new_zeros(())
+    for span, slope, target in thirds:
+        error = (both.T @ q[:, span]).mul_(slope).sub_(target)
+        loss += error.square().sum()
+        error.mul_(slope)
+        back.addmm_(q[:, span], error.T)
+        gradient[:, span].addmm_(both, error)
+    back = back.unflatten(1, (first.shape[1], second.shape[1]))
+    gradient[:, one] += (back * second[:, None, :]).sum(2)
+    gradient[:, other] += (back * first[:, :, None]).sum(1)
+    return loss

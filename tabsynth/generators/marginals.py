@@ -18,7 +18,8 @@ from itertools import combinations
 import numpy as np
 
 from tabsynth.columns import Column
-from tabsynth.privacy.counts import Groups, cells_of
+from tabsynth.generators.workload import Workload
+from tabsynth.privacy.counts import Groups, cells_of, number_of
 
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
@@ -35,14 +36,20 @@ CLEAR = (
     0.3  # mean L1 noise of a triple, as a share of the rows, at which triples are worth their part
 )
 MOST_TRIPLES = 120
+# Mean L1/2 noise of a column's counts, as a share of the rows, past which they are counted again …
+TOLERATED = 0.03
+MOST_OF_COLUMNS = 0.5  # … with at most this part of the budget of pairs and triples
+
+NOTHING_NAMED = Workload()
 
 
-def pairs_within(sizes: Sequence[int], max_cells: int, max_width: int) -> list[Pair]:
-    """All pairs of columns within the limits: a function of the public sizes alone.
+def pairs_within(groups: Groups, max_cells: int, max_width: int) -> list[Pair]:
+    """All pairs of columns within the limits.
 
-    The largest columns are left out, one by one, until the others together have at most ``max_width``
-    values; and so are pairs of more than ``max_cells`` cells.
+    The columns of most groups are left out, one by one, until the others together have at most
+    ``max_width`` groups; and so are pairs of more than ``max_cells`` cells.
     """
+    sizes = [number_of(group) for group in groups]
     paired = set(range(len(sizes)))
     for j in sorted(paired, key=lambda j: (-sizes[j], j)):
         if sum(sizes[i] for i in paired) <= max_width:
@@ -50,6 +57,17 @@ def pairs_within(sizes: Sequence[int], max_cells: int, max_width: int) -> list[P
         paired.remove(j)
     pairs = combinations(sorted(paired), 2)
     return [(a, b) for a, b in pairs if sizes[a] * sizes[b] <= max_cells]
+
+
+def share_of_columns(noise: float, sizes: Sequence[int], rows: float, first: float) -> float:
+    """The part of the budget of pairs and triples that goes to one-way counts again.
+
+    As much as brings their noise down to ``TOLERATED``; nothing where the first counts do, which had
+    ``first`` of the budget. ``noise`` is that of all counts of pairs and triples together.
+    """
+    error = math.sqrt(2 / math.pi) * noise * (np.array(sizes) ** (2 / 3)).sum() ** 1.5
+    share = (error / (2 * len(sizes) * rows * TOLERATED)) ** 2
+    return min(share, MOST_OF_COLUMNS) if share > first else 0.0
 
 
 def least_rows(noise: float, columns: int, pairs: int) -> float:
@@ -99,26 +117,34 @@ def chance_distance(expected: np.ndarray) -> float:
 
 
 def worth_counting(
-    pairs: Sequence[Pair], distances: np.ndarray, groups: Groups, noise: float
+    pairs: Sequence[Pair],
+    distances: np.ndarray,
+    groups: Groups,
+    noise: float,
+    workload: Workload = NOTHING_NAMED,
 ) -> list[Pair]:
     """The pairs whose distance from independence, in rows, is worth the noise of counting them.
 
-    With shares ∝ cells^(2/3), counts of pairs with c₁, c₂, … cells have a mean total error of
-    √(2/π) σ (Σ cᵢ^(2/3))^(3/2); a pair that is not counted is wrong by its distance. The sum is least
-    for some number of the pairs with the highest distance / c^(2/3).
+    With shares ∝ (w · cells)^(2/3), counts of pairs with c₁, c₂, … cells and importances w₁, w₂, … have a
+    mean total of w · error of √(2/π) σ (Σ (wᵢcᵢ)^(2/3))^(3/2); a pair that is not counted is wrong by its
+    distance. The sum is least for some number of the pairs with the highest w · distance / (wc)^(2/3).
+    Those that the workload names are counted in any case.
     """
-    costs = np.array([cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
-    order = np.argsort(-distances / costs, kind="stable")
-    gains = np.clip(distances[order], 0, None).cumsum()
+    named = np.array([workload.names(pair) for pair in pairs])
+    importance = workload.importance(pairs)
+    worth = importance * np.clip(distances, 0, None)
+    costs = (importance * [cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
+    order = np.lexsort((-importance * distances / costs, ~named))
+    gains = worth[order].cumsum()
     errors = NOISE_LEFT * math.sqrt(2 / math.pi) * noise * costs[order].cumsum() ** 1.5
     best = int(np.argmax(gains - errors))
-    if gains[best] <= errors[best]:
-        return []
-    return sorted(pairs[i] for i in order[: best + 1])
+    count = 0 if gains[best] <= errors[best] else best + 1
+    return sorted(pairs[i] for i in order[: max(count, int(named.sum()))])
 
 
-def triples_within(pairs: Sequence[Pair], sizes: Sequence[int], max_cells: int) -> list[Triple]:
+def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
     """Triples of columns whose three pairs are all among ``pairs``."""
+    sizes = [number_of(group) for group in groups]
     after: dict[int, set[int]] = {}
     for a, b in pairs:
         after.setdefault(a, set()).add(b)
@@ -130,27 +156,37 @@ def triples_within(pairs: Sequence[Pair], sizes: Sequence[int], max_cells: int) 
     ]
 
 
-def share_of_triples(pairs: int, triples: int) -> float:
-    """The triples' part of the budget of pairs and triples."""
+def share_of_triples(pairs: float, triples: float) -> float:
+    """The triples' part of the budget of pairs and triples, from their importances in all."""
     return TRIPLES_SHARE * min(1.0, triples / pairs)
 
 
 def clear_triples(
-    triples: Sequence[Triple], worth: np.ndarray, groups: Groups, noise: float, pairs: int
+    triples: Sequence[Triple],
+    worth: np.ndarray,
+    groups: Groups,
+    noise: float,
+    pairs: float,
+    workload: Workload = NOTHING_NAMED,
 ) -> list[Triple]:
-    """The triples of most ``worth``, if the noise leaves their counts clear; else none.
+    """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named.
 
     Of triples of one worth those are taken whose columns have been taken least.
 
-    ``noise`` is that of all counts of pairs and triples together, as a share of the rows.
+    ``noise`` is that of all counts of pairs and triples together, as a share of the rows; ``pairs`` is
+    the importance of all pairs.
     """
-    if not triples:
+    named = [triple for triple in triples if workload.names(triple)]
+    others = [i for i, triple in enumerate(triples) if triple not in named]
+    first = _first([triples[i] for i in others], worth[others], MOST_TRIPLES - len(named))
+    kept = sorted([*named, *first])
+    if not kept:
         return []
-    kept = sorted(_first(triples, worth, MOST_TRIPLES))
-    cells = np.array([cells_of(triple, groups) for triple in kept])
-    std = noise / math.sqrt(share_of_triples(pairs, len(kept)))
-    error = math.sqrt(2 / math.pi) * std * (cells ** (2 / 3)).sum() ** 1.5
-    return kept if error <= CLEAR * len(kept) else []
+    importance = workload.importance(kept)
+    costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
+    std = noise / math.sqrt(share_of_triples(pairs, importance.sum()))
+    error = math.sqrt(2 / math.pi) * std * costs.sum() ** 1.5
+    return kept if error <= CLEAR * importance.sum() else sorted(named)
 
 
 def _first(triples: Sequence[Triple], worth: np.ndarray, most: int) -> list[Triple]:

@@ -63,10 +63,11 @@ class MargNetConfig:
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It falls to 0 with the last step.
     max_cells : int
-        Pairs of columns with more cells than this are not counted.
-    max_width : int
-        The largest columns are counted only by themselves, until the others together have at most
-        this many values. Memory grows as its square, 16 bytes a unit.
+        Pairs and triples of columns with more cells than this, in groups of values, are not counted.
+    memory : int
+        MiB for the counts of pairs that the mixture expects, and again for those of a triple. Where
+        all columns together have too many groups of values, the largest are counted only by themselves.
+        Triples are counted in blocks.
     max_unscored : int
         With more pairs than this, a part of the budget goes to noisy scores of all of them first, and
         only the pairs that are worth their noise are counted.
@@ -82,11 +83,11 @@ class MargNetConfig:
     patience: int = 300
     entropy: float = 1.0
     max_cells: int = 1_000_000
-    max_width: int = 8_192
+    memory: int = 1_024
     max_unscored: int = 66
 
     def __post_init__(self) -> None:
-        for name in ("latent_dim", "steps", "patience", "max_cells", "max_width"):
+        for name in ("latent_dim", "steps", "patience", "max_cells", "memory"):
             integer(name, getattr(self, name))
         integer("max_unscored", self.max_unscored, least=0)
         if self.components is not None:
@@ -98,6 +99,11 @@ class MargNetConfig:
         positive("learning_rate", self.learning_rate)
         for name in ("stop", "entropy"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
+
+    @property
+    def max_width(self) -> int:
+        """Groups of values of all columns whose pairs are counted: four matrices of that width."""
+        return math.isqrt(self.memory * 2**20 // 16)
 
     def rows_of_mixture(self, columns: int) -> int:
         """K for a table of so many columns."""
@@ -155,7 +161,16 @@ class MargNetFit:
             ]
         )
         self.network.to(device)
-        self.loss = CountLoss(layout, measured, rows, self.components, groups, coarse, device)
+        self.loss = CountLoss(
+            layout,
+            measured,
+            rows,
+            self.components,
+            groups,
+            coarse,
+            device,
+            memory=config.memory * 2**20,
+        )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.found: list[float] = []
 

@@ -35,10 +35,18 @@ class Measured:
     std: float
 
 
-def count_rows(index: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    """Exact counts of value numbers, shape (size of each column, …), float64."""
-    shape = [sizes[j] for j in columns]
-    cells = np.ravel_multi_index([index[:, j] for j in columns], shape)
+def by_value(sizes: Sequence[int]) -> Groups:
+    """Groups of one value each."""
+    return [np.arange(size) for size in sizes]
+
+
+def count_rows(index: np.ndarray, columns: Sequence[int], groups: Groups) -> np.ndarray:
+    """Exact counts of groups of value numbers, shape (groups of each column, …), float64.
+
+    Never by single values first: memory is that of the groups' cells, however many values there are.
+    """
+    shape = [number_of(groups[j]) for j in columns]
+    cells = np.ravel_multi_index([groups[j][index[:, j]] for j in columns], shape)
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
 
@@ -71,15 +79,16 @@ class NoisyCounts(Generic[T]):
     sizes : sequence of int
         Number of values of each column: public.
     count : callable
-        ``count(rows, columns, sizes)``: exact counts of the given columns. Each row must add 1 to
-        one cell and nothing to the others. Default: of an array of value numbers.
+        ``count(rows, columns, groups)``: exact counts of the given columns, in the given groups of
+        the values of every column. Each row must add 1 to one cell and nothing to the others. Default:
+        of an array of value numbers.
     """
 
     def __init__(
         self,
         table: PrivateTable[T],
         sizes: Sequence[int],
-        count: Callable[[T, Sequence[int], Sequence[int]], np.ndarray] = count_rows,  # type: ignore[assignment]
+        count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
     ) -> None:
         self.table = table
         self.sizes = tuple(sizes)
@@ -150,8 +159,7 @@ class NoisyCounts(Generic[T]):
         return np.array(exact) + std * rng.standard_normal(len(sets))
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
-        counts = self._count(rows, columns, self.sizes)
-        return counts if groups is None else in_groups(counts, [groups[j] for j in columns])
+        return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
 
 
 def averaged(one: Measured, other: Measured) -> Measured:
@@ -168,13 +176,18 @@ def noise_of(account: Account, share: float) -> float:
     return account.noise_multiplier / math.sqrt(share)
 
 
-def shares_by_cells(cells: Sequence[int]) -> list[float]:
-    """Shares of the budget ∝ cells^(2/3), which minimise the expected total L1 error of the counts.
+def shares_by_cells(
+    cells: Sequence[int], importance: Sequence[float] | np.ndarray | None = None
+) -> list[float]:
+    """Shares of the budget ∝ (w · cells)^(2/3), which minimise the expected total of w · L1 errors.
 
-    That error is ∝ Σ cellsₘ·σₘ, and the budget holds Σ 1/σₘ² fixed. Lagrange: cellsₘ ∝ 1/σₘ³, so
-    1/σₘ² ∝ cellsₘ^(2/3).
+    That error is ∝ Σ wₘ·cellsₘ·σₘ, and the budget holds Σ 1/σₘ² fixed. Lagrange: wₘ·cellsₘ ∝ 1/σₘ³, so
+    1/σₘ² ∝ (wₘ·cellsₘ)^(2/3). Without ``importance`` all w are 1.
     """
-    weights = np.asarray(cells, dtype=float) ** (2 / 3)
+    weights = np.asarray(cells, dtype=float)
+    if importance is not None:
+        weights = weights * np.asarray(importance, dtype=float)
+    weights = weights ** (2 / 3)
     return list(weights / weights.sum())
 
 

@@ -246,7 +246,7 @@ class Synthesizer(BaseEstimator):
             check_writable(output)
         table = self.sample(n, random_state=random_state, **options)
         write_table(table, path, formulas=formulas)
-        return write_beside(self.certificate(), path, len(table))
+        return write_beside(table.attrs["certificate"], path, len(table))
 
     def certificate(self) -> dict[str, Any]:
         """What is claimed about every table sampled: a JSON-ready dict."""

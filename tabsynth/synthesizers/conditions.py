@@ -41,6 +41,18 @@ def boxes_of(generator: Mixture, encoder: TableEncoder, where: Any = None) -> li
     return boxes
 
 
+def stated(where: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """A condition as a certificate names it, JSON-ready: columns to lists of values, None for null."""
+    lists = {
+        str(name): list(given) if isinstance(given, list | tuple) else [given]
+        for name, given in where.items()
+    }
+    return {
+        name: [None if pd.isna(v) else getattr(v, "item", lambda v=v: v)() for v in values]
+        for name, values in lists.items()
+    }
+
+
 def _subject(where: Any) -> str:
     return f"The condition {shown(dict(where), 120)} is" if where else "Every row is"
 

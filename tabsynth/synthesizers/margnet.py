@@ -1,7 +1,7 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
@@ -23,9 +23,10 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
-from tabsynth.synthesizers.conditions import boxes_of, partial_index, with_given
+from tabsynth.synthesizers.conditions import boxes_of, partial_index, stated, with_given
 from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.synthesizers.parameters import check_size, streams
+from tabsynth.synthesizers.wishes import wanted
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 
@@ -54,6 +55,11 @@ class MargNet(Synthesizer):
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.
+    workload : list of tuples of str, optional
+        Pairs and triples of columns that matter most: they are counted in any case, with a greater
+        part of the budget. A public wish: it must not follow from the private table.
+    target : str, optional
+        A column that is to be predicted from the others: what relates to it has a greater part.
     config : MargNetConfig, optional
 
     Formal guarantees
@@ -80,6 +86,8 @@ class MargNet(Synthesizer):
         random_state: int | None = None,
         device: str = "auto",
         verbose: bool = False,
+        workload: Sequence[Sequence[str]] | None = None,
+        target: str | None = None,
         config: MargNetConfig | None = None,
     ) -> None:
         self.schema = schema
@@ -91,6 +99,8 @@ class MargNet(Synthesizer):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.workload = workload
+        self.target = target
         self.config = config
 
     def sample(
@@ -119,7 +129,10 @@ class MargNet(Synthesizer):
         self._check_fitted()
         generator: Mixture = self.trained_.generator
         boxes = boxes_of(generator, self.encoder_, where)
-        return self._table(n, random_state, partial(generator.sample, boxes=boxes))
+        table = self._table(n, random_state, partial(generator.sample, boxes=boxes))
+        if where:
+            table.attrs["certificate"]["condition"] = stated(where)
+        return table
 
     def complete(
         self, table: Any, *, nulls: str = "fill", random_state: int | None = None
@@ -180,6 +193,7 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
+        wanted(self.schema, self.workload, self.target, self._settings().max_cells)
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         noise = self._noise(earlier) if math.isfinite(self.epsilon) else None
@@ -216,13 +230,15 @@ class MargNet(Synthesizer):
     ) -> Trained:
         counts_rng, init_rng = randomness.numpy(), randomness.torch()
         table = PrivateTable(index, ledger)
-        found = Measuring(table, self.schema, self._settings(), self.rows, counts_rng, watch).run(
+        settings = self._settings()
+        named = wanted(self.schema, self.workload, self.target, settings.max_cells)
+        found = Measuring(table, self.schema, settings, self.rows, counts_rng, watch, named).run(
             spends, ledger
         )
         fit = MargNetFit(
             TableEncoder(self.schema).layout,
             self.schema.columns,
-            self._settings(),
+            settings,
             found.counts,
             found.rows,
             init_rng,
@@ -234,15 +250,17 @@ class MargNet(Synthesizer):
         return Trained(generator=fit.mixture(), curves=fit.curves)
 
     def _config(self) -> dict[str, Any]:
-        return asdict(self._settings())
+        named = None if self.workload is None else [list(names) for names in self.workload]
+        return {"workload": named, "target": self.target, **asdict(self._settings())}
 
     @classmethod
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
         shared.pop("encoding")  # always one-hot
+        asked = {name: config[name] for name in ("workload", "target")}
         known: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config.items()
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in asked
         }
-        return cls(schema, config=MargNetConfig(**known), **shared)
+        return cls(schema, config=MargNetConfig(**known), **asked, **shared)
 
     def _size(self) -> int:
         return self._components() * self.encoder_.layout.width

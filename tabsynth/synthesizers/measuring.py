@@ -22,17 +22,20 @@ from tabsynth.generators.marginals import (
     groups_of,
     least_rows,
     pairs_within,
+    share_of_columns,
     share_of_triples,
     triples_within,
     worth_counting,
 )
 from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.workload import Workload
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.counts import (
     Groups,
     Measured,
     NoisyCounts,
     averaged,
+    by_value,
     cells_of,
     in_groups,
     probabilities,
@@ -46,14 +49,14 @@ from tabsynth.schema import Schema
 from tabsynth.training.loop import Watch
 
 Set = tuple[int, ...]
-ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "two- and three-way counts"
-SURE = 2.0
+ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
+SURE = 1.0  # standard deviations of its noise that a score must be above what chance makes
 ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
 
 
 def stages(schema: Schema, config: MargNetConfig) -> dict[str, float]:
     """The stages and their shares of the budget: a function of the schema alone."""
-    pairs = len(pairs_within(schema.sizes, config.max_cells, config.max_width))
+    pairs = math.comb(len(schema.columns), 2)
     if not pairs:
         return {ONE_WAY: 1.0}
     scores = {SCORES: SCORES_SHARE} if pairs > config.max_unscored else {}
@@ -95,6 +98,7 @@ class Measuring:
         Draws the noise.
     watch : Watch
         Its checkpoint keeps each release.
+    workload : Workload
     """
 
     def __init__(
@@ -105,46 +109,74 @@ class Measuring:
         rows: int | None,
         rng: np.random.Generator,
         watch: Watch,
+        workload: Workload,
     ) -> None:
         self.schema, self.config, self.rows, self.rng, self.watch = schema, config, rows, rng, watch
+        self.workload = workload
         self.counts = NoisyCounts(table, schema.sizes)
-        self.pairs = pairs_within(schema.sizes, config.max_cells, config.max_width)
+        self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
+        self.whole = by_value(schema.sizes)
 
     def run(self, spends: Sequence[PlannedSpend], ledger: Ledger) -> Measurements:
         """All stages."""
         planned = {spend.purpose: spend for spend in spends}
-        columns: list[Set] = [(j,) for j in range(len(self.schema.columns))]
-        whole: Groups = [np.arange(size) for size in self.schema.sizes]
-        account = self._open(planned[ONE_WAY], ledger, {"columns": len(columns)})
-        singles = self._count(account, columns, [whole] * len(columns), [1.0])
+        account = self._open(planned[ONE_WAY], ledger, {"columns": len(self.columns)})
+        singles = self._count(account, [(self.columns, self.whole, 1.0)])
         rows = float(self.rows or total_rows(singles))
         if JOINT not in planned:
-            return Measurements(singles, rows, whole, whole)
+            return Measurements(singles, rows, self.whole, self.whole)
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
         noise = of_sum(planned[JOINT].mechanism).noise_multiplier
-        least = least_rows(noise, len(columns), len(self.pairs)) / rows
+        least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
         groups = self._groups(shares, least)
         coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
-        pairs, distances = self.pairs, np.zeros(len(self.pairs))
-        if SCORES in planned:
+        pairs = pairs_within(groups, self.config.max_cells, self.config.max_width)
+        distances = np.zeros(len(pairs))
+        if SCORES in planned and pairs:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
-            distances = self._scores(planned[SCORES], account, expected, groups)
-            pairs = worth_counting(pairs, distances, groups, noise)
-        by_pair = dict(zip(self.pairs, distances, strict=True))
+            distances = self._scores(account, pairs, expected, groups)
+            by_pair = dict(zip(pairs, distances, strict=True))
+            pairs = worth_counting(pairs, distances, groups, noise, self.workload)
+        else:
+            by_pair = dict(zip(pairs, distances, strict=True))
         triples = self._triples(pairs, by_pair, coarse, noise / rows)
-        if not pairs:  # the columns seem independent: better one-way counts is all there is to have
-            account = self._open(planned[JOINT], ledger, {"columns": len(columns)})
-            again = self._count(account, columns, [whole] * len(columns), [1.0])
-            singles = [averaged(*both) for both in zip(singles, again, strict=True)]
-            return Measurements(singles, rows, groups, coarse)
-        found = {"pairs": len(pairs), "triples": len(triples)}
-        account = self._open(planned[JOINT], ledger, found)
-        part = share_of_triples(len(pairs), len(triples))
-        parts = [1 - part, part] if triples else [1.0]
-        by = [groups] * len(pairs) + [coarse] * len(triples)
-        joint = self._count(account, [*pairs, *triples], by, parts)
-        return Measurements([*singles, *joint], rows, groups, coarse)
+        joint = self._joint(planned[JOINT], ledger, rows, (pairs, groups), (triples, coarse))
+        again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
+        singles = [averaged(m, again[m.columns]) if again else m for m in singles]
+        return Measurements(
+            [*singles, *(m for m in joint if len(m.columns) > 1)], rows, groups, coarse
+        )
+
+    def _joint(
+        self,
+        spend: PlannedSpend,
+        ledger: Ledger,
+        rows: float,
+        pairs: tuple[Sequence[Pair], Groups],
+        triples: tuple[Sequence[Triple], Groups],
+    ) -> list[Measured]:
+        """Counts of pairs and triples, and of columns again where their noise is still too high.
+
+        If no pair is worth it, the columns seem independent: better one-way counts are all there is
+        to have.
+        """
+        noise = of_sum(spend.mechanism).noise_multiplier
+        again = 1.0
+        if pairs[0]:
+            again = share_of_columns(noise, self.schema.sizes, rows, ONE_WAY_SHARE)
+        weights = [float(self.workload.importance(sets).sum()) for sets in (pairs[0], triples[0])]
+        part = share_of_triples(*weights) if pairs[0] else 0.0
+        found: list[tuple[Sequence[Set], Groups, float]] = [
+            (self.columns, self.whole, again),
+            (*pairs, (1 - again) * (1 - part)),
+            (*triples, (1 - again) * part),
+        ]
+        found = [batch for batch in found if batch[2]]
+        names = {1: "columns", 2: "pairs", 3: "triples"}
+        details = {"columns": 0, "pairs": 0, "triples": 0}
+        details |= {names[len(sets[0])]: len(sets) for sets, _, _ in found}
+        return self._count(self._open(spend, ledger, details), found)
 
     def _groups(
         self, shares: Sequence[np.ndarray], least: float, merged: float = MOST_IN_GROUPS
@@ -156,9 +188,11 @@ class Measuring:
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
     ) -> list[Triple]:
         """Triples worth counting: of pairs far from independence, or of all columns alike if not scored."""
-        found = triples_within(pairs, self.schema.sizes, self.config.max_cells)
-        worth = [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found]
-        return clear_triples(found, np.array(worth), coarse, noise, len(pairs))
+        found = triples_within(pairs, coarse, self.config.max_cells)
+        worth = np.array([distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found])
+        worth *= self.workload.importance(found)
+        weight = float(self.workload.importance(pairs).sum())
+        return clear_triples(found, worth, coarse, noise, weight, self.workload)
 
     def _open(self, spend: PlannedSpend, ledger: Ledger, details: dict[str, Any]) -> Account:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
@@ -168,21 +202,20 @@ class Measuring:
         return ledger.open(spend.purpose, spend.mechanism, spend.count, details)
 
     def _count(
-        self,
-        account: Account,
-        sets: Sequence[Set],
-        groups: Sequence[Groups],
-        parts: Sequence[float],
+        self, account: Account, batches: Sequence[tuple[Sequence[Set], Groups, float]]
     ) -> list[Measured]:
-        """One release, or what a checkpoint kept of it; sets of one width have a part of the budget."""
-        cells: dict[int, list[int]] = {}
-        for columns, by in zip(sets, groups, strict=True):
-            cells.setdefault(len(columns), []).append(cells_of(columns, by))
-        shares = [
-            part * share
-            for part, alike in zip(parts, cells.values(), strict=True)
-            for share in shares_by_cells(alike)
-        ]
+        """One release, or what a checkpoint kept of it.
+
+        A batch is sets of columns, the groups of values they are counted in, and their part of the
+        account's budget.
+        """
+        sets, groups, shares = list[Set](), list[Groups](), list[float]()
+        for columns, by, part in batches:
+            cells = [cells_of(s, by) for s in columns]
+            sets += columns
+            groups += [by] * len(columns)
+            importance = self.workload.importance(columns)
+            shares += [part * share for share in shares_by_cells(cells, importance)]
 
         def release() -> dict[str, np.ndarray]:
             found = self.counts.measure(account, sets, shares, self.rng, groups)
@@ -196,9 +229,13 @@ class Measuring:
         ]
 
     def _scores(
-        self, spend: PlannedSpend, account: Account, expected: Sequence[np.ndarray], groups: Groups
+        self,
+        account: Account,
+        pairs: Sequence[Pair],
+        expected: Sequence[np.ndarray],
+        groups: Groups,
     ) -> np.ndarray:
-        """Lower bounds of the distances of all pairs from independence, in rows.
+        """Lower bounds of the distances of pairs from independence, in rows.
 
         Less what chance alone makes of the rows, and ``SURE`` standard deviations of the noise: of a
         thousand scores the highest are else those of most noise.
@@ -209,9 +246,9 @@ class Measuring:
             return np.outer(a, b) / a.sum()
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.distances(account, self.pairs, independent, self.rng, groups)
+            found = self.counts.distances(account, pairs, independent, self.rng, groups)
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]
-        std = SURE * of_sum(spend.mechanism).noise_multiplier * math.sqrt(len(self.pairs))
-        return found - std - [chance_distance(independent(pair)) for pair in self.pairs]
+        std = SURE * account.noise_multiplier * math.sqrt(len(pairs))
+        return found - std - [chance_distance(independent(pair)) for pair in pairs]

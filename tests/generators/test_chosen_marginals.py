@@ -12,27 +12,36 @@ from tabsynth import Column
 from tabsynth.generators.marginals import (
     CLEAR,
     MOST_IN_GROUPS,
+    MOST_OF_COLUMNS,
     MOST_TRIPLES,
     NOISE_LEFT,
+    TOLERATED,
     TRIPLES_SHARE,
     chance_distance,
     clear_triples,
     groups_of,
     least_rows,
     pairs_within,
+    share_of_columns,
     triples_within,
     worth_counting,
 )
+from tabsynth.generators.workload import IMPORTANCE, Workload
+from tabsynth.privacy.counts import by_value, shares_by_cells
 
 
 def test_pairs_within_the_limits() -> None:
-    """A function of the sizes: all pairs, but for those of too many cells."""
-    assert pairs_within([3, 4, 2], 100, 100) == [(0, 1), (0, 2), (1, 2)]
-    assert pairs_within([30, 40, 2], 100, 100) == [(0, 2), (1, 2)]
+    """All pairs, but for those of too many cells."""
+
+    def within(sizes: list[int], *limits: int) -> list[tuple[int, int]]:
+        return pairs_within(by_value(sizes), *limits)
+
+    assert within([3, 4, 2], 100, 100) == [(0, 1), (0, 2), (1, 2)]
+    assert within([30, 40, 2], 100, 100) == [(0, 2), (1, 2)]
     # The widest are left alone, one by one, until the others fit.
-    assert pairs_within([9, 3, 9, 4], 100, 16) == [(1, 2), (1, 3), (2, 3)]
-    assert pairs_within([9, 3, 9, 4], 100, 7) == [(1, 3)]
-    assert pairs_within([5], 100, 1) == []
+    assert within([9, 3, 9, 4], 100, 16) == [(1, 2), (1, 3), (2, 3)]
+    assert within([9, 3, 9, 4], 100, 7) == [(1, 3)]
+    assert within([5], 100, 1) == []
 
 
 @settings(max_examples=80, deadline=None)
@@ -124,9 +133,9 @@ def test_nothing_is_worth_much_noise() -> None:
 def test_triples() -> None:
     """All three pairs are counted; all or none, by the noise; the ones of most worth."""
     pairs = list(combinations(range(4), 2))
-    assert triples_within(pairs, [2] * 4, 100) == list(combinations(range(4), 3))
-    assert triples_within(pairs[1:], [2] * 4, 100) == [(0, 2, 3), (1, 2, 3)]
-    assert triples_within(pairs, [2, 2, 2, 20], 8) == [(0, 1, 2)]
+    assert triples_within(pairs, by_value([2] * 4), 100) == list(combinations(range(4), 3))
+    assert triples_within(pairs[1:], by_value([2] * 4), 100) == [(0, 2, 3), (1, 2, 3)]
+    assert triples_within(pairs, by_value([2, 2, 2, 20]), 8) == [(0, 1, 2)]
     groups = [np.arange(4)] * 12
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
@@ -140,3 +149,50 @@ def test_triples() -> None:
     assert clear_triples(triples, worth, groups, 1.001 * limit, 66) == []
     assert clear_triples(triples, worth, groups, 0.999 * limit, 240) == []  # half of the share
     assert clear_triples([], np.zeros(0), groups, 0.0, 66) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 30), min_size=1, max_size=12),
+    noise=st.floats(0.1, 50),
+    rows=st.floats(100, 20_000),
+)
+def test_columns_are_counted_again_as_far_as_needed(
+    sizes: list[int], noise: float, rows: float
+) -> None:
+    """With the share that is found, the mean L1/2 noise of a column is what is tolerated."""
+    share = share_of_columns(noise, sizes, rows, 0.08)
+    stds = noise / np.sqrt(np.array(shares_by_cells(sizes)) * (share or 0.08))
+    error = (math.sqrt(2 / math.pi) * np.array(sizes) * stds / 2 / rows).mean()
+    if not share:
+        assert error <= TOLERATED * (1 + 1e-9)
+    elif share < MOST_OF_COLUMNS:
+        assert error == pytest.approx(TOLERATED)
+    else:
+        assert error >= TOLERATED * (1 - 1e-9) and share == MOST_OF_COLUMNS
+
+
+def test_what_is_named_is_counted() -> None:
+    groups = by_value([4] * 5)
+    pairs = list(combinations(range(5), 2))
+    workload = Workload(sets=((1, 4), (0, 2, 3)))
+    named = [(0, 2), (0, 3), (1, 4), (2, 3)]
+    assert [p for p in pairs if workload.names(p)] == named
+    assert worth_counting(pairs, np.full(10, -1.0), groups, 1e6, workload) == named
+    triples = triples_within(pairs, groups, 100)
+    assert clear_triples(triples, np.zeros(10), groups, 1e6, 10, workload) == [(0, 2, 3)]
+    everything = clear_triples(triples, np.zeros(10), groups, 1e-9, 10, workload)
+    assert (0, 2, 3) in everything and len(everything) == 10
+    # One-way counts are never important by themselves, pairs of a target are.
+    sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]
+    assert Workload(target=2).importance(sets).tolist() == [1, 1, IMPORTANCE, IMPORTANCE]
+    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, IMPORTANCE, 1]
+
+
+def test_a_target_makes_its_pairs_worth_more() -> None:
+    """Of two pairs of one distance, at a noise at which one is worth it, that of the target is taken."""
+    groups = by_value([4] * 4)
+    pairs, distances = [(0, 1), (2, 3)], np.array([100.0, 100.0])
+    noise = 100 / (NOISE_LEFT * math.sqrt(2 / math.pi) * 16)
+    assert worth_counting(pairs, distances, groups, 2 * noise) == []
+    assert worth_counting(pairs, distances, groups, 0.9 * noise, Workload(target=3)) == [(2, 3)]

@@ -14,7 +14,7 @@ from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.generators.margnet import MargNetConfig, MargNetFit, one_cycle
 from tabsynth.generators.mixture import Mixture, dictionary
-from tabsynth.privacy.counts import Measured, count_rows
+from tabsynth.privacy.counts import Measured, by_value, count_rows
 from tabsynth.training.loop import Watch
 
 torch.set_num_threads(1)
@@ -41,7 +41,7 @@ def counted(index: np.ndarray, sizes: tuple[int, ...], std: float, seed: int = 0
     found = []
     everyone = range(len(sizes))
     for columns in [*combinations(everyone, 1), *combinations(everyone, 2)]:
-        exact = count_rows(index, columns, sizes)
+        exact = count_rows(index, columns, by_value(sizes))
         found.append(Measured(columns, exact + std * noise.standard_normal(exact.shape), std))
     return found
 
@@ -80,7 +80,8 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
     """Mean total variation distance of pairs of columns."""
     found = [
         np.abs(
-            count_rows(one, pair, sizes) / len(one) - count_rows(other, pair, sizes) / len(other)
+            count_rows(one, pair, by_value(sizes)) / len(one)
+            - count_rows(other, pair, by_value(sizes)) / len(other)
         ).sum()
         / 2
         for pair in combinations(range(len(sizes)), 2)
@@ -295,7 +296,7 @@ def test_rows_follow_the_mixture() -> None:
     for rounded in (False, True):
         found = mixture.sample(4000, rng(2), rounded=rounded)
         assert found.shape == (4000, 4) and found.dtype == np.int64
-        errors = [count_rows(found, pair, sizes) / 4000 - wanted[pair] for pair in wanted]
+        errors = [count_rows(found, pair, by_value(sizes)) / 4000 - wanted[pair] for pair in wanted]
         misses[rounded] = sum(np.abs(e).sum() for e in errors) / 2 / len(errors)
     assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
 
@@ -347,7 +348,7 @@ def test_samples_repeat_with_their_stream() -> None:
     "change",
     [
         *({k: 0} for k in ("components", "latent_dim", "steps", "patience", "max_cells")),
-        {"max_width": 0},
+        {"memory": 0},
         {"max_unscored": -1},
         {"hidden": (8, 0)},
         {"bumps": (0.0,)},

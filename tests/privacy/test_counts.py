@@ -14,6 +14,7 @@ from tabsynth.errors import BudgetError
 from tabsynth.privacy.counts import (
     Measured,
     NoisyCounts,
+    by_value,
     count_rows,
     estimated_rows,
     marginal_noise,
@@ -152,7 +153,7 @@ def test_counts_are_those_of_pandas() -> None:
         shape = tuple(SIZES[j] for j in m.columns)
         np.testing.assert_allclose(m.counts, wanted.to_numpy().reshape(shape), atol=1e-8)
         assert m.counts.shape == shape
-    one = count_rows(index, (0, 1), SIZES)
+    one = count_rows(index, (0, 1), by_value(SIZES))
     np.testing.assert_array_equal(one, pd.crosstab(frame[0], frame[1], dropna=False))
 
 
@@ -184,7 +185,10 @@ def test_noise_of_k_way_counts(sigma: float) -> None:
         found = counts.measure(account, SETS, shares, rng)
         for m, share in zip(found, shares, strict=True):
             assert m.std == pytest.approx(sigma / math.sqrt(share))
-        noise = [(m.counts - count_rows(index, m.columns, SIZES)).ravel() / m.std for m in found]
+        noise = [
+            (m.counts - count_rows(index, m.columns, by_value(SIZES))).ravel() / m.std
+            for m in found
+        ]
         rows.append(np.concatenate(noise))
     noise = np.array(rows)
     assert noise.size > 1e5 and abs(noise.var() - 1) < 0.015
@@ -239,14 +243,37 @@ def test_shares_minimise_the_error(cells: list[int], seed: int) -> None:
         assert (size / np.sqrt(near)).sum() >= least * (1 - 1e-12)
 
 
+def test_important_sets_have_less_error() -> None:
+    """Σ w · cells · std is least: no other shares do better."""
+    cells, importance = np.array([6.0, 50, 400]), np.array([5.0, 1, 1])
+    found = np.array(shares_by_cells([6, 50, 400], importance))
+    least = (importance * cells / np.sqrt(found)).sum()
+    for other in np.random.default_rng(0).dirichlet(np.ones(3), 200):
+        assert (importance * cells / np.sqrt(0.9 * found + 0.1 * other)).sum() >= least
+    assert found[0] > shares_by_cells([6, 50, 400])[0]
+
+
+def test_groups_are_counted_without_all_cells() -> None:
+    """A pair of 10⁵ × 10⁵ values in few groups: memory is that of the groups."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, 100_000, (500, 2))
+    groups = [np.arange(100_000) % 7, np.arange(100_000) // 50_000]
+    found = count_rows(index, (0, 1), groups)
+    assert found.shape == (7, 2) and found.sum() == 500
+    np.testing.assert_array_equal(
+        found, pd.crosstab(index[:, 0] % 7, index[:, 1] // 50_000).to_numpy()
+    )
+
+
 def test_counts_of_any_store_of_rows() -> None:
     """A store that counts by itself, here a DataFrame, gives what an array of value numbers gives."""
     rng = np.random.default_rng(7)
     index = np.stack([rng.integers(0, size, 30) for size in SIZES], axis=1)
 
-    def by_pandas(frame: pd.DataFrame, columns: Any, sizes: Any) -> np.ndarray:
-        out = np.zeros([sizes[j] for j in columns])
-        for values, count in frame.value_counts(list(columns)).items():
+    def by_pandas(frame: pd.DataFrame, columns: Any, groups: Any) -> np.ndarray:
+        out = np.zeros([groups[j].max() + 1 for j in columns])
+        grouped = frame.apply(lambda column: groups[column.name][column])
+        for values, count in grouped.value_counts(list(columns)).items():
             out[values] = count
         return out
 

@@ -1,6 +1,7 @@
 """MargNet's rows under a condition, completed, and without what the schema declares impossible."""
 
 import inspect
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,11 @@ def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
     made = free.sample(100, where={"r": 0.3, "v": np.int64(7), "b": np.bool_(False)})
     assert made["r"].between(0.25, 0.5).all() and made["r"].nunique() > 50
     assert set(made["v"]) == {7} and not made["b"].any()
-    assert made.attrs["certificate"] == free.certificate()
-    assert free.sample(9, where={"v": pd.NA})["v"].isna().all()
+    condition = {"r": [0.3], "v": [7], "b": [False]}
+    assert made.attrs["certificate"] == {**free.certificate(), "condition": condition}
+    json.dumps(made.attrs["certificate"])
+    none = free.sample(9, where={"v": pd.NA})
+    assert none["v"].isna().all() and none.attrs["certificate"]["condition"] == {"v": [None]}
     pd.testing.assert_frame_equal(free.sample(30, where={}), free.sample(30))
 
 
