@@ -18,7 +18,7 @@ from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.mechanisms import Gaussian
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.conditions import value_number
+from tabsynth.synthesizers.conditions import stated, value_number
 from tabsynth.synthesizers.split import Learned
 from tabsynth.synthesizers.voting import Voting
 
@@ -136,7 +136,9 @@ class PATEACGAN(Voting):
         self._check_fitted()
         generator: ConditionalGenerator = self.trained_.generator
         noise = generator.noise_of(value_number(self._column(), label, "label"))
-        return self._table(n, random_state, partial(generator.sample, noise=noise))
+        table = self._table(n, random_state, partial(generator.sample, noise=noise))
+        table.attrs["certificate"]["condition"] = stated({self.label: label})
+        return table
 
     def _column(self) -> Column:
         return self.schema[self.label]
