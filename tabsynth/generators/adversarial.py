@@ -102,11 +102,7 @@ class Adversarial(GeneratorTraining):
         standins: Tensor | None = None,
         most: int | None = None,
     ) -> int:
-        """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps.
-
-        The private stream is for batches, noise and the coins of private rows, ``rows`` for the
-        divisor, and stand-ins are drawn by the public stream.
-        """
+        """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps."""
         (account,) = accounts
         config, batch = self.config, self._batch(rows)
         step = PrivateStep(

@@ -79,7 +79,11 @@ class PATEConfig(GeneratorConfig):
 
 
 def paper_config() -> PATEConfig:
-    """Jordon et al. 2019: alternating rounds, their networks, two-count Laplace noise."""
+    """Jordon et al. 2019: rounds of n_T = n_S = 5 steps and one of the generator, batches of 64, Laplace.
+
+    NOTE[DIFF] Their teachers are networks in the text and logistic regressions in the authors' code of
+    2020; these are the latter. A round asks 64 questions, for all five steps of the student.
+    """
     return PATEConfig(
         kind="network",
         labels=6400,
@@ -87,6 +91,13 @@ def paper_config() -> PATEConfig:
         rounds=100,
         round_steps=1,
         teacher_hidden=(),
-        student_hidden=(),
-        latent_dim=64,
+        teacher_steps=5,
+        student_steps=5,
+        teacher_batch=64,
+        student_batch=64,
+        anchor=0.0,
+        averaging=0.0,
+        warm_steps=0,
+        pair_anchor=0.0,
+        moment_steps=0,
     )
