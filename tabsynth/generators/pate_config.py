@@ -50,7 +50,7 @@ class PATEConfig(GeneratorConfig):
     round_steps: int = 300
     functions: int = 8
     features: int = 1200
-    teacher_hidden: tuple[int, ...] = (32,)
+    teacher_hidden: tuple[int, ...] = (16,)
     student_hidden: tuple[int, ...] = (128,)
     teacher_steps: int = 50
     student_steps: int = 200
