@@ -11,13 +11,15 @@ from tabsynth.tables import read_table, write_table
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
     from tabsynth.report import Report, evaluate
-    from tabsynth.synthesizers import DPGAN, DPWGAN, MargNet, load
+    from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DPGAN",
     "DPWGAN",
+    "PATEACGAN",
+    "PATEGAN",
     "BudgetError",
     "Column",
     "FileFormatError",
@@ -40,6 +42,8 @@ _LATER = {
     "DPGAN": "synthesizers",
     "DPWGAN": "synthesizers",
     "MargNet": "synthesizers",
+    "PATEACGAN": "synthesizers",
+    "PATEGAN": "synthesizers",
     "load": "synthesizers",
     "Report": "report",
     "evaluate": "report",

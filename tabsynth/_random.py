@@ -40,9 +40,19 @@ def host_stream(generator: torch.Generator) -> torch.Generator:
     """A stream on the CPU: the one given, or one drawn from it where it lives on another device."""
     if generator.device.type == "cpu":
         return generator
-    words = torch.empty(MT_WORDS, dtype=torch.int64, device=generator.device)
+    return _stream(words_of(generator, MT_WORDS), "cpu")
+
+
+def numpy_stream(generator: torch.Generator) -> np.random.Generator:
+    """A stream for numpy, drawn from one for torch."""
+    return np.random.default_rng(np.random.SeedSequence(words_of(generator).tolist()))
+
+
+def words_of(generator: torch.Generator, count: int = 16) -> np.ndarray:
+    """So many words of 32 random bits, uint32."""
+    words = torch.empty(count, dtype=torch.int64, device=generator.device)
     words.random_(0, 2**32, generator=generator)
-    return _stream(words.cpu().numpy().astype(np.uint32), "cpu")
+    return words.cpu().numpy().astype(np.uint32)
 
 
 def _stream(words: np.ndarray, device: torch.device | str) -> torch.Generator:

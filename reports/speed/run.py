@@ -3,6 +3,7 @@
     python reports/speed/run.py            # measures, prints a table and one JSON line, writes README.md
     python reports/speed/run.py --quick    # few repetitions, prints only
     python reports/speed/run.py --write    # only writes README.md, from results.json
+    python reports/speed/run.py --teachers # measures PATE's teachers alone, into results.json
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
 all of them; the figures are medians, and the ratios have the quartiles of ratios within a turn. Both
@@ -39,6 +40,9 @@ from tabsynth.training.bounds import Clipping
 from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
 from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from teachers import AIM, rounds
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -292,6 +296,20 @@ def growth(count: int) -> list[dict]:
     return out
 
 
+def teachers(count: int) -> list[dict]:
+    """A step of all teachers as K modules in a loop, over the one batched step; one thread."""
+    torch.set_num_threads(1)
+    width = TableEncoder(Schema.load(ROOT / "data" / "census.schema.json"), "one-hot").layout.width
+    out = []
+    for name, found in rounds(width).items():
+        each = max(5, count * 200 // found.count)
+        times = turns({"batched": found.batched(), "loop": found.loop()}, min(each, count))
+        row = {"teachers": name, "turns": min(each, count)}
+        row |= {f"{n}_ms": round(1e3 * statistics.median(t), 1) for n, t in times.items()}
+        out.append(row | ratio(times, "loop", "batched"))
+    return out
+
+
 def check_peers() -> None:
     """All engines are given the same work: all but without noise they must step the same way."""
     s = Setting(8, 32, rows=32, hidden=16)
@@ -339,6 +357,11 @@ def write(results: dict) -> str:
         peers=table(
             results["peers"], {"batch": "batch", "engine": "engine", "threads": "threads"} | spread
         ),
+        teachers=table(
+            results.get("teachers", []),
+            {"teachers": "teachers", "loop_ms": "loop, ms", "batched_ms": "batched, ms"} | spread,
+        ),
+        aim=AIM,
         growth=table(results["growth"], {"what": "what grows", "value": "to"} | spread),
     )
 
@@ -352,6 +375,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true", help="only write, from results.json")
+    parser.add_argument("--teachers", action="store_true", help="PATE's teachers alone")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -362,6 +386,14 @@ def main() -> None:
             "peers": peers(options.threads, max(5, count // 5)),
         }
         print(json.dumps(found))
+        return
+    if options.teachers:
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        found = teachers(5 if options.quick else 30)
+        print(table(found, {key: key for key in found[0]}))
+        if not options.quick:
+            RESULTS.write_text(json.dumps(known | {"teachers": found}, indent=1) + "\n")
+            (HERE / "README.md").write_text(write(known | {"teachers": found}), "utf-8")
         return
     if options.write:
         (HERE / "README.md").write_text(write(json.loads(RESULTS.read_text())), "utf-8")
@@ -376,6 +408,7 @@ def main() -> None:
         results["steps"] += part["steps"]
         results["peers"] += part["peers"]
     results["growth"] = growth(max(5, count // 3))
+    results["teachers"] = teachers(max(5, count // 3))
     page = write(results)
     print(page)
     print(json.dumps(results))

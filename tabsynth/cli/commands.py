@@ -22,13 +22,17 @@ from tabsynth.cli.options import (
     DeclaredRows,
     Encoding,
     Flips,
+    Label,
+    Labels,
     Method,
+    Mode,
     Overlap,
     PlannedMethod,
     Preset,
     Public,
     PublicSource,
     Rows,
+    SampledLabel,
     SchemaIfAny,
     SchemaOption,
     Seed,
@@ -36,6 +40,7 @@ from tabsynth.cli.options import (
     Steps,
     Target,
     Teachers,
+    TeachersOption,
     TimeLimit,
     Variant,
     Wanted,
@@ -43,6 +48,7 @@ from tabsynth.cli.options import (
     Where,
     WorkloadOption,
     condition,
+    of_class,
     seconds,
     sets_of_columns,
     taken,
@@ -112,6 +118,10 @@ def fit(
     overlap: Overlap = None,
     warm_start: WarmStart = None,
     step_rule: StepRule = None,
+    teachers: TeachersOption = None,
+    labels: Labels = None,
+    label: Label = None,
+    mode: Mode = None,
     encoding: Encoding = None,
     workload: WorkloadOption = None,
     target: Target = None,
@@ -128,6 +138,7 @@ def fit(
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
+    given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
     given |= {"workload": sets_of_columns(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
@@ -187,6 +198,7 @@ def sample(
     n: Annotated[int, typer.Option("-n", help="Number of rows.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Where to write, .csv or .parquet.")],
     where: Where = None,
+    label: SampledLabel = None,
     seed: Seed = None,
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
@@ -199,6 +211,7 @@ def sample(
     keep_apart(out, model)
     synthesizer = load(model)
     options = condition(synthesizer, where) if where else {}
+    options |= of_class(synthesizer, label) if label is not None else {}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")

@@ -8,17 +8,18 @@ import typer
 
 from tabsynth.errors import InputError
 
-METHOD_NAMES = ("dp-gan", "dp-wgan", "margnet")  # here, so that help does not wait for torch
-
-# Which tabsynth plan can price.
-PLANNED_NAMES = tuple(sorted({*METHOD_NAMES, "pate-acgan", "pate-gan"}))
+# Here, so that help does not wait for torch.
+METHOD_NAMES = ("dp-gan", "dp-wgan", "margnet", "pate-acgan", "pate-gan")
 
 SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
 Seed = Annotated[
     int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
 ]
 Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHOD_NAMES)}.")]
-Preset = Annotated[str | None, typer.Option(help="default, or source: the original paper's.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="default; or source of dp-wgan, paper of pate-gan: the original's."),
+]
 Variant = Annotated[str | None, typer.Option(help="Which of the method's variants.")]
 AutoencoderOption = Annotated[
     str | None, typer.Option(help="preset, dp-sgd, public, no-noise, or none: how it is trained.")
@@ -33,6 +34,17 @@ Overlap = Annotated[
 ]
 WarmStart = Annotated[
     Path | None, typer.Option(help="A model of the same private rows to start from; its ε counts.")
+]
+TeachersOption = Annotated[
+    int | None, typer.Option("--teachers", help="Of PATE: K, each with a shard of its own; public.")
+]
+Labels = Annotated[int | None, typer.Option(help="Of PATE: questions to the teachers, in all.")]
+Label = Annotated[
+    str | None, typer.Option(help="Of pate-acgan: the column whose values are the classes.")
+]
+Mode = Annotated[str | None, typer.Option(help="Of pate-acgan: C, B or A: what is voted on.")]
+SampledLabel = Annotated[
+    str | None, typer.Option("--label", help="Rows of this class alone. Of pate-acgan.")
 ]
 StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
 Encoding = Annotated[str | None, typer.Option(help="one-hot, ordinal, binary or base-N.")]
@@ -62,9 +74,7 @@ Target = Annotated[
     str | None, typer.Option(help="The column to be predicted from the others. Of margnet.")
 ]
 
-PlannedMethod = Annotated[
-    str, typer.Option("--method", help=f"One of: {', '.join(PLANNED_NAMES)}.")
-]
+PlannedMethod = Annotated[str, typer.Option("--method", help=f"One of: {', '.join(METHOD_NAMES)}.")]
 DeclaredRows = Annotated[
     int,
     typer.Option("--rows", help="The number of rows: declared, not counted in a private table."),
@@ -118,7 +128,25 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"Method {method} takes no {flag}; leave it out, or use another method."
             )
+    if "label" in known and "label" not in found:
+        raise InputError(f"Method {method} needs --label COLUMN: whose values are the classes.")
     return found
+
+
+def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
+    """``--label`` as an argument of a synthesizer's sample; other methods than pate-acgan take none."""
+    import pandas as pd
+
+    from tabsynth.synthesizers import PATEACGAN
+    from tabsynth.synthesizers.conditions import parse_where
+
+    if not isinstance(synthesizer, PATEACGAN):
+        raise InputError(
+            f"A model of method {synthesizer.method} takes no --label; leave it out, or use pate-acgan."
+        )
+    where = parse_where(synthesizer.encoder_.schema, [f"{synthesizer.label}={text}"])
+    value = where[synthesizer.label][0]
+    return {"label": pd.NA if value is None else value}
 
 
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:

@@ -12,34 +12,31 @@ ordinary gradient; and only what tells real rows from the stand-ins is clipped a
 through the noise.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from tabsynth.generators.adversarial_config import AdversarialConfig
 from tabsynth.generators.anchors import Anchors
-from tabsynth.generators.curves import Curves
+from tabsynth.generators.generator_training import WARM_START, GeneratorTraining
 from tabsynth.generators.pace import Pace, noisy_gap
 from tabsynth.generators.row_losses import RowLosses
 from tabsynth.generators.table import TableGenerator
 from tabsynth.networks import mlp
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.training.averaging import WeightAverage
 from tabsynth.training.capture import tf32
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.losses import critic_scores
 from tabsynth.training.optimizers import State, optimizer
 from tabsynth.training.private_step import PrivateStep
 
-WARM_START, MOMENTS = "warm start", "released marginals"
-MOMENT_ROWS = 1000  # generated rows of a step towards released marginals
 SCORES, PACE = "critic's score of generated rows", "critic steps per generator step"
 
 
-class Adversarial:
+class Adversarial(GeneratorTraining):
     """A critic and a generator, and their training under an account.
 
     Subclasses say what a real row's loss is (``penalty``), and what follows a critic step.
@@ -55,6 +52,7 @@ class Adversarial:
     """
 
     penalty: float = 0.0
+    config: AdversarialConfig
 
     def __init__(
         self,
@@ -63,52 +61,19 @@ class Adversarial:
         rng: torch.Generator,
         anchors: Anchors | None = None,
     ) -> None:
-        self.config, self.generator, self.anchors = config, generator, anchors
+        super().__init__(config, generator, rng, anchors)
         width = generator.heads.layout.width
         activation = config.critic_activation
         self.critic = mlp([width, *config.critic_hidden, 1], rng, activation=activation)
-        self.average = WeightAverage(generator, config.averaging)
-        self._curves = Curves()
         self.after_critic_step()
-
-    @property
-    def curves(self) -> dict[str, dict[str, list[float]]]:
-        """Public diagnostics: scores of generated rows, and n_D where it adapts."""
-        return self._curves.to_dict()
-
-    @property
-    def released(self) -> TableGenerator:
-        """The generator to sample from: of the averaged weights, where they are averaged."""
-        return self.average.module if self.config.averaging else self.generator
 
     def after_critic_step(self) -> None:
         """What a method does to the critic after each of its steps."""
 
-    def to(self, device: torch.device) -> "Adversarial":
+    def to(self, device: torch.device) -> Self:
         """All networks and targets, moved to ``device``."""
-        for network in (self.critic, self.generator, self.average.module):
-            network.to(device)
-        if self.anchors is not None:
-            self.anchors.to(device)
-        return self
-
-    def fit_moments(self, rng: torch.Generator, watch: Watch, steps: int) -> int:
-        """Generator steps towards the anchors alone; returns the steps done."""
-        anchors, generator = self.anchors, self.generator
-        assert anchors is not None
-        config = self.config
-        moves = optimizer("adam", generator.parameters(), config.moment_lr, (0.9, 0.999))
-        rate = torch.optim.lr_scheduler.OneCycleLR(moves, config.moment_lr, total_steps=steps + 1)
-
-        def one(_: int) -> None:
-            logits = generator.logits(generator.noise(MOMENT_ROWS, rng))
-            loss = anchors.loss(generator.heads(logits, 1.0, None))
-            self._descend(loss, moves)
-            rate.step()
-
-        generator.train()
-        state = State(generator=generator, average=self.average, optimizer=moves, rate=rate)
-        return run_steps(MOMENTS, steps, one, watch, 0.3, state=state)
+        self.critic.to(device)
+        return super().to(device)
 
     def warm_up(
         self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
@@ -128,27 +93,17 @@ class Adversarial:
     def fit(
         self,
         table: PrivateTable[Tensor],
-        account: Account,
+        accounts: Sequence[Account],
         rows: float,
         *,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         watch: Watch,
         standins: Tensor | None = None,
+        most: int | None = None,
     ) -> int:
-        """Train until the account is spent or time is up; returns the critic steps done.
-
-        Parameters
-        ----------
-        table : PrivateTable of Tensor, shape (n, layout.width)
-        account : Account
-        rows : float
-            A public or privatised estimate of n, for the divisor.
-        private_rng, public_rng : torch.Generator
-            For batches, noise and the coins of private rows; for z, Gumbel noise and stand-ins.
-        standins : Tensor, shape (m, layout.width), optional
-            Codes of a table that is public or already released.
-        """
+        """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps."""
+        (account,) = accounts
         config, batch = self.config, self._batch(rows)
         step = PrivateStep(
             self.critic,
@@ -239,15 +194,10 @@ class Adversarial:
 
     def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """Of the critic and of the generator, both new."""
-        config, critic, generator = self.config, self.critic, self.generator
+        config, critic = self.config, self.critic
         return (
             optimizer(config.critic_optimizer, critic.parameters(), config.critic_lr, config.betas),
-            optimizer(
-                config.generator_optimizer,
-                generator.parameters(),
-                config.generator_lr,
-                config.betas,
-            ),
+            self._generator_optimizer(),
         )
 
     def _batch(self, rows: float) -> int:
@@ -268,9 +218,6 @@ class Adversarial:
         mean = critic_scores(self.critic, fake).mean()
         return list(torch.autograd.grad(mean, list(self.critic.parameters())))
 
-    def _codes(self, batch: int, rng: torch.Generator) -> Tensor:
-        return self.generator(self.generator.noise(batch, rng), self.config.temperature, rng)
-
     def _generator_step(
         self, batch: int, optimizer: torch.optim.Optimizer, rng: torch.Generator
     ) -> Tensor:
@@ -284,15 +231,6 @@ class Adversarial:
             loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, optimizer)
         return scores.detach()
-
-    def _descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """A step of the generator; the critic's parameters get no gradient, for they do not move."""
-        parameters = list(self.generator.parameters())
-        grads = torch.autograd.grad(loss, parameters, allow_unused=True)
-        for parameter, grad in zip(parameters, grads, strict=True):
-            parameter.grad = grad
-        optimizer.step()
-        self.average.update(self.generator)
 
 
 def _some(table: Tensor, batch: int, rng: torch.Generator) -> Tensor:

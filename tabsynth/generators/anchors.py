@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tabsynth.encoding.layout import Layout
-from tabsynth.generators.adversarial_config import AdversarialConfig
+from tabsynth.generators.generator_config import GeneratorConfig
 
 
 def mean_code(layout: Layout, marginals: Sequence[np.ndarray]) -> Tensor:
@@ -42,6 +42,8 @@ class Anchors:
     moments : Tensor, shape (width, width), optional
         Of :func:`second_moments`.
     weight, pair_weight : float
+    marginals : sequence of ndarray, optional
+        The one-way distributions that the mean code is of.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Anchors:
         moments: Tensor | None,
         weight: float,
         pair_weight: float,
+        marginals: Sequence[np.ndarray] | None = None,
     ) -> None:
+        self.marginals = marginals
         self.layout, self.weight, self.pair_weight = layout, weight, pair_weight
         self.mean = mean if weight else None
         self.moments = moments if pair_weight else None
@@ -62,14 +66,14 @@ class Anchors:
         layout: Layout,
         marginals: Sequence[np.ndarray] | None,
         released: Tensor | None,
-        config: AdversarialConfig,
+        config: GeneratorConfig,
     ) -> "Anchors":
         """Anchors to one-way distributions and to the pairs of a released table's codes."""
         mean = None if marginals is None else mean_code(layout, marginals)
         moments = None
         if released is not None and config.pair_anchor:
             moments = second_moments(layout, released)
-        return cls(layout, mean, moments, config.anchor, config.pair_anchor)
+        return cls(layout, mean, moments, config.anchor, config.pair_anchor, marginals)
 
     def to(self, device: torch.device) -> "Anchors":
         """Both targets, moved to ``device``."""

@@ -1,6 +1,6 @@
 """The generator of table rows: noise → logits → codes → value numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -54,21 +54,103 @@ class TableGenerator(nn.Module):
         return torch.randn(rows, self.latent_dim, generator=rng, device=device)
 
     @torch.no_grad()
-    def sample(self, rows: int, rng: torch.Generator, chunk: int = 8192) -> np.ndarray:
+    def sample(
+        self,
+        rows: int,
+        rng: torch.Generator,
+        chunk: int = 8192,
+        *,
+        noise: Callable[[int, torch.Generator], Tensor] | None = None,
+    ) -> np.ndarray:
         """Value numbers of ``rows`` generated rows, shape (rows, columns) int64.
+
+        ``noise(rows, rng)`` draws z, in place of :meth:`noise`.
 
         Given z, columns are independent: where every column is a softmax over its values, the rows
         are drawn as from a mixture whose components are draws of z, and rounded to its pair counts.
         """
         self.eval()
-        layout = self.heads.layout
+        layout, noise = self.heads.layout, noise or self.noise
         if all(block.head == "softmax" for block in layout.blocks):
-            logits = self.logits(self.noise(min(rows, MOST_COMPONENTS), rng))
+            logits = self.logits(noise(min(rows, MOST_COMPONENTS), rng))
             components = self.heads(logits, 1.0, None)
             return Mixture(layout, len(components)).set(components).sample(rows, rng)
         parts = []
         for start in range(0, rows, chunk):
-            z = self.noise(min(chunk, rows - start), rng)
+            z = noise(min(chunk, rows - start), rng)
             codes = self.heads(self.logits(z), 1e-3, rng)
             parts.append(layout.decode(codes.cpu().numpy()))
         return np.concatenate(parts)
+
+
+class ConditionalGenerator(TableGenerator):
+    """G(z, c): a generator of rows of a given class; the class is the value of one column.
+
+    Parameters
+    ----------
+    layout : Layout
+    label : int
+        The column, whose code is one-hot.
+    latent_dim, hidden, rng, decoder, decoder_inputs, norm
+        As of :class:`TableGenerator`.
+
+    Attributes
+    ----------
+    shares : Tensor, shape (classes,)
+        With which classes are drawn: released or public, kept with the weights.
+    """
+
+    CERTAIN = 30.0  # logit of a value that is given
+
+    def __init__(
+        self,
+        layout: Layout,
+        label: int,
+        latent_dim: int,
+        hidden: Sequence[int],
+        rng: torch.Generator,
+        *,
+        decoder: nn.Module | None = None,
+        decoder_inputs: int = 0,
+        norm: bool = False,
+    ) -> None:
+        block = layout.blocks[label]
+        super().__init__(
+            layout,
+            latent_dim + block.size,
+            hidden,
+            rng,
+            decoder=decoder,
+            decoder_inputs=decoder_inputs,
+            norm=norm,
+        )
+        self._free, self._label = latent_dim, slice(block.start, block.stop)
+        self.shares: Tensor
+        self.register_buffer("shares", torch.full((block.size,), 1 / block.size))
+
+    def logits(self, z: Tensor) -> Tensor:
+        """As :meth:`TableGenerator.logits`, the label's as z says."""
+        found = super().logits(z)
+        given = (2 * z[:, self._free :] - 1) * self.CERTAIN
+        return torch.cat(
+            [found[:, : self._label.start], given, found[:, self._label.stop :]], dim=1
+        )
+
+    def noise(self, rows: int, rng: torch.Generator) -> Tensor:
+        """z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""
+        drawn = torch.multinomial(self.shares, rows, replacement=True, generator=rng)
+        return self._with_class(drawn, rng)
+
+    def noise_of(self, number: int) -> Callable[[int, torch.Generator], Tensor]:
+        """The same of one class."""
+
+        def noise(rows: int, rng: torch.Generator) -> Tensor:
+            given = torch.full((rows,), number, device=self.shares.device)
+            return self._with_class(given, rng)
+
+        return noise
+
+    def _with_class(self, classes: Tensor, rng: torch.Generator) -> Tensor:
+        device = self.shares.device
+        z = torch.randn(len(classes), self._free, generator=rng, device=device)
+        return torch.cat([z, torch.eye(len(self.shares), device=device)[classes]], dim=1)

@@ -27,9 +27,9 @@ class PrivateTable(Generic[T]):
         self.ledger = ledger
         self.reads = 0
 
-    def read(self, account: Account) -> T:
-        """The rows, for one use of ``account`` (asked first, read then)."""
-        self.ledger.spend(account)
+    def read(self, account: Account, uses: int = 1) -> T:
+        """The rows, for one use of ``account``, or several at once (asked first, read then)."""
+        self.ledger.spend(account, uses)
         self.reads += 1
         return self.__rows
 

@@ -140,8 +140,8 @@ class Ledger:
             rdp_epsilon(together, self.delta) <= limit or epsilon_of(together, self.delta) <= limit
         )
 
-    def spend(self, account: Account) -> None:
-        """Write off one use of an account: called before the data is read.
+    def spend(self, account: Account, uses: int = 1) -> None:
+        """Write off one use of an account, or several: called before the data is read.
 
         Raises
         ------
@@ -150,18 +150,24 @@ class Ledger:
         """
         if not any(account is known for known in self.accounts):
             raise BudgetError(f"{account.purpose}: this account is not on the ledger.")
+        integer("uses", uses)
         if account.spent >= account.granted:
             raise BudgetError(
                 f"{account.purpose}: all {account.granted} uses are spent; nothing was read."
             )
-        if account.number is not None and account.spent >= account.reserved:
-            self._reserve(account, account.number)
-        account.spent += 1
+        if account.spent + uses > account.granted:
+            raise BudgetError(
+                f"{account.purpose}: {uses} uses were asked for, and of {account.granted}"
+                f" {account.spent} are spent; nothing was read."
+            )
+        if account.number is not None and account.spent + uses > account.reserved:
+            self._reserve(account, account.number, uses)
+        account.spent += uses
 
-    def _reserve(self, account: Account, number: int) -> None:
+    def _reserve(self, account: Account, number: int, uses: int) -> None:
         """Write a block of uses off on disk, before the first of them."""
         assert self.journal is not None
-        block = max(1, min(BLOCK, account.granted // BLOCKS))
+        block = max(uses, min(BLOCK, account.granted // BLOCKS))
         total = min(account.granted, account.spent + block)
         self.journal.reserve(number, total)
         account.reserved = total

@@ -71,7 +71,7 @@ def _box(schema: Schema, where: Any) -> Box:
             )
         mask = np.zeros(column.size, dtype=bool)
         for value in values:
-            mask[_value_number(column, value)] = True
+            mask[value_number(column, value)] = True
         box[schema.names.index(name)] = mask
     return box
 
@@ -82,7 +82,8 @@ def _column(schema: Schema, name: Any) -> Column:
     return schema[name]
 
 
-def _value_number(column: Column, value: Any) -> int:
+def value_number(column: Column, value: Any, name: str = "where") -> int:
+    """The number of a value that the caller calls ``name``; an undeclared one is refused."""
     # A condition means the value itself, not what a table's undeclared values turn into.
     strict = replace(column, other=None, clip=False)
     cell = np.empty(1, dtype=object)
@@ -90,12 +91,12 @@ def _value_number(column: Column, value: Any) -> int:
     try:
         return int(column_to_index(strict, pd.Series(cell, dtype=object))[0])
     except InputError:
-        raise _no_value(column, value) from None
+        raise _no_value(column, value, name) from None
 
 
-def _no_value(column: Column, value: Any) -> InputError:
+def _no_value(column: Column, value: Any, name: str = "where") -> InputError:
     return InputError(
-        f"where: column {shown(column.name)} has no value {shown(value)}; it has {domain(column)}."
+        f"{name}: column {shown(column.name)} has no value {shown(value)}; it has {domain(column)}."
     )
 
 

@@ -10,10 +10,10 @@ from tabsynth.generators.dpgan import DPGAN as Networks
 from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.gan import GAN, WARM_CRITIC_STEPS
+from tabsynth.synthesizers.critical import WARM_CRITIC_STEPS, CriticalGAN
 
 
-class DPGAN(GAN):
+class DPGAN(CriticalGAN):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
 
     Parameters

@@ -8,13 +8,13 @@ from tabsynth.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.generators.wgan import WGAN, WGANConfig, source_wgan
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.gan import GAN, WARM_CRITIC_STEPS
+from tabsynth.synthesizers.critical import WARM_CRITIC_STEPS, CriticalGAN
 
 PRESETS = ("default", "source")
 SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 
 
-class DPWGAN(GAN):
+class DPWGAN(CriticalGAN):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
     Parameters

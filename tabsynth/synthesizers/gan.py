@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from tabsynth._validate import one_of, shown
 from tabsynth.autoencoder import TRAININGS, AutoencoderConfig
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.adversarial import MOMENTS, WARM_START, Adversarial
-from tabsynth.generators.adversarial_config import AdversarialConfig
+from tabsynth.generators.generator_config import GeneratorConfig
+from tabsynth.generators.generator_training import MOMENTS, WARM_START, GeneratorTraining
 from tabsynth.generators.table import TableGenerator
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.guard import PrivateTable
@@ -33,20 +33,20 @@ from tabsynth.synthesizers.released import (
     released_rows,
     together,
 )
-from tabsynth.synthesizers.split import AUTOENCODER, COUNT, MARGINALS, OVERLAP, Split
+from tabsynth.synthesizers.split import (
+    AUTOENCODER,
+    COUNT,
+    MARGINALS,
+    OVERLAP,
+    Learned,
+    Split,
+)
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
-from tabsynth.training.rules import STEP_RULES
-
-# Private steps after a warm start: what is left of the budget is worth no more, and fewer are quicker.
-WARM_CRITIC_STEPS = 400
-
-
-Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 
 
 class GAN(Synthesizer):
-    """A generator and a critic that is trained with private steps.
+    """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
     Subclasses say which networks, of which configuration (``_gan``), and whether they start from noisy
     one-way counts. ``gan`` names both in a model file; the parameter is ``{gan}_config``.
@@ -54,8 +54,8 @@ class GAN(Synthesizer):
 
     gan: ClassVar[str]
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
-    networks: ClassVar[type[Adversarial]]
-    gan_config: ClassVar[type[AdversarialConfig]]
+    networks: ClassVar[type[GeneratorTraining]]
+    gan_config: ClassVar[type[GeneratorConfig]]
 
     autoencoder: str | None
     autoencoder_config: AutoencoderConfig | None
@@ -63,11 +63,10 @@ class GAN(Synthesizer):
     provenance: str | None
     overlap: str
     warm_start: Synthesizer | None
-    step_rule: str | None
 
     # What subclasses provide.
 
-    def _networks_config(self) -> AdversarialConfig:
+    def _networks_config(self) -> GeneratorConfig:
         raise NotImplementedError
 
     def _coder_config(self) -> AutoencoderConfig:
@@ -78,17 +77,15 @@ class GAN(Synthesizer):
 
     # Parameters.
 
-    def _gan(self) -> AdversarialConfig:
-        return self._ruled(self._networks_config())
+    def _learned(self) -> tuple[Learned, ...]:
+        """What takes what is left of the budget."""
+        raise NotImplementedError
+
+    def _gan(self) -> GeneratorConfig:
+        return self._networks_config()
 
     def _autoencoder(self) -> AutoencoderConfig | None:
-        return None if self._training() is None else self._ruled(self._coder_config())
-
-    def _ruled(self, config: Configured) -> Configured:
-        """A configuration with the step rule that was asked for, at its own radius."""
-        if self.step_rule is None:
-            return config
-        return replace(config, step_rule=self.step_rule, radius=None)
+        return None if self._training() is None else self._coder_config()
 
     def __sklearn_clone__(self) -> Self:
         """A clone is not fitted, but its warm start is: that is a parameter, not a part to refit."""
@@ -115,7 +112,6 @@ class GAN(Synthesizer):
                 " margnet, or a schema without them."
             )
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
-        one_of("step_rule", self.step_rule, (*STEP_RULES, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
                 "autoencoder='no-noise' reads private rows without noise, which is epsilon=inf, but"
@@ -161,7 +157,7 @@ class GAN(Synthesizer):
 
     def _split(self) -> Split:
         autoencoder = None if self._training() == "public" else self._autoencoder()
-        return Split(once=self._once(), autoencoder=autoencoder, gan=self._gan())
+        return Split(once=self._once(), autoencoder=autoencoder, learned=self._learned())
 
     def _free_steps(self) -> dict[str, int]:
         free = {}
@@ -224,6 +220,7 @@ class GAN(Synthesizer):
             autoencoder=self._autoencoder(),
             layout=layout,
             device=self._device(),
+            learned=tuple(part.purpose for part in self._learned()),
         )
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:

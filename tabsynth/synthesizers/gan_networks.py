@@ -1,6 +1,6 @@
 """A GAN's networks in order: the autoencoder, the generator that ends in its decoder, the critic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 from tabsynth.autoencoder import Autoencoder, AutoencoderConfig
 from tabsynth.encoding.layout import Layout
-from tabsynth.generators.adversarial import Adversarial
-from tabsynth.generators.adversarial_config import AdversarialConfig
 from tabsynth.generators.anchors import Anchors
+from tabsynth.generators.generator_config import GeneratorConfig
+from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.table import TableGenerator
 from tabsynth.networks import weights
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.synthesizers.split import AUTOENCODER, CRITIC
+from tabsynth.synthesizers.split import AUTOENCODER
 from tabsynth.training.loop import Watch
 
 
@@ -35,18 +35,25 @@ class Networks:
 
     Attributes
     ----------
-    kind : type of Adversarial
-    gan : AdversarialConfig
+    kind : callable
+        From configuration, generator, a stream and anchors to what trains the generator.
+    gan : GeneratorConfig
     autoencoder : AutoencoderConfig or None
     layout : Layout
     device : torch.device
+    learned : tuple of str
+        Purposes of the accounts that the generator learns by.
+    generator : callable
+        Makes the generator.
     """
 
-    kind: type[Adversarial]
-    gan: AdversarialConfig
+    kind: Callable[..., GeneratorTraining]
+    gan: GeneratorConfig
     autoencoder: AutoencoderConfig | None
     layout: Layout
     device: torch.device
+    learned: tuple[str, ...]
+    generator: Callable[..., TableGenerator] = TableGenerator
 
     def train(
         self,
@@ -60,14 +67,14 @@ class Networks:
         *,
         same_rows: bool,
         most: int | None,
-    ) -> Adversarial:
+    ) -> GeneratorTraining:
         """Train all of it.
 
         Parameters
         ----------
         table : PrivateTable of Tensor, shape (n, layout.width)
         accounts : mapping
-            Of the critic, and of the autoencoder unless it learns from ``free``.
+            Of ``learned``, and of the autoencoder unless it learns from ``free``.
         rows : float
             A public or privatised estimate of n.
         marginals : sequence of ndarray, optional
@@ -97,12 +104,13 @@ class Networks:
             gan.warm_up(free, rows, streams.public, watch, min(cap, self.gan.warm_steps))
         gan.fit(
             table,
-            accounts[CRITIC],
+            [accounts[purpose] for purpose in self.learned],
             rows,
             private_rng=streams.private,
             public_rng=streams.public,
             watch=watch,
             standins=free if warm else None,
+            most=most,
         )
         return gan
 
@@ -133,11 +141,11 @@ class Networks:
 
     def build(self, rng: torch.Generator, autoencoder: Autoencoder | None) -> TableGenerator:
         """An untrained generator, ending in the autoencoder's decoder if there is one."""
-        return TableGenerator(
+        return self.generator(
             self.layout,
-            self.gan.latent_dim,
-            self.gan.generator_hidden,
-            rng,
+            latent_dim=self.gan.latent_dim,
+            hidden=self.gan.generator_hidden,
+            rng=rng,
             decoder=None if autoencoder is None else autoencoder.decoder,
             decoder_inputs=0 if autoencoder is None else autoencoder.config.latent_dim,
             norm=self.gan.generator_norm,

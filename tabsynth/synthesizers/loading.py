@@ -15,11 +15,15 @@ from tabsynth.synthesizers.base import Synthesizer, Trained
 from tabsynth.synthesizers.dpgan import DPGAN
 from tabsynth.synthesizers.dpwgan import DPWGAN
 from tabsynth.synthesizers.margnet import MargNet
+from tabsynth.synthesizers.pateacgan import PATEACGAN
+from tabsynth.synthesizers.pategan import PATEGAN
 
 METHODS: dict[str, type[Synthesizer]] = {
     DPGAN.method: DPGAN,
     DPWGAN.method: DPWGAN,
     MargNet.method: MargNet,
+    PATEACGAN.method: PATEACGAN,
+    PATEGAN.method: PATEGAN,
 }
 
 

@@ -1,7 +1,8 @@
-"""How a GAN's budget is split: counts, the overlap check, the autoencoder, and the critic's steps."""
+"""How a GAN's budget is split: counts, the overlap check, the autoencoder, and what the generator learns by."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from tabsynth.autoencoder import AutoencoderConfig
@@ -18,6 +19,26 @@ SHARES = {MARGINALS: 0.1, COUNT: 0.005, OVERLAP: 0.005}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Learned:
+    """What takes all that is left of a budget: ``count`` uses of the mechanism of some noise.
+
+    Attributes
+    ----------
+    purpose : str
+    mechanism : callable
+        From the noise that is looked for, one for all parts, to the mechanism.
+    count : int
+    details : dict
+        What else a reader of the certificate wants to know of it.
+    """
+
+    purpose: str
+    mechanism: Callable[[float], Mechanism]
+    count: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Split:
     """What a GAN's fit spends, in order.
 
@@ -27,15 +48,16 @@ class Split:
         Counts that are released once: keys of ``SHARES``.
     autoencoder : AutoencoderConfig or None
         If it learns from private rows.
-    gan : AdversarialConfig
+    learned : tuple of Learned
+        What the generator learns by.
     """
 
     once: tuple[str, ...]
     autoencoder: AutoencoderConfig | None
-    gan: AdversarialConfig
+    learned: tuple[Learned, ...]
 
     def spends(self, epsilon: float, delta: float, earlier: Ledger) -> list[PlannedSpend]:
-        """The plan; the critic takes all that the others leave of (epsilon, delta).
+        """The plan; ``learned`` takes all that the others leave of (epsilon, delta).
 
         Raises
         ------
@@ -51,13 +73,17 @@ class Split:
             mechanism = _autoencoder(self.autoencoder, mu, delta)
             count = self.autoencoder.steps
             spends.append(PlannedSpend(purpose=AUTOENCODER, mechanism=mechanism, count=count))
-        rate, count = self.gan.sampling_rate, self.gan.critic_steps
-        mechanism = NoPrivacy()
+        noise = math.inf
         if math.isfinite(mu):
             fixed = [*earlier.spends(), *((s.mechanism, s.count) for s in spends)]
-            noise = calibrate(lambda s: [*fixed, (sampled(s, rate), count)], epsilon, delta)
-            mechanism = sampled(noise, rate)
-        spends.append(PlannedSpend(purpose=CRITIC, mechanism=mechanism, count=count))
+            noise = calibrate(
+                lambda s: [*fixed, *((part.mechanism(s), part.count) for part in self.learned)],
+                epsilon,
+                delta,
+            )
+        for part in self.learned:
+            mechanism = part.mechanism(noise) if math.isfinite(mu) else NoPrivacy()
+            spends.append(PlannedSpend(purpose=part.purpose, mechanism=mechanism, count=part.count))
         return spends
 
     def details(self, purpose: str, columns: int) -> dict[str, Any]:
@@ -66,9 +92,25 @@ class Split:
             return {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
         if purpose in SHARES:
             return {"l2_sensitivity": 1.0, "unit": "rows"}
-        config = self.gan if purpose == CRITIC else self.autoencoder
-        assert config is not None
-        return {"l2_sensitivity": config.max_norm, **config.noted()}
+        if purpose == AUTOENCODER:
+            assert self.autoencoder is not None
+            return clipped(self.autoencoder)
+        return next(part.details for part in self.learned if part.purpose == purpose)
+
+
+def critic(config: AdversarialConfig) -> Learned:
+    """A critic's private steps."""
+    return Learned(
+        purpose=CRITIC,
+        mechanism=lambda noise: sampled(noise, config.sampling_rate),
+        count=config.critic_steps,
+        details=clipped(config),
+    )
+
+
+def clipped(config: AdversarialConfig | AutoencoderConfig) -> dict[str, Any]:
+    """What a certificate says of private steps."""
+    return {"l2_sensitivity": config.max_norm, **config.noted()}
 
 
 def _left(epsilon: float, delta: float, earlier: Ledger) -> float:

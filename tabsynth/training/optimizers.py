@@ -21,9 +21,16 @@ OPTIMIZERS: dict[str, Callable[[list[Tensor], float, Betas], Optimizer]] = {
 }
 
 
-def optimizer(name: str, parameters: Iterable[Tensor], lr: float, betas: Betas) -> Optimizer:
-    """The optimiser called ``name``; ``betas`` are those of the Adam family."""
+def optimizer(
+    name: str, parameters: Iterable[Tensor], lr: float, betas: Betas, *, fused: bool = False
+) -> Optimizer:
+    """The optimiser called ``name``; ``betas`` are those of the Adam family.
+
+    ``fused``: Adam in one pass over the weights, for many of them.
+    """
     one_of("optimizer", name, tuple(OPTIMIZERS))
+    if fused and name == "adam":
+        return torch.optim.Adam(list(parameters), lr=lr, betas=betas, fused=True)
     return OPTIMIZERS[name](list(parameters), lr, betas)
 
 

@@ -107,7 +107,7 @@ def test_a_centred_step_adds_up_to_the_ordinary_gradient(
     monkeypatch.setattr(model, "after_critic_step", lambda: None)
     model.fit(
         table,
-        ledger.open("critic", NoPrivacy(), 1),
+        [ledger.open("critic", NoPrivacy(), 1)],
         40.0,
         private_rng=private,
         public_rng=public,
@@ -264,7 +264,7 @@ def test_public_draws_do_not_follow_the_private_batch() -> None:
         account = ledger.open("critic", NoPrivacy(), 6)
         stream = rng(3)
         model.fit(
-            PrivateTable(rows_of(n, 1), ledger), account, 20.0, private_rng=rng(2),
+            PrivateTable(rows_of(n, 1), ledger), [account], 20.0, private_rng=rng(2),
             public_rng=stream, watch=Watch(), standins=rows_of(30, 9),
         )  # fmt: skip
         states.append(stream.get_state())
@@ -354,5 +354,5 @@ def test_every_step_is_paid(changes: dict[str, Any]) -> None:
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
     table = PrivateTable(rows_of(20, 1), ledger)
-    done = model.fit(table, account, 20.0, private_rng=rng(2), public_rng=rng(3), watch=Watch())
+    done = model.fit(table, [account], 20.0, private_rng=rng(2), public_rng=rng(3), watch=Watch())
     assert done == account.spent == table.reads == 3

@@ -62,7 +62,7 @@ def test_it_learns_that_columns_agree(variant: str) -> None:
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", NoPrivacy(), 400)
     table = PrivateTable(torch.from_numpy(layout.encode(index)), ledger)
-    model.fit(table, account, float(n), private_rng=rng(2), public_rng=rng(3), watch=Watch())
+    model.fit(table, [account], float(n), private_rng=rng(2), public_rng=rng(3), watch=Watch())
     found = model.released.sample(4000, rng(9))
     floor = np.abs(pairs(index, size) - np.outer(*one_way).ravel()).sum() / 2
     assert np.abs(pairs(index, size) - pairs(found, size)).sum() / 2 < 0.4 * floor

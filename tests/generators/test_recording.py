@@ -31,7 +31,7 @@ def fitted(model: Adversarial, device: str, standins: bool) -> dict[str, Any]:
     ledger = Ledger(math.inf, 1e-5)
     model.fit(
         PrivateTable(rows_of(60, 1).to(device), ledger),
-        ledger.open("critic", Gaussian(noise_multiplier=1.0), 12),
+        [ledger.open("critic", Gaussian(noise_multiplier=1.0), 12)],
         60.0,
         private_rng=torch.Generator(device).manual_seed(2),
         public_rng=torch.Generator(device).manual_seed(3),

@@ -54,7 +54,7 @@ def train(model: WGAN, index: np.ndarray, *, noise: float | None = None, watch: 
     account = ledger.open("critic", mechanism, model.config.critic_steps)
     return model.fit(
         PrivateTable(torch.from_numpy(layout.encode(index)), ledger),
-        account,
+        [account],
         float(len(index)),
         private_rng=rng(2),
         public_rng=rng(3),
@@ -254,7 +254,7 @@ def test_the_divisor_follows_the_estimate(rows: float) -> None:
     codes = torch.from_numpy(layout_of(3, 2).encode(np.zeros((7, 2), dtype=np.int64)))
     model.fit(
         PrivateTable(codes, ledger),
-        account,
+        [account],
         rows,
         private_rng=rng(),
         public_rng=rng(),

@@ -68,6 +68,19 @@ def test_a_use_is_on_disk_before_it_is_granted(tmp_path: Path) -> None:
     assert kinds(path).count("reserve") == 5 + 4
 
 
+def test_several_uses_are_on_disk_before_they_are_granted(tmp_path: Path) -> None:
+    ledger = on(tmp_path / "j")
+    account = ledger.open("votes", FULL, 100)
+    for uses, total in ((40, 40), (1, 41), (59, 100)):
+        ledger.spend(account, uses)
+        assert ledger.journal is not None and account.number is not None
+        assert ledger.journal.entries[account.number].spent >= account.spent == total
+    released(ledger)
+    again = on(tmp_path / "j")
+    assert [a.spent for a in again.accounts] == [100]
+    released(again)
+
+
 def test_nothing_is_used_if_it_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

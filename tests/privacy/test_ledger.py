@@ -46,6 +46,23 @@ def test_a_use_past_what_was_granted_reads_nothing() -> None:
     assert (account.spent, table.reads) == (7, 7)
 
 
+def test_several_uses_at_once_are_all_or_none() -> None:
+    """R7: a read for more uses than are left spends none and reads nothing."""
+    ledger = Ledger(5.0, DELTA)
+    account = ledger.open("votes", full(10.0), 7)
+    table = PrivateTable(np.arange(3), ledger)
+    table.read(account, 5)
+    assert (account.spent, table.reads) == (5, 1)
+    with pytest.raises(BudgetError, match="3 uses were asked for, and of 7 5 are spent; nothing"):
+        table.read(account, 3)
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(InputError, match="uses"):
+            table.read(account, wrong)  # type: ignore[arg-type]
+    assert (account.spent, table.reads) == (5, 1)
+    table.read(account, 2)
+    assert (account.spent, table.reads) == (7, 2)
+
+
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
 def test_a_label_past_the_budget_reads_nothing(accounting: str) -> None:
     """R7: as many labels as the budget affords, and not one more; neither granted nor read."""

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth import DPGAN, DPWGAN, Column, Schema
+from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, Schema
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
+from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.synthesizers.base import Synthesizer
 
@@ -98,6 +99,40 @@ def small_dpgan(
         "autoencoder_config": coder(rate),
     }
     return DPGAN(schema, **{**known, **changes})
+
+
+def pate(**changes: Any) -> PATEConfig:
+    known: dict[str, Any] = {
+        "latent_dim": 5,
+        "generator_hidden": (8,),
+        "labels": 60,
+        "rounds": 2,
+        "round_steps": 3,
+        "functions": 2,
+        "features": 40,
+        "teacher_hidden": (4,),
+        "student_hidden": (6,),
+        "teacher_steps": 3,
+        "student_steps": 3,
+        "teacher_batch": 4,
+        "student_batch": 8,
+        "moment_steps": 3,
+    }
+    return PATEConfig(**{**known, **changes})
+
+
+def small_pate(
+    schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
+) -> PATEGAN:
+    known = {"epsilon": 3.0, "teachers": 7, "pate_config": pate(**(config or {}))}
+    return PATEGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
+
+
+def small_acgan(
+    schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
+) -> PATEACGAN:
+    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "pate_config": pate(**(config or {}))}
+    return PATEACGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
 
 
 def facts(model: Synthesizer) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import DPGAN, DPWGAN, Column, MargNet, Schema
+from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, MargNet, Schema
 from tabsynth.generators.dpgan import DPGANConfig
 from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
@@ -45,6 +46,17 @@ def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
     model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, dpgan_config=config)
     assert len(model.fit(table()).sample(9)) == 9
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
+
+
+@pytest.mark.parametrize("kind", ["witness", "network"])
+def test_pate_on_cuda(kind: str) -> None:
+    config = PATEConfig(kind=kind, labels=80, round_steps=5, teacher_steps=3, student_steps=3)
+    known: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "pate_config": config}
+    model = PATEGAN(SCHEMA, **known).fit(table())
+    assert next(iter(model.trained_.weights().values())).is_cuda and len(model.sample(9)) == 9
+    for mode in "ABC":
+        classes = PATEACGAN(SCHEMA, label="a", mode=mode, **known).fit(table())
+        assert set(classes.sample(20, label="x")["a"]) == {"x"}
 
 
 def test_margnet_on_cuda_is_that_of_the_cpu() -> None:

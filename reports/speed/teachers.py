@@ -1,0 +1,68 @@
+"""PATE's teachers: K networks in one batched step, over a loop over K modules."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.teachers import Classroom, Teachers
+from tabsynth.networks import mlp
+
+Step = Callable[[], None]
+ROWS = 20_000
+LR = 1e-3
+AIM = 20  # times as fast as the loop, for 200 teachers of the default size
+
+
+class Round:
+    """K teachers on the shards of one table; each side draws its batches and steps its optimiser."""
+
+    def __init__(self, teachers: int, width: int, hidden: tuple[int, ...], batch: int) -> None:
+        rng = torch.Generator().manual_seed(0)
+        self.count, self.widths, self.batch = teachers, [width, *hidden, 1], batch
+        self.rows = torch.rand(ROWS, width, generator=rng)
+        self.shard = torch.randint(teachers, (ROWS,), generator=rng)
+        self.fake = torch.rand(batch, width, generator=rng)
+        self.rng = torch.Generator().manual_seed(1)
+
+    def batched(self) -> Step:
+        teachers = Teachers(self.count, self.widths, self.rng)
+        room = Classroom(teachers, self.rows, None, self.shard, LR, "adam")
+
+        def step() -> None:
+            room.step(self.batch, self.fake, self.rng)
+
+        return step
+
+    def loop(self) -> Step:
+        modules: list[nn.Module] = []
+        optimizers: list[torch.optim.Optimizer] = []
+        shards: list[Tensor] = []
+        for k in range(self.count):
+            modules.append(mlp(self.widths, self.rng, activation="leaky-relu"))
+            optimizers.append(torch.optim.Adam(modules[-1].parameters(), LR, betas=(0.5, 0.9)))
+            shards.append(self.rows[self.shard == k])
+
+        def step() -> None:
+            for module, optimizer, own in zip(modules, optimizers, shards, strict=True):
+                picked = torch.randint(len(own), (self.batch,), generator=self.rng)
+                loss = softplus(-module(own[picked])).mean() + softplus(module(self.fake)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+        return step
+
+
+def rounds(width: int) -> dict[str, Round]:
+    """The default size of teachers on the census table, and the paper's."""
+    config = PATEConfig()
+    hidden, batch = config.teacher_hidden, config.teacher_batch
+    sizes = {
+        f"200 teachers, {width} → {hidden[0]} → 1": (200, hidden),
+        f"200 teachers, {width} → 1": (200, ()),
+        f"2,000 teachers, {width} → {hidden[0]} → 1": (2000, hidden),
+    }
+    return {name: Round(k, width, h, batch) for name, (k, h) in sizes.items()}

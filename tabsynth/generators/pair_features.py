@@ -1,0 +1,197 @@
+"""ψ: products of standardised functions of two columns, whose means are a table's two-way marginals.
+
+For each column a few functions φ of its code, linear in it, are orthonormal under the column's one-way
+distribution p: mean 0, variance 1, uncorrelated. Ordered columns have polynomials of the rank, others
+their most frequent values. Where two columns are independent, the mean of φ_a φ_b is 0; in general
+
+    P(u, v) = p_a(u) p_b(v) (1 + Σ E[φ_a φ_b] φ_a(u) φ_b(v)),
+
+exactly so with all functions of both columns, and else with what is left out taken as independent
+(Lancaster 1958). So the means of ψ say how a table departs from independence, and nothing else.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.polynomial.legendre import Legendre
+from torch import Tensor
+
+from tabsynth.columns import Column
+from tabsynth.encoding.layout import Block, Layout
+
+# Of a function beside those before it: below, it is of few rows, and far out where it is not 0.
+LEAST_NORM, LEAST_NORM_OF_LABEL = 0.1, 0.01
+SWEEPS = 20  # of iterative proportional fitting
+FLOOR = 1e-3  # of what independence gives a cell: no pair of values is ruled out
+
+
+def functions_of(
+    column: Column, block: Block, p: np.ndarray, most: int, least: float = LEAST_NORM
+) -> np.ndarray:
+    """Functions φ of one column: weights of its code and a constant, shape (width + 1, functions).
+
+    Parameters
+    ----------
+    column : Column
+    block : Block
+    p : ndarray, shape (size,)
+        The column's distribution, strictly positive.
+    most : int
+        Functions at most; fewer where the column has fewer values, or rare ones.
+    least : float
+        Of a function's norm beside those before it.
+    """
+    ones = np.ones((block.size, 1))
+    values = np.concatenate([block.codebook.astype(float), ones], axis=1)  # of every weight
+    known = [np.eye(values.shape[1])[-1]]
+    for weights in _candidates(column, block, p, most):
+        for other in known:
+            weights = weights - (p * (values @ weights) * (values @ other)).sum() * other
+        norm = np.sqrt((p * (values @ weights) ** 2).sum())
+        if norm > least and len(known) <= most:
+            known.append(weights / norm)
+    return np.stack(known[1:], axis=1) if len(known) > 1 else np.zeros((values.shape[1], 0))
+
+
+def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[np.ndarray]:
+    """Functions to make orthonormal, the most telling first; a few more than ``most``."""
+    width = block.stop - block.start
+    unit = np.eye(width + 1)
+    if block.head != "softmax":
+        return list(unit[:width])
+    if column.kind == "categorical":
+        return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
+    found, cells = [], block.size - int(column.nulls)
+    if column.nulls:
+        found.append(unit[block.size - 1])
+    rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()
+    for degree in range(1, most + 1):
+        weights = np.zeros(width + 1)
+        weights[:cells] = Legendre.basis(degree)(2 * rank - 1)
+        found.append(weights)
+    return found
+
+
+class PairFeatures:
+    """From rows of codes to their ψ, and from means of ψ to two-way marginals.
+
+    Parameters
+    ----------
+    layout : Layout
+    columns : sequence of Column
+    marginals : sequence of ndarray
+        One-way distributions, released.
+    per_column : int
+        Functions of a column at most.
+    most : int
+        Features at most: beyond, columns have fewer functions, and then some pairs of columns, drawn once
+        and for all tables, have none.
+    label : int, optional
+        A column that keeps all its functions.
+
+    Attributes
+    ----------
+    group : LongTensor, shape (features,)
+        Number of the group of each feature: of one pair of columns, and of about one fineness.
+    groups : int
+    with_label : BoolTensor, shape (features,)
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        columns: Sequence[Column],
+        marginals: Sequence[np.ndarray],
+        per_column: int,
+        most: int,
+        label: int | None = None,
+    ) -> None:
+        self.layout, self.marginals = layout, list(marginals)
+        while True:
+            self._functions = [
+                functions_of(c, b, p, b.size, LEAST_NORM_OF_LABEL)
+                if j == label
+                else functions_of(c, b, p, per_column)
+                for j, (c, b, p) in enumerate(zip(columns, layout.blocks, marginals, strict=True))
+            ]
+            column = np.repeat(np.arange(len(columns)), [f.shape[1] for f in self._functions])
+            first, second = np.triu_indices(len(column), 1)
+            apart = column[first] != column[second]
+            first, second = first[apart], second[apart]
+            if len(first) <= most or per_column == 1:
+                break
+            per_column -= 1
+        number = column[first] * len(columns) + column[second]
+        pairs = np.random.default_rng(0).permutation(np.unique(number))
+        if len(first) > most:
+            kept = np.isin(number, pairs[: max(1, most * len(pairs) // len(first))])
+            if label is not None:
+                kept |= (column[first] == label) | (column[second] == label)
+            first, second, number = first[kept], second[kept], number[kept]
+        self._first, self._second = torch.from_numpy(first), torch.from_numpy(second)
+        order = np.concatenate([np.arange(f.shape[1]) for f in self._functions])
+        level = np.maximum(order[first], order[second]) // 2
+        different, numbered = np.unique(number * len(order) + level, return_inverse=True)
+        self.group, self.groups = torch.from_numpy(numbered), len(different)
+        self.with_label = torch.from_numpy((column[first] == label) | (column[second] == label))
+        weights = np.zeros((layout.width, len(column)))
+        start = 0
+        for block, found in zip(layout.blocks, self._functions, strict=True):
+            weights[block.start : block.stop, start : start + found.shape[1]] = found[:-1]
+            start += found.shape[1]
+        self._weights = torch.from_numpy(weights).float()
+        constants = np.concatenate([f[-1] for f in self._functions])
+        self._constants = torch.from_numpy(constants).float()
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def to(self, device: torch.device) -> "PairFeatures":
+        """All of it, moved to ``device``."""
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(self, name, value.to(device))
+        return self
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """ψ of each row, shape (rows, features). Of expected codes: expected, where the columns of
+        a row are independent of each other."""
+        values = codes @ self._weights + self._constants
+        return values[:, self._first] * values[:, self._second]
+
+    def second_moments(self, means: Tensor) -> Tensor:
+        """Two-way marginals, as second moments of codes, that have these means of ψ.
+
+        Returns
+        -------
+        Tensor, shape (width, width)
+            As :func:`tabsynth.generators.anchors.second_moments`. Cells below 0 are cut off, and the
+            one-way distributions restored by iterative proportional fitting.
+        """
+        departures = torch.zeros(len(self._constants), len(self._constants), dtype=torch.float64)
+        departures[self._first.cpu(), self._second.cpu()] = means.detach().double().cpu()
+        moments = np.zeros((self.layout.width, self.layout.width))
+        bounds = np.cumsum([0, *(f.shape[1] for f in self._functions)])
+        tables = [
+            np.concatenate([b.codebook.astype(float), np.ones((b.size, 1))], axis=1) @ f
+            for b, f in zip(self.layout.blocks, self._functions, strict=True)
+        ]
+        for b, two in enumerate(self.layout.blocks):
+            for a, one in enumerate(self.layout.blocks[:b]):
+                part = departures[bounds[a] : bounds[a + 1], bounds[b] : bounds[b + 1]].numpy()
+                relative = 1 + tables[a] @ part @ tables[b].T
+                joint = _fitted(relative, self.marginals[a], self.marginals[b])
+                found = one.codebook.T @ joint @ two.codebook
+                moments[one.start : one.stop, two.start : two.stop] = found
+                moments[two.start : two.stop, one.start : one.stop] = found.T
+        return torch.from_numpy(moments).to(self._constants)
+
+
+def _fitted(relative: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """A distribution of pairs with margins ``p`` and ``q``, near ``relative`` times their product."""
+    joint = np.maximum(relative, FLOOR) * np.outer(p, q)
+    for _ in range(SWEEPS):
+        joint *= (p / joint.sum(axis=1))[:, None]
+        joint *= q / joint.sum(axis=0)
+    return joint

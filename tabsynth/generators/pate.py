@@ -1,0 +1,273 @@
+"""PATE for GANs: teachers on disjoint shards answer questions about generated rows, by noisy majority.
+
+After Jordon, Yoon, van der Schaar 2019, "PATE-GAN" (ICLR), and Papernot et al. 2017. A round: generated
+rows are asked about, teachers that know their own shard alone vote, a student learns from the noisy
+answers, and the generator moves on against the student. Subclasses say what teachers, student and the
+generator's loss are.
+
+NOTE[DIFF] The number of labels is fixed before the first is asked, and the noise follows from it; the
+paper goes on until a data-dependent ε is used up, which is itself a private figure.
+NOTE[DIFF] A record's teacher is a coin of its own. The paper splits the table into equal parts, where
+one record more changes them all.
+NOTE[DIFF] Labels of all rounds are used to the end. In the paper, a student's step sees its own.
+
+Formal guarantees
+-----------------
+Private rows are read under the accounts of the votes alone. All uses of a round are written off first,
+then the rows are read, for its teachers and its clean votes, and only their noisy majority is released:
+see :class:`tabsynth.privacy.mechanisms.NoisyVote`. Teachers and clean votes are local to the fit: they
+are in no curve, no checkpoint, no model. A fit that goes on after a crash trains its teachers again,
+on the same shards.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabsynth._random import numpy_stream, words_of
+from tabsynth.generators.anchors import Anchors
+from tabsynth.generators.generator_training import GeneratorTraining
+from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.table import ConditionalGenerator, TableGenerator
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.votes import majority
+from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.optimizers import State
+
+VOTES, CLASS_VOTES = "votes", "class votes"
+PARTITION = "partition"
+QUESTION_TEMPERATURE = 0.05  # of rows to be asked about: then rounded to rows of the table
+QUESTION_ROWS = 1000  # generated at a time: BatchNorm in G sees as many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Who is asked, and what: public.
+
+    Attributes
+    ----------
+    teachers : int
+        K.
+    label : int, optional
+        The label's column, in PATE-ACGAN.
+    shares : ndarray, shape (classes,), optional
+        Of its classes, where they are public: else those of the noisy counts.
+    mode : {"A", "B", "C"}
+        In PATE-ACGAN; see :class:`tabsynth.PATEACGAN`.
+    """
+
+    teachers: int
+    label: int | None = None
+    shares: np.ndarray | None = None
+    mode: str = "A"
+
+
+class Booth:
+    """Where clean votes become noisy answers, and from where nothing else comes out (R16)."""
+
+    def __init__(
+        self, table: PrivateTable[Tensor], accounts: Sequence[Account], rng: np.random.Generator
+    ) -> None:
+        self._table, self._accounts, self._rng = table, accounts, rng
+
+    def open(self, questions: int) -> Tensor:
+        """The private rows, for so many questions of each account: written off first."""
+        rows = [self._table.read(account, questions) for account in self._accounts]
+        return rows[0]
+
+    def left(self) -> int:
+        """Questions that the accounts still cover."""
+        return min(account.granted - account.spent for account in self._accounts)
+
+    def noise(self, account: int = 0) -> float:
+        """Of a count of votes, in votes: a standard deviation, or Laplace's scale."""
+        mechanism = self._accounts[account].mechanism
+        if isinstance(mechanism, NoisyVote):
+            return mechanism.noise
+        # Of a class histogram: its L2 sensitivity is √2 (a record moves a vote from one to another).
+        return self._accounts[account].noise_multiplier * 2**0.5
+
+    def binary(self, yes: Tensor, teachers: int) -> Tensor:
+        """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
+        mechanism, counts = self._accounts[0].mechanism, yes.cpu().numpy()
+        if isinstance(mechanism, NoisyVote):
+            answers = majority(counts, mechanism, self._rng)
+        else:
+            answers = counts > teachers / 2
+        return torch.from_numpy(answers).to(yes.device)
+
+    def classes(self, votes: Tensor) -> Tensor:
+        """The class with the most votes, noise on each, LongTensor of shape (questions,).
+
+        Parameters
+        ----------
+        votes : Tensor, shape (questions, classes)
+        """
+        noise = self.noise(1) * self._rng.standard_normal(tuple(votes.shape))
+        return torch.from_numpy((votes.cpu().numpy() + noise).argmax(1)).to(votes.device)
+
+
+class PATE(GeneratorTraining):
+    """Rounds of questions, and generator steps between them.
+
+    Parameters
+    ----------
+    config : PATEConfig
+    generator : TableGenerator
+    rng : torch.Generator
+        For the first weights of teachers and student.
+    anchors : Anchors, optional
+    panel : Panel
+    """
+
+    config: PATEConfig
+
+    def __init__(
+        self,
+        config: PATEConfig,
+        generator: TableGenerator,
+        rng: torch.Generator,
+        anchors: Anchors | None,
+        panel: Panel,
+    ) -> None:
+        super().__init__(config, generator, rng, anchors)
+        self.panel = panel
+        self.label: slice | None = None  # its codes
+        if panel.label is not None:
+            block = generator.heads.layout.blocks[panel.label]
+            self.label = slice(block.start, block.stop)
+            shares = panel.shares
+            if shares is None and anchors is not None and anchors.marginals is not None:
+                shares = anchors.marginals[panel.label]
+            assert shares is not None and isinstance(generator, ConditionalGenerator)
+            generator.shares.copy_(torch.as_tensor(shares))
+
+    # What subclasses provide.
+
+    @abstractmethod
+    def ask(
+        self, booth: Booth, questions: int, shards: Callable[[int], Tensor], rng: torch.Generator
+    ) -> None:
+        """One round: questions, teachers, noisy answers, and the student that learns from them.
+
+        Parameters
+        ----------
+        booth : Booth
+        questions : int
+        shards : callable
+            From the number of rows to the teacher of each: the same in all rounds.
+        rng : torch.Generator
+            For all that is public.
+        """
+
+    @abstractmethod
+    def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
+        """One step of the generator; reads the student and no row (R8)."""
+
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint keeps besides the generator: the student, and what it was answered."""
+
+    def warm_up(
+        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+    ) -> int:
+        """Nothing: of a table that costs nothing, the generator has its marginals already."""
+        return 0
+
+    def prepare(self, rows: float) -> None:
+        """Before the first round: ``rows`` is a public or privatised estimate of n."""
+
+    def optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
+        """The generator's, and its rate over ``steps`` steps of a round."""
+        moves = self._generator_optimizer()
+        return moves, torch.optim.lr_scheduler.LambdaLR(moves, lambda _: 1.0)
+
+    # The training.
+
+    def fit(
+        self,
+        table: PrivateTable[Tensor],
+        accounts: Sequence[Account],
+        rows: float,
+        *,
+        private_rng: torch.Generator,
+        public_rng: torch.Generator,
+        watch: Watch,
+        standins: Tensor | None = None,
+        most: int | None = None,
+    ) -> int:
+        """As :meth:`GeneratorTraining.fit`; returns the generator steps.
+
+        Accounts are those of the votes and, in mode B, of the class votes.
+        """
+        config = self.config
+        coins = words_of(private_rng)
+        booth = Booth(table, accounts, numpy_stream(private_rng))
+        self.prepare(rows)
+        # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That the
+        # coins are kept reveals nothing: the guarantee holds whatever they are.
+        coins = watch.once(PARTITION, lambda: {"coins": coins})["coins"]
+        teachers = self.panel.teachers
+        share = -(-accounts[0].granted // config.rounds)
+        moves, rate = self.optimizer(config.round_steps)
+
+        def shards(count: int) -> Tensor:
+            return shard_of_each(count, teachers, coins)
+
+        def one(i: int) -> None:
+            # After a crash, labels that were paid for and lost are not asked for again.
+            questions = min(share, booth.left())
+            if i % config.round_steps == 0 and questions > 0:
+                self.ask(booth, questions, shards, public_rng)
+            self.move(moves, public_rng)
+            rate.step()
+
+        self.generator.train()
+        state = State(
+            generator=self.generator,
+            average=self.average,
+            optimizer=moves,
+            rate=rate,
+            curves=self._curves,
+            **self.parts(),
+        )
+        steps = config.rounds * config.round_steps
+        return run_steps(VOTES, min(steps, most or steps), one, watch, state=state)
+
+    @torch.no_grad()
+    def questions(self, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Generated rows to ask about.
+
+        Returns
+        -------
+        tuple of Tensor, shape (count, width)
+            Codes of rows of the table; and expected codes given z, of the same draws.
+        """
+        generator, layout = self.generator, self.generator.heads.layout
+        rows, expected = [], []
+        for _ in range(-(-count // QUESTION_ROWS)):
+            logits = generator.logits(generator.noise(QUESTION_ROWS, rng))
+            codes = generator.heads(logits, QUESTION_TEMPERATURE, rng)
+            index = layout.decode(codes.cpu().numpy())
+            rows.append(torch.from_numpy(layout.encode(index)).to(codes.device))
+            expected.append(generator.heads(logits, 1.0, None))
+        return torch.cat(rows)[:count], torch.cat(expected)
+
+
+def shard_of_each(rows: int, teachers: int, coins: np.ndarray) -> Tensor:
+    """The teacher of each record, shape (rows,): a coin for each, that depends on nothing else (R15).
+
+    Parameters
+    ----------
+    coins : uint32 array
+        What the coins follow from. A record's is the one at its position, however many follow.
+    """
+    drawn = np.random.default_rng(np.random.SeedSequence(coins.tolist())).random(rows)
+    return torch.from_numpy((drawn * teachers).astype(np.int64))

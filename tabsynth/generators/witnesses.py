@@ -1,0 +1,100 @@
+"""K teachers as one matrix: each knows the mean ψ of its shard, and says whether a row is more like it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tabsynth.generators.pair_features import PairFeatures
+
+CHUNK = 8192  # rows at a time
+ANSWERS = 2**24  # votes of all teachers at a time
+
+
+class Witnesses:
+    """Discriminators of mean differences: wᵢ = mean ψ of shard i; a row x scores ⟨wᵢ − c, ψ(x) − c⟩.
+
+    c is the mean ψ of generated rows. That is the witness function of the distance between the means
+    (Gretton et al. 2012), and what one step of gradient descent on the cross-entropy makes of a linear
+    discriminator that starts from 0: with a score or so of rows, a second step only fits their noise.
+
+    Parameters
+    ----------
+    means : Tensor, shape (K, features)
+    empty : BoolTensor, shape (K,)
+        Teachers without a record: they score 0.
+
+    Formal guarantees
+    -----------------
+    A teacher's mean is the sum over its own records in their order, in float64, whatever the other
+    shards hold; so are its scores, a row of one product of matrices of public shapes (R15).
+    """
+
+    def __init__(self, means: Tensor, empty: Tensor) -> None:
+        self.means, self.empty = means, empty
+
+    @classmethod
+    def of(cls, rows: Tensor, shard: Tensor, teachers: int, features: PairFeatures) -> "Witnesses":
+        """The teachers of rows of codes, shape (n, width), each in its shard."""
+        sums = torch.zeros(teachers, len(features), dtype=torch.float64)
+        counts = torch.bincount(shard, minlength=teachers)
+        whole = rows.new_zeros(CHUNK, rows.shape[1])
+        for part, where in zip(rows.split(CHUNK), shard.split(CHUNK), strict=True):
+            # Always a whole chunk: a product of another shape may round a row otherwise, and so
+            # would tell one shard of the number of records in the others.
+            whole[: len(part)] = part
+            # On the CPU, where sums are taken in order.
+            sums.index_add_(0, where, features(whole)[: len(part)].double().cpu())
+        means = (sums / counts.clamp_min(1)[:, None]).float()
+        return cls(means.to(rows.device), (counts == 0).to(rows.device))
+
+    def yes(
+        self, asked: Tensor, centre: Tensor, heads: Sequence[Tensor], scale: Tensor, least: float
+    ) -> Tensor:
+        """How many teachers say yes to each row: all heads' scaled scores are above ``least``.
+
+        Parameters
+        ----------
+        asked : Tensor, shape (rows, features)
+            ψ of each row, c taken off.
+        centre : Tensor, shape (features,)
+        heads : sequence of BoolTensor, shape (features,)
+            Which features each head goes by.
+        scale : Tensor, shape (rows, heads)
+
+        Returns
+        -------
+        LongTensor, shape (rows,)
+        """
+        weights = self.weights(centre)
+        found = []
+        for part, size in zip(self._parts(asked), self._parts(scale), strict=True):
+            says = torch.ones(len(weights), len(part), dtype=torch.bool, device=part.device)
+            for h, head in enumerate(heads):
+                scores = weights[:, head] @ part[:, head].T
+                says &= scores * size[:, h] > least
+            found.append(says.sum(0))
+        return torch.cat(found)
+
+    def prefer(self, asked: Sequence[Tensor], centre: Tensor, head: Tensor) -> Tensor:
+        """How many teachers score each of a few rows highest, shape (rows, choices).
+
+        Parameters
+        ----------
+        asked : sequence of Tensor, shape (rows, features)
+            A choice each.
+        """
+        weights = self.weights(centre)[:, head]
+        found = []
+        for parts in zip(*(self._parts(a) for a in asked), strict=True):
+            scores = torch.stack([weights @ part[:, head].T for part in parts])
+            best = scores.argmax(0)
+            found.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
+        return torch.cat(found)
+
+    def weights(self, centre: Tensor) -> Tensor:
+        """wᵢ − c, shape (K, features); 0 of a teacher without records."""
+        return torch.where(self.empty[:, None], 0.0, self.means - centre)
+
+    def _parts(self, rows: Tensor) -> Sequence[Tensor]:
+        return rows.split(max(1, ANSWERS // len(self.means)))

@@ -1,0 +1,113 @@
+"""What the PATE methods share: teachers, labels, and the account of their votes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from tabsynth._validate import integer
+from tabsynth.encoding import Layout
+from tabsynth.errors import InputError
+from tabsynth.generators.generator_training import GeneratorTraining
+from tabsynth.generators.pate import PATE, VOTES, Panel
+from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.pate_networks import PATENetworks
+from tabsynth.generators.pate_witness import PATEWitness
+from tabsynth.generators.table import TableGenerator
+from tabsynth.planning.labels import plan_labels
+from tabsynth.privacy.mechanisms import MOST_TEACHERS, NoisyVote
+from tabsynth.synthesizers.gan import GAN
+from tabsynth.synthesizers.gan_networks import Networks
+from tabsynth.synthesizers.pricing import NOMINAL_ROWS
+from tabsynth.synthesizers.split import Learned
+
+MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
+FEW_ROWS = 20  # of a table that no planner shares out
+
+
+class Voting(GAN):
+    """A GAN whose student learns from the noisy votes of teachers."""
+
+    gan, networks, gan_config = "pate", PATE, PATEConfig
+
+    teachers: int | None
+    labels: int | None
+    pate_config: PATEConfig | None
+
+    def _check(self) -> None:
+        if self.teachers is not None:
+            integer("teachers", self.teachers)
+            if self.teachers > MOST_TEACHERS:
+                raise InputError(
+                    f"Expected teachers of at most {MOST_TEACHERS:,}, got {self.teachers:,}."
+                )
+            if self.rows is not None and self.teachers > self.rows:
+                raise InputError(
+                    f"Expected teachers of at most rows={self.rows:,}, got {self.teachers:,}: each needs"
+                    " a record."
+                )
+        if self.labels is not None:
+            integer("labels", self.labels)
+            if self.labels < self._preset_config().rounds:
+                raise InputError(
+                    f"Expected labels of at least {self._preset_config().rounds}, one a round; got"
+                    f" {self.labels}."
+                )
+        super()._check()
+
+    def _preset_config(self) -> PATEConfig:
+        """The configuration but for the number of labels."""
+        return self.pate_config or PATEConfig()
+
+    def _networks_config(self) -> PATEConfig:
+        config = self._preset_config()
+        return config if self.labels is None else replace(config, labels=self.labels)
+
+    def _teachers(self) -> int:
+        """K: as given, else what the planner recommends for the declared rows, or a nominal number."""
+        if self.teachers is not None:
+            return int(self.teachers)
+        rows = int(self.rows or NOMINAL_ROWS)
+        return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
+
+    def _panel(self) -> Panel:
+        return Panel(teachers=self._teachers())
+
+    def _learned(self) -> tuple[Learned, ...]:
+        config, teachers = self._networks_config(), self._teachers()
+
+        def votes(noise: float) -> NoisyVote:
+            return NoisyVote(noise=noise, teachers=teachers, accounting=config.accounting)
+
+        details = {
+            "sensitivity": 1,
+            "unit": "votes",
+            "shards": "a coin of its own for each record, for life",
+        }
+        return (Learned(purpose=VOTES, mechanism=votes, count=config.labels, details=details),)
+
+    def _networks(self, layout: Layout) -> Networks:
+        return replace(super()._networks(layout), kind=self._kind(), generator=self._generator())
+
+    def _kind(self) -> Callable[..., GeneratorTraining]:
+        if self._networks_config().kind == "network":
+            return partial(PATENetworks, panel=self._panel())
+        return partial(PATEWitness, panel=self._panel(), columns=self.schema.columns)
+
+    def _generator(self) -> Callable[..., TableGenerator]:
+        return TableGenerator
+
+    def _free_steps(self) -> dict[str, int]:
+        config = self._networks_config()
+        return {**super()._free_steps(), VOTES: config.rounds * config.round_steps}
+
+    def _config(self) -> dict[str, Any]:
+        return {**super()._config(), "teachers": self._teachers()}
+
+
+@lru_cache(maxsize=64)
+def recommended(rows: int, epsilon: float, delta: float) -> int:
+    """The planner's number of teachers; of a small table or budget, one for each few records."""
+    if rows < FEW_ROWS:
+        return rows
+    return plan_labels(rows, epsilon, delta).recommended or max(2, rows // 25)

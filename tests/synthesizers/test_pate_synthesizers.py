@@ -1,0 +1,307 @@
+"""PATEGAN and PATEACGAN as a user meets them: budget, refusals, files, classes, going on after a kill."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from fitted_tables import SCHEMA, facts, frame, pate, small, small_acgan, small_pate
+from sklearn.base import clone
+
+from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.privacy.accounting import epsilon_of
+from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.mechanisms import Gaussian, NoisyVote
+from tabsynth.synthesizers import released
+from tabsynth.synthesizers.voting import recommended
+from tabsynth.training import checkpoint as checkpoints
+
+torch.set_num_threads(1)
+
+
+def test_the_budget_goes_to_counts_and_votes(tmp_path: Path) -> None:
+    """R6, R7: what is on the certificate composes to ε, here by a second road, and is never passed."""
+    made = small_pate(epsilon=2.0).fit(frame())
+    counts, votes = made.certificate()["mechanisms"]
+    assert (counts["purpose"], votes["purpose"], votes["count"]) == ("one-way counts", "votes", 60)
+    assert (votes["mechanism"], votes["teachers"]) == ("noisy-vote", 7)
+    mechanism = NoisyVote(noise=votes["noise"], teachers=7)
+    both = [(Gaussian(noise_multiplier=counts["noise_multiplier"]), 1), (mechanism, 60)]
+    spent = made.certificate()["epsilon"]
+    assert 1.98 < spent == pytest.approx(epsilon_of(both, 1e-5)) and spent <= 2.0
+    made.sample_to(tmp_path / "t.csv", 30)
+    assert verify(tmp_path / "t.csv").valid
+
+
+def test_the_paper_preset_is_charged_by_its_own_bound() -> None:
+    """Laplace on both counts by 2λ²m(m + 1), by hand: RDP(m + 1) = 2λ²(m + 1)."""
+    made = PATEGAN(SCHEMA, epsilon=1.5, preset="paper", rows=8000)
+    plan = made.plan(estimate_time=False)
+    (votes,) = plan.spends
+    assert isinstance(votes.mechanism, NoisyVote)
+    assert (votes.mechanism.accounting, votes.mechanism.teachers) == ("laplace", 8)
+    square = votes.count / votes.mechanism.noise**2  # Σ λ² over all labels
+    by_hand = min(
+        2 * square * (m + 1) + math.log(1 / 1e-5) / m + math.log(m / (m + 1)) - math.log(m + 1) / m
+        for m in (x / 20 for x in range(1, 2000))
+    )
+    assert plan.epsilon == pytest.approx(by_hand, rel=0.01) and plan.epsilon <= 1.5
+    classic = min(2 * square * (m + 1) + math.log(1 / 1e-5) / m for m in range(1, 200))
+    assert plan.epsilon < classic < 1.5 * plan.epsilon
+
+
+def test_all_uses_of_a_round_are_written_off_before_the_rows_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[tuple[str, int, int]] = []
+    real = PrivateTable.read
+
+    def read(table: Any, account: Any, uses: int = 1) -> Any:
+        before = account.spent
+        rows = real(table, account, uses)
+        reads.append((account.purpose, uses, account.spent - before))
+        return rows
+
+    monkeypatch.setattr(PrivateTable, "read", read)
+    small_acgan(mode="B", config={"labels": 31}).fit(frame())
+    assert reads == [
+        ("one-way counts", 1, 1),
+        ("votes", 16, 16),
+        ("class votes", 16, 16),
+        ("votes", 15, 15),
+        ("class votes", 15, 15),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["witness", "network"])
+def test_no_teacher_leaves_the_fit(kind: str, tmp_path: Path) -> None:
+    """R16: neither the file nor the fitted object holds anything of K teachers; nor the log."""
+    made = small_pate(teachers=11, config={"kind": kind}).fit(frame())
+    made.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert set(again.trained_.weights()) == set(made.trained_.generator.state_dict())
+    assert all(11 not in w.shape for w in again.trained_.weights().values())
+    held = [made.trained_.generator, *made.trained_.generator.modules()]
+    assert not any("each" in type(part).__name__ for part in held)
+    names = set(made.trained_.curves)
+    assert names <= {"student's distance of generated rows, by labels"}
+    pd.testing.assert_frame_equal(again.sample(9, random_state=1), made.sample(9, random_state=1))
+    assert facts(load(tmp_path / "m")) == facts(made)
+
+
+@pytest.mark.parametrize("kind", ["witness", "network"])
+def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second part asks what is left, of the same shards; its teachers are trained again."""
+    monkeypatch.setattr(checkpoints, "EVERY", 1e-9)
+    from tabsynth.generators import pate as rounds
+
+    drawn: list[torch.Tensor] = []
+    real = rounds.shard_of_each
+    monkeypatch.setattr(
+        rounds,
+        "shard_of_each",
+        lambda *a: drawn.append(real(*a)) or drawn[-1],  # type: ignore[func-returns-value]
+    )
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage == "votes" and done == 2:
+            raise KeyboardInterrupt
+
+    made = small_pate(config={"kind": kind})
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
+    first = made.certificate()
+    assert {m["purpose"]: m["count"] for m in first["mechanisms"]}["votes"] == 30
+    assert first["training"]["stopped"] == "interrupted" and len(made.sample(3)) == 3
+    names = b" ".join(f.read_bytes() for f in (tmp_path / "ck").glob("state-*"))
+    assert b"teach" not in names.lower() and b"classroom" not in names
+    again = small_pate(config={"kind": kind}).fit(frame(), checkpoint=tmp_path / "ck")
+    assert {m["purpose"]: m["count"] for m in again.ledger_.to_list()} == {
+        "one-way counts": 1,
+        "votes": 60,
+    }
+    assert len(drawn) == 2 and torch.equal(*drawn)
+    assert again.certificate()["epsilon"] <= 3.0
+
+
+def test_a_time_limit_stops_with_a_valid_model() -> None:
+    made = small_pate(time_limit=1e-3, config={"round_steps": 500}).fit(frame())
+    assert made.certificate()["training"]["stopped"] == "time limit" and len(made.sample(4)) == 4
+
+
+def test_teachers_follow_public_facts_alone() -> None:
+    """R14: the declared rows, or a nominal number; never the table."""
+    assert PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)._teachers() == recommended(19_077, 1.0, 1e-5)
+    assert PATEGAN(SCHEMA, epsilon=1.0)._teachers() == recommended(20_000, 1.0, 1e-5) >= 300
+    assert PATEGAN(SCHEMA, epsilon=1.0, preset="paper")._teachers() == 20
+    assert PATEGAN(SCHEMA, epsilon=math.inf, rows=7)._teachers() == 7
+    plans = [small_pate(teachers=None).fit(frame(n)).certificate()["mechanisms"] for n in (9, 90)]
+    assert plans[0] == plans[1]
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"teachers": 0}, "teachers"),
+    ({"teachers": 2.5}, "teachers"),
+    ({"teachers": 10**9}, "teachers"),
+    ({"teachers": 8, "rows": 7}, "rows=7"),
+    ({"labels": 0}, "labels"),
+    ({"labels": 1}, "labels"),
+    ({"pate_config": 5}, "pate_config"),
+    ({"autoencoder": "no-noise"}, "no-noise"),
+    ({"encoding": "binry"}, "binry"),
+]
+BAD_LABELS: list[tuple[dict[str, Any], str]] = [
+    ({"label": "nobody"}, "nobody"),
+    ({"label": None}, "label"),
+    ({"label": "v"}, "numeric"),
+    ({"label": "b", "schema": None}, "Schema"),
+    ({"mode": "D"}, "mode"),
+    ({"encoding": "binary"}, "one-hot"),
+    ({"class_shares": {"x": 0.5}}, "sum to 1"),
+    ({"class_shares": {"x": 0.5, "nobody": 0.5}}, "nobody"),
+    ({"class_shares": {"x": -1, "y": 2}}, "share"),
+    ({"class_shares": [1]}, "class_shares"),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "change", "says"),
+    [
+        *((small_pate, c, s) for c, s in [*BAD, ({"preset": "source"}, "preset")]),
+        *((small_acgan, c, s) for c, s in [*BAD, *BAD_LABELS]),
+    ],
+)
+def test_wrong_parameters_of_pate_are_one_line(build: Any, change: Any, says: str) -> None:
+    made = build(**{"schema": SCHEMA, **change})
+    for use in (lambda: made.plan(estimate_time=False), lambda: made.fit(frame(10))):
+        with pytest.raises(TabsynthError) as error:
+            use()
+        assert says in str(error.value) and "\n" not in str(error.value)
+    assert not hasattr(made, "ledger_")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "magic"},
+        {"labels": 0},
+        {"rounds": 61},
+        {"accounting": "exact"},
+        {"functions": 0},
+        {"features": 0.5},
+        {"teacher_hidden": (0,)},
+        {"student_hidden": (3, -1)},
+        {"teacher_batch": 0},
+        {"network_lr": 0},
+        {"network_optimizer": "magic"},
+    ],
+)
+def test_wrong_configurations_of_pate_are_one_line(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        pate(**change)
+    assert "\n" not in str(error.value)
+
+
+def test_a_label_of_one_class() -> None:
+    one = Column(name="k", kind="categorical", dtype="str", categories=("only",))
+    with pytest.raises(InputError, match="one class alone"):
+        small_acgan(Schema([one, SCHEMA["b"]])).plan(estimate_time=False)
+
+
+@pytest.mark.parametrize("mode", ["A", "B", "C"])
+@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("autoencoder", [None, "dp-sgd"])
+def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_path: Path) -> None:
+    made = small_acgan(mode=mode, config={"kind": kind}, autoencoder=autoencoder).fit(frame())
+    made.save(tmp_path / "m")
+    for model in (made, load(tmp_path / "m")):
+        assert isinstance(model, PATEACGAN)
+        assert set(model.sample(50, label="x")["k"]) == {"x"}
+        assert set(model.sample(50, label="rest")["k"]) == {"rest"}
+        condition = model.sample(5, label="x").attrs["certificate"]["condition"]
+        assert condition == {"k": ["x"]}
+        for wrong in ("nobody", 3, None, math.nan):
+            if wrong is not None:
+                with pytest.raises(InputError, match="label: column 'k' has no value"):
+                    model.sample(5, label=wrong)
+        with pytest.raises(InputError, match="draws by label alone"):
+            model.sample(5, where={"k": "x"})
+
+
+def test_classes_by_their_declared_shares() -> None:
+    """R13: a public share in place of the noisy histogram; a class of share 0 does not occur."""
+    made = small_acgan(class_shares={"x": 0.25, "z": 0.75}).fit(frame())
+    shares = made.sample(400)["k"].value_counts(normalize=True)
+    assert set(shares.index) == {"x", "z"} and shares["z"] == pytest.approx(0.75, abs=0.1)
+
+
+def test_class_votes_are_charged_besides() -> None:
+    made = small_acgan(mode="B").fit(frame()).certificate()
+    _, votes, classes = made["mechanisms"]
+    assert (classes["purpose"], classes["count"]) == ("class votes", 60)
+    assert classes["noise_multiplier"] == votes["noise"]
+    assert 2.97 < made["epsilon"] <= 3.0
+    alone = small_acgan(mode="C").fit(frame()).certificate()["mechanisms"][1]
+    assert alone["noise"] < votes["noise"]
+
+
+@pytest.mark.parametrize("kind", ["witness", "network"])
+def test_starts_from_what_is_free(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
+    config = MargNetConfig(components=30, steps=20, hidden=(16,))
+    first = MargNet(SCHEMA, epsilon=1.0, config=config).fit(frame())
+    warm = small_pate(warm_start=first, config={"kind": kind}).fit(frame())
+    purposes = [m["purpose"] for m in warm.certificate()["mechanisms"]]
+    assert purposes[-2:] == ["row count", "votes"] and 2.97 < warm.ledger_.spent <= 3.0
+    public = small_pate(public=frame(30, seed=4), provenance="made up", config={"kind": kind})
+    assert public.fit(frame()).certificate()["public"]["public_table"]["rows"] == 30
+
+
+@pytest.mark.parametrize("kind", ["witness", "network"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_tiny_tables_and_no_privacy(kind: str, rows: int) -> None:
+    for epsilon in (0.5, math.inf):
+        made = small_pate(epsilon=epsilon, config={"kind": kind}).fit(frame(rows))
+        assert len(made.sample(6)) == 6
+        assert math.isinf(made.ledger_.spent) == math.isinf(epsilon)
+
+
+@pytest.mark.parametrize("encoding", ["ordinal", "binary", {"v": "base-4"}])
+def test_encodings(encoding: Any) -> None:
+    table = small_pate(encoding=encoding).fit(frame()).sample(20)
+    assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
+
+
+def test_a_single_column() -> None:
+    schema = Schema([SCHEMA["k"]])
+    for build in (small_pate, small_acgan):
+        assert len(build(schema).fit(frame()[["k"]]).sample(5)) == 5
+
+
+def test_learns_a_dependence_that_shuffled_columns_lack() -> None:
+    """The student's answers carry the relation of two columns through noise to the rows."""
+    table = frame(3000, seed=2)
+    table["b"] = table["k"] == "x"
+    made = small_pate(
+        epsilon=4.0,
+        teachers=150,
+        random_state=1,
+        config={"labels": 2000, "generator_hidden": (32,), "round_steps": 60},
+    )
+    rows = made.fit(table).sample(2000)
+    assert (rows["b"] == (rows["k"] == "x")).mean() > 0.85
+
+
+def test_conventions_of_pate() -> None:
+    for made in (small_pate(random_state=3), small_acgan(mode="B")):
+        copy = clone(made)
+        assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
+    plan = small_pate(rows=50).plan()
+    assert plan.seconds is not None and 0 < plan.seconds < 60
+    assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
+    assert "60 labels by 7 teachers" in str(plan)
+    assert small().method != small_pate().method

@@ -1,0 +1,88 @@
+"""The command line of PATE: fit, sample of a class, refusals."""
+
+import contextlib
+import json
+
+import pandas as pd
+import pytest
+from command_lines import FIT, make_people, make_schema, refused, run
+from typer.testing import CliRunner
+
+from tabsynth import PATEGAN
+from tabsynth.cli import app
+from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.privacy.certificate import verify
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    make_people().to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path
+
+
+ACGAN = (*FIT, "--method", "pate-acgan", "--epsilon", "2")
+
+
+def test_from_a_table_to_rows_of_a_class(folder):
+    """The installed command, end to end: price, fit, rows of one class, certificate."""
+    words = ("--label", "job", "--mode", "C", "--teachers", "30", "--labels", "300")
+    words += ("--time-limit", "1s")
+    done = run(*ACGAN, *words, "--accept-drafted-domain", cwd=folder)
+    assert "300 labels by 30 teachers" in done.stdout
+    run("sample", "model.tabsynth", "-n", "40", "-o", "two.csv", "--label", "2", cwd=folder)
+    with contextlib.chdir(folder):  # in this process: starting Python costs seconds
+        for words in (("-o", "null.csv", "--label", "N"), ("-o", "all.csv")):
+            done = CliRunner().invoke(app, ["sample", "model.tabsynth", "-n", "40", *words])
+            assert done.exit_code == 0, done.output
+    assert set(pd.read_csv(folder / "two.csv")["job"]) == {2}
+    assert pd.read_csv(folder / "null.csv", na_values=["N"])["job"].isna().all()
+    assert pd.read_csv(folder / "all.csv", na_values=["N"])["job"].nunique() > 1
+    assert verify(folder / "two.csv").valid
+    certificate = json.loads((folder / "two.csv.certificate.json").read_text())
+    assert [m["purpose"] for m in certificate["mechanisms"]] == ["one-way counts", "votes"]
+    refused(
+        "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "7", cwd=folder, says="7"
+    )
+    refused(
+        "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--where", "sex=f", cwd=folder,
+        says="takes no --where",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "--label COLUMN"),
+        (("--label", "nobody"), "nobody"),
+        (("--label", "age"), "numeric"),
+        (("--label", "sex", "--mode", "D"), "mode"),
+        (("--label", "sex", "--teachers", "0"), "teachers"),
+        (("--label", "sex", "--teachers", "900", "--rows", "400"), "rows=400"),
+        (("--label", "sex", "--preset", "paper"), ["pate-acgan", "--preset"]),
+    ],
+)
+def test_refusals_of_pate_acgan(folder, words, says):
+    refused(*ACGAN, *words, cwd=folder, says=says)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--preset", "source"), "preset"),
+        (("--label", "sex"), ["pate-gan", "--label"]),
+        (("--step-rule", "bam"), "--step-rule"),
+        (("--labels", "1"), "labels"),
+    ],
+)
+def test_refusals_of_pate_gan(folder, words, says):
+    refused(*FIT, "--method", "pate-gan", "--epsilon", "2", *words, cwd=folder, says=says)
+
+
+def test_a_class_is_for_pate_acgan_alone(folder):
+    config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
+    made = PATEGAN(make_schema(), epsilon=3, teachers=9, pate_config=config).fit(make_people())
+    made.save(folder / "model.tabsynth")
+    says = ["pate-gan", "--label"]
+    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "f")
+    refused(*words, cwd=folder, says=says)
