@@ -21,8 +21,11 @@ on the same shards.
 """
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -153,7 +156,7 @@ class PATE(GeneratorTraining):
 
     @abstractmethod
     def ask(
-        self, booth: Booth, questions: int, shards: Callable[[int], Tensor], rng: torch.Generator
+        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
     ) -> None:
         """One round: questions, teachers, noisy answers, and the student that learns from them.
 
@@ -162,7 +165,7 @@ class PATE(GeneratorTraining):
         booth : Booth
         questions : int
         shards : callable
-            From the number of rows to the teacher of each: the same in all rounds.
+            From the rows to the teacher of each: the same in all rounds.
         rng : torch.Generator
             For all that is public.
         """
@@ -208,18 +211,19 @@ class PATE(GeneratorTraining):
         Accounts are those of the votes and, in mode B, of the class votes.
         """
         config = self.config
-        coins = words_of(private_rng)
+        key = words_of(private_rng)
         booth = Booth(table, accounts, numpy_stream(private_rng))
         self.prepare(rows)
-        # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That the
-        # coins are kept reveals nothing: the guarantee holds whatever they are.
-        coins = watch.once(PARTITION, lambda: {"coins": coins})["coins"]
+        # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
+        # is kept reveals nothing: the guarantee holds whatever it is.
+        key = watch.once(PARTITION, lambda: {"key": key})["key"]
         teachers = self.panel.teachers
         share = -(-accounts[0].granted // config.rounds)
         moves, rate = self.optimizer(config.round_steps)
 
-        def shards(count: int) -> Tensor:
-            return shard_of_each(count, teachers, coins)
+        @lru_cache(maxsize=1)  # the rows are the same in all rounds
+        def shards(rows: Tensor) -> Tensor:
+            return shard_of_each(rows, teachers, key)
 
         def one(i: int) -> None:
             # After a crash, labels that were paid for and lost are not asked for again.
@@ -261,13 +265,28 @@ class PATE(GeneratorTraining):
         return torch.cat(rows)[:count], torch.cat(expected)
 
 
-def shard_of_each(rows: int, teachers: int, coins: np.ndarray) -> Tensor:
-    """The teacher of each record, shape (rows,): a coin for each, that depends on nothing else (R15).
+def shard_of_each(rows: Tensor, teachers: int, key: np.ndarray) -> Tensor:
+    """The teacher of each record, shape (rows,): a coin of the record's own (R15).
 
     Parameters
     ----------
-    coins : uint32 array
-        What the coins follow from. A record's is the one at its position, however many follow.
+    rows : Tensor, shape (n, width)
+    key : uint32 array, at most 16 words
+        Drawn once, independent of all records.
+
+    Formal guarantees
+    -----------------
+    A record's coin is a keyed hash (BLAKE2b) of what it holds and of how many equal records come before
+    it: it does not depend on its place, nor on any other record that is not its equal; of equal records
+    it does not matter which is which. So whatever the key, and whoever knows it, adding or removing a
+    record anywhere adds it to one shard, or takes it from one, and leaves all others as they were.
     """
-    drawn = np.random.default_rng(np.random.SeedSequence(coins.tolist())).random(rows)
-    return torch.from_numpy((drawn * teachers).astype(np.int64))
+    secret = np.asarray(key, dtype="<u4").tobytes()
+    seen: Counter[bytes] = Counter()
+    found = np.empty(len(rows), dtype=np.int64)
+    for i, row in enumerate(np.ascontiguousarray(rows.cpu().numpy())):
+        held = row.tobytes()
+        coin = blake2b(held + seen[held].to_bytes(8, "little"), key=secret, digest_size=8)
+        found[i] = int.from_bytes(coin.digest(), "little") % teachers
+        seen[held] += 1
+    return torch.from_numpy(found)

@@ -85,7 +85,7 @@ class PATENetworks(PATE):
         return {"student": self.student, "moves": self._moves, "labelled": self.labelled}
 
     def ask(
-        self, booth: Booth, questions: int, shards: Callable[[int], Tensor], rng: torch.Generator
+        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
     ) -> None:
         """As :meth:`PATE.ask`."""
         config = self.config
@@ -97,7 +97,7 @@ class PATENetworks(PATE):
                 self._teachers,
                 self._unlabelled(rows),
                 classes,
-                shards(len(rows)),
+                shards(rows),
                 config.network_lr,
                 config.network_optimizer,
             )

@@ -103,7 +103,7 @@ class PATEWitness(PATE):
 
     @torch.no_grad()
     def ask(
-        self, booth: Booth, questions: int, shards: Callable[[int], Tensor], rng: torch.Generator
+        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
     ) -> None:
         """As :meth:`PATE.ask`."""
         codes, expected = self.questions(questions, rng)
@@ -111,7 +111,7 @@ class PATEWitness(PATE):
         asked = self.features(codes) - centre
         spread = asked.T @ asked / len(asked)
         rows = booth.open(questions)
-        teachers = Witnesses.of(rows, shards(len(rows)), self.panel.teachers, self.features)
+        teachers = Witnesses.of(rows, shards(rows), self.panel.teachers, self.features)
         heads = (0, 1) if self._joint else (0,)
         scale = self._scale(asked, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.

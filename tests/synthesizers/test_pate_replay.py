@@ -1,5 +1,6 @@
 """R1, R8, R14–R16 for PATE: a record is in one shard for life, and only noisy answers come out of it."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,15 +117,29 @@ def test_a_tenth_more_rows(name: str, tmp_path: Path) -> None:
 
 
 def test_shards_are_coins_of_the_records() -> None:
-    """R15: the others, and how many they are, say nothing of a record's teacher; the law is uniform."""
-    coins = np.arange(16, dtype=np.uint32)
-    long = rounds.shard_of_each(20_000, 10, coins)
-    for n in (0, 1, 77, 19_999):
-        assert torch.equal(rounds.shard_of_each(n, 10, coins), long[:n])
-    counts = torch.bincount(long, minlength=10)
+    """R15: a record more or less, wherever it stands, is one record of one shard; the law is uniform."""
+    key = np.arange(16, dtype=np.uint32)
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (300, 3))).float()
+    assert len(rows.unique(dim=0)) <= 64  # most records have equals
+
+    def shards(table: torch.Tensor) -> list[Counter[bytes]]:
+        found = [Counter[bytes]() for _ in range(7)]
+        for record, k in zip(table.numpy(), rounds.shard_of_each(table, 7, key), strict=True):
+            found[k][record.tobytes()] += 1
+        return found
+
+    whole = shards(rows)
+    assert shards(rows[torch.randperm(300, generator=torch.Generator().manual_seed(0))]) == whole
+    for i in (0, 1, 150, 299):
+        fewer = shards(torch.cat([rows[:i], rows[i + 1 :]]))
+        changed = [(a - b, b - a) for a, b in zip(whole, fewer, strict=True) if a != b]
+        assert changed == [(Counter([rows[i].numpy().tobytes()]), Counter())]
+    alike = torch.zeros(20_000, 2)
+    drawn = rounds.shard_of_each(alike, 10, key)
+    counts = torch.bincount(drawn, minlength=10)
     assert len(counts) == 10 and (counts - 2000).abs().max() < 4.5 * (20_000 * 0.09) ** 0.5
-    others = rounds.shard_of_each(20_000, 10, coins + 1)
-    assert 0.08 < (others == long).double().mean() < 0.12
+    others = rounds.shard_of_each(alike, 10, key + 1)
+    assert 0.08 < (others == drawn).double().mean() < 0.12
 
 
 @pytest.mark.parametrize(
