@@ -26,7 +26,7 @@ from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
 
 
-def equal_shares(cells: Sequence[int]) -> list[float]:
+def equal_shares(cells: Sequence[int], *_: Any) -> list[float]:
     return [1 / len(cells)] * len(cells)
 
 
