@@ -43,15 +43,19 @@ MOST_OF_COLUMNS = 0.5  # … with at most this part of the budget of pairs and t
 NOTHING_NAMED = Workload()
 
 
-def pairs_within(groups: Groups, max_cells: int, max_width: int) -> list[Pair]:
+def pairs_within(
+    groups: Groups, max_cells: int, max_width: int, workload: Workload = NOTHING_NAMED
+) -> list[Pair]:
     """All pairs of columns within the limits.
 
     The columns of most groups are left out, one by one, until the others together have at most
-    ``max_width`` groups; and so are pairs of more than ``max_cells`` cells.
+    ``max_width`` groups, but for those that a workload's sets name; and so are pairs of more than
+    ``max_cells`` cells.
     """
     sizes = [number_of(group) for group in groups]
     paired = set(range(len(sizes)))
-    for j in sorted(paired, key=lambda j: (-sizes[j], j)):
+    named = {j for columns in workload.sets for j in columns}
+    for j in sorted(paired - named, key=lambda j: (-sizes[j], j)):
         if sum(sizes[i] for i in paired) <= max_width:
             break
         paired.remove(j)

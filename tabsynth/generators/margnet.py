@@ -28,10 +28,10 @@ from tabsynth.generators.count_loss import CountLoss
 from tabsynth.generators.mixture import Mixture, MixtureNetwork
 from tabsynth.privacy.counts import Groups, Measured, probabilities
 from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.optimizers import WARM_UP, one_cycle
 
 STAGE = "generator"
 TINY = 1e-9  # probability below which entropy is flat
-WARM_UP = 0.3  # share of the steps in which the learning rate grows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,10 +245,3 @@ class MargNetFit:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.found = state["found"].tolist()
-
-
-def one_cycle(t: float) -> float:
-    """Learning rate over its highest, at share ``t`` of the steps (Smith & Topin 2017)."""
-    if t < WARM_UP:
-        return 0.04 + 0.96 * (1 - math.cos(math.pi * t / WARM_UP)) / 2
-    return (1 + math.cos(math.pi * (t - WARM_UP) / (1 - WARM_UP))) / 2

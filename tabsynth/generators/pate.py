@@ -47,6 +47,7 @@ from tabsynth.training.optimizers import State
 VOTES, CLASS_VOTES = "votes", "class votes"
 PARTITION = "partition"
 QUESTION_TEMPERATURE = 0.05  # of rows to be asked about: then rounded to rows of the table
+Deal = Callable[[Tensor], tuple[Tensor, Tensor]]
 QUESTION_ROWS = 1000  # generated at a time: BatchNorm in G sees as many
 
 
@@ -150,22 +151,23 @@ class PATE(GeneratorTraining):
             if shares is None and anchors is not None and anchors.marginals is not None:
                 shares = anchors.marginals[panel.label]
             assert shares is not None and isinstance(generator, ConditionalGenerator)
-            generator.shares.copy_(torch.as_tensor(shares))
+            released = self.average.module
+            assert isinstance(released, ConditionalGenerator)
+            for each in (generator, released):  # the released one too where no step is ever done
+                each.shares.copy_(torch.as_tensor(shares))
 
     # What subclasses provide.
 
     @abstractmethod
-    def ask(
-        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
-    ) -> None:
+    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
         """One round: questions, teachers, noisy answers, and the student that learns from them.
 
         Parameters
         ----------
         booth : Booth
         questions : int
-        shards : callable
-            From the rows to the teacher of each: the same in all rounds.
+        dealt : callable
+            From the rows to their order and the teacher of each: the same in all rounds.
         rng : torch.Generator
             For all that is public.
         """
@@ -218,18 +220,18 @@ class PATE(GeneratorTraining):
         # is kept reveals nothing: the guarantee holds whatever it is.
         key = watch.once(PARTITION, lambda: {"key": key})["key"]
         teachers = self.panel.teachers
-        share = -(-accounts[0].granted // config.rounds)
         moves, rate = self.optimizer(config.round_steps)
 
         @lru_cache(maxsize=1)  # the rows are the same in all rounds
-        def shards(rows: Tensor) -> Tensor:
-            return shard_of_each(rows, teachers, key)
+        def dealt(rows: Tensor) -> tuple[Tensor, Tensor]:
+            return deal(rows, teachers, key)
 
         def one(i: int) -> None:
             # After a crash, labels that were paid for and lost are not asked for again.
-            questions = min(share, booth.left())
-            if i % config.round_steps == 0 and questions > 0:
-                self.ask(booth, questions, shards, public_rng)
+            turn, step = divmod(i, config.round_steps)
+            questions = -(-booth.left() // (config.rounds - turn))
+            if step == 0 and questions > 0:
+                self.ask(booth, questions, dealt, public_rng)
             self.move(moves, public_rng)
             rate.step()
 
@@ -265,8 +267,8 @@ class PATE(GeneratorTraining):
         return torch.cat(rows)[:count], torch.cat(expected)
 
 
-def shard_of_each(rows: Tensor, teachers: int, key: np.ndarray) -> Tensor:
-    """The teacher of each record, shape (rows,): a coin of the record's own (R15).
+def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Records in an order of their own, and the teacher of each, shape (rows,) (R15).
 
     Parameters
     ----------
@@ -276,17 +278,21 @@ def shard_of_each(rows: Tensor, teachers: int, key: np.ndarray) -> Tensor:
 
     Formal guarantees
     -----------------
-    A record's coin is a keyed hash (BLAKE2b) of what it holds and of how many equal records come before
-    it: it does not depend on its place, nor on any other record that is not its equal; of equal records
-    it does not matter which is which. So whatever the key, and whoever knows it, adding or removing a
-    record anywhere adds it to one shard, or takes it from one, and leaves all others as they were.
+    A record's coin is a keyed hash (BLAKE2b) of what it holds and of its number among its equals; records
+    are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
+    that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
+    one record more or less in one shard, and leaves all others as they were, in order too.
     """
     secret = np.asarray(key, dtype="<u4").tobytes()
+    held = [
+        blake2b(row.tobytes(), key=secret, digest_size=16).digest()
+        for row in np.ascontiguousarray(rows.cpu().numpy())
+    ]
+    order = sorted(range(len(held)), key=held.__getitem__)
     seen: Counter[bytes] = Counter()
-    found = np.empty(len(rows), dtype=np.int64)
-    for i, row in enumerate(np.ascontiguousarray(rows.cpu().numpy())):
-        held = row.tobytes()
-        coin = blake2b(held + seen[held].to_bytes(8, "little"), key=secret, digest_size=8)
-        found[i] = int.from_bytes(coin.digest(), "little") % teachers
-        seen[held] += 1
-    return torch.from_numpy(found)
+    shard = np.empty(len(held), dtype=np.int64)
+    for place, i in enumerate(order):
+        coin = blake2b(held[i] + seen[held[i]].to_bytes(8, "little"), key=secret, digest_size=8)
+        shard[place] = int.from_bytes(coin.digest(), "little") % teachers
+        seen[held[i]] += 1
+    return rows[order], torch.from_numpy(shard)

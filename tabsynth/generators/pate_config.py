@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tabsynth._validate import between, integer, one_of, positive
+from tabsynth.errors import InputError
 from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.privacy.mechanisms import ACCOUNTINGS, EXACT_BINARY
 from tabsynth.training.optimizers import OPTIMIZERS
@@ -76,6 +77,10 @@ class PATEConfig(GeneratorConfig):
         positive("network_lr", self.network_lr)
         one_of("network_optimizer", self.network_optimizer, tuple(OPTIMIZERS))
         between("rounds", self.rounds, 1, self.labels)
+        if self.kind == "witness" and not self.pair_anchor:
+            raise InputError(
+                "pair_anchor=0 would throw away what witness teachers are paid for; give it a weight."
+            )
 
 
 def paper_config() -> PATEConfig:

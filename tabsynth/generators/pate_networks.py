@@ -8,7 +8,6 @@ PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN
 NOTE[DIFF] Of PATE-ACGAN there is no paper; the modes are those of :class:`tabsynth.PATEACGAN`.
 """
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, softplus
 
 from tabsynth.generators.anchors import Anchors
-from tabsynth.generators.pate import PATE, Booth, Panel
+from tabsynth.generators.pate import PATE, Booth, Deal, Panel
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.teachers import Classroom, Teachers
@@ -84,20 +83,18 @@ class PATENetworks(PATE):
         """The student and its labels."""
         return {"student": self.student, "moves": self._moves, "labelled": self.labelled}
 
-    def ask(
-        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
-    ) -> None:
+    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
         """As :meth:`PATE.ask`."""
         config = self.config
         codes, _ = self.questions(questions, rng)
-        rows = booth.open(questions)
+        rows, shard = dealt(booth.open(questions))
         if self._classroom is None:
             classes = rows[:, self.label].argmax(1) if self._classes else None
             self._classroom = Classroom(
                 self._teachers,
                 self._unlabelled(rows),
                 classes,
-                shards(rows),
+                shard,
                 config.network_lr,
                 config.network_optimizer,
             )

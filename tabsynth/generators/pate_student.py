@@ -80,10 +80,6 @@ class Student:
         self.variances = torch.full((features.groups,), PRIOR, device=device)
         self.answers: list[Answers] = []
 
-    def score(self, codes: Tensor, centre: Tensor) -> Tensor:
-        """⟨θ − c, ψ(x) − c⟩: how much more like private rows than like generated ones, shape (rows,)."""
-        return (self.features(codes) - centre) @ (self.means - centre)
-
     @torch.no_grad()
     def learn(self) -> None:
         """θ anew, from all answers so far: Newton's steps, and the variances between them."""

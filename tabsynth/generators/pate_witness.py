@@ -14,7 +14,7 @@ NOTE[DIFF] The generator starts from noisy one-way counts and is held to them, a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,13 +23,13 @@ from torch import Tensor
 from tabsynth.columns import Column
 from tabsynth.generators.anchors import Anchors
 from tabsynth.generators.pair_features import PairFeatures
-from tabsynth.generators.pate import PATE, Booth, Panel
+from tabsynth.generators.pate import PATE, Booth, Deal, Panel
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_student import Answers, Student
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.witnesses import Witnesses
 from tabsynth.training.loop import Watch
-from tabsynth.training.optimizers import optimizer
+from tabsynth.training.optimizers import one_cycle, optimizer
 
 LEAST_SPREAD = 1e-6
 DISTANCE = "student's distance of generated rows, by labels"
@@ -98,20 +98,18 @@ class PATEWitness(PATE):
         config = self.config
         moves = optimizer("adam", self.generator.parameters(), config.moment_lr, (0.9, 0.999))
         return moves, torch.optim.lr_scheduler.LambdaLR(
-            moves, lambda i: one_cycle(i % steps, steps)
+            moves, lambda i: one_cycle(i % steps / steps)
         )
 
     @torch.no_grad()
-    def ask(
-        self, booth: Booth, questions: int, shards: Callable[[Tensor], Tensor], rng: torch.Generator
-    ) -> None:
+    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
         """As :meth:`PATE.ask`."""
         codes, expected = self.questions(questions, rng)
         centre = self.features(expected).mean(0)
         asked = self.features(codes) - centre
         spread = asked.T @ asked / len(asked)
-        rows = booth.open(questions)
-        teachers = Witnesses.of(rows, shards(rows), self.panel.teachers, self.features)
+        rows, shard = dealt(booth.open(questions))
+        teachers = Witnesses.of(rows, shard, self.panel.teachers, self.features)
         heads = (0, 1) if self._joint else (0,)
         scale = self._scale(asked, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.
@@ -159,8 +157,7 @@ class PATEWitness(PATE):
             changed[:, label] = which
             return changed
 
-        choices = [self.features(labelled(c)) for c in classes]
-        votes = teachers.prefer(choices, centre, self.heads[1])
+        votes = teachers.votes([labelled(c) for c in classes], self.features, centre, self.heads[1])
         best = booth.classes(votes)
         draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
         other = (best + draw) % len(classes)
@@ -201,11 +198,3 @@ class PATEWitness(PATE):
         assert self.anchors is not None
         self.anchors.moments = self.features.second_moments(self.student.means)
         self._target = self.anchors
-
-
-def one_cycle(step: int, steps: int) -> float:
-    """A rate that rises over the first third and falls to nothing over the rest, at most 1."""
-    at = step / steps
-    if at < 0.3:
-        return 0.04 + 0.96 * (1 - math.cos(math.pi * at / 0.3)) / 2
-    return max(1e-4, (1 + math.cos(math.pi * (at - 0.3) / 0.7)) / 2)

@@ -76,18 +76,21 @@ class Witnesses:
             found.append(says.sum(0))
         return torch.cat(found)
 
-    def prefer(self, asked: Sequence[Tensor], centre: Tensor, head: Tensor) -> Tensor:
+    def votes(
+        self, choices: Sequence[Tensor], features: PairFeatures, centre: Tensor, head: Tensor
+    ) -> Tensor:
         """How many teachers score each of a few rows highest, shape (rows, choices).
 
         Parameters
         ----------
-        asked : sequence of Tensor, shape (rows, features)
-            A choice each.
+        choices : sequence of Tensor, shape (rows, width)
+            Codes, a choice each.
         """
         weights = self.weights(centre)[:, head]
+        at_once = max(1, ANSWERS // (len(choices) * max(len(weights), len(features))))
         found = []
-        for parts in zip(*(self._parts(a) for a in asked), strict=True):
-            scores = torch.stack([weights @ part[:, head].T for part in parts])
+        for parts in zip(*(choice.split(at_once) for choice in choices), strict=True):
+            scores = torch.stack([weights @ features(part)[:, head].T for part in parts])
             best = scores.argmax(0)
             found.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
         return torch.cat(found)

@@ -249,9 +249,18 @@ class MargNet(Synthesizer):
         fit.fit(watch, most)
         return Trained(generator=fit.mixture(), curves=fit.curves)
 
-    def _config(self) -> dict[str, Any]:
+    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(watch, trained)
+        facts["public"] |= self._wishes()
+        return facts
+
+    def _wishes(self) -> dict[str, Any]:
+        """Workload and target, JSON-ready."""
         named = None if self.workload is None else [list(names) for names in self.workload]
-        return {"workload": named, "target": self.target, **asdict(self._settings())}
+        return {"workload": named, "target": self.target}
+
+    def _config(self) -> dict[str, Any]:
+        return {**self._wishes(), **asdict(self._settings())}
 
     @classmethod
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":

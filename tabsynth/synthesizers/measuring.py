@@ -130,7 +130,7 @@ class Measuring:
         least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
         groups = self._groups(shares, least)
         coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
-        pairs = pairs_within(groups, self.config.max_cells, self.config.max_width)
+        pairs = pairs_within(groups, self.config.max_cells, self.config.max_width, self.workload)
         distances = np.zeros(len(pairs))
         if SCORES in planned and pairs:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})

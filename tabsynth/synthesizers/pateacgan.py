@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import one_of, positive, shown
+from tabsynth._validate import between, one_of, shown
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
@@ -17,12 +17,14 @@ from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.mechanisms import Gaussian
 from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.base import Synthesizer, Trained
 from tabsynth.synthesizers.conditions import stated, value_number
 from tabsynth.synthesizers.split import Learned
 from tabsynth.synthesizers.voting import Voting
+from tabsynth.training.loop import Watch
 
 MODES = ("A", "B", "C")
+MOST_CLASSES = 100
 
 
 class PATEACGAN(Voting):
@@ -59,7 +61,7 @@ class PATEACGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-acgan"
-    choices = ("label", "mode", "labels")
+    choices = ("label", "mode", "labels", "teachers")
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class PATEACGAN(Voting):
 
     def _check(self) -> None:
         one_of("mode", self.mode, MODES)
-        if self.label not in self.schema.names:
+        if not isinstance(self.label, str) or self.label not in self.schema.names:
             raise InputError(
                 f"label names column {shown(self.label)}, which the schema lacks; correct it."
             )
@@ -157,6 +159,11 @@ class PATEACGAN(Voting):
         if column.size < 2:
             raise InputError(
                 f"The label, column {shown(self.label)}, has one class alone; name a column with more."
+            )
+        if column.size > MOST_CLASSES:
+            raise InputError(
+                f"The label, column {shown(self.label)}, has {column.size} classes; name one of at most"
+                f" {MOST_CLASSES}, or declare coarser categories."
             )
         block = TableEncoder(self.schema, self.encoding).layout.blocks[self._number()]
         if block.head != "softmax":
@@ -179,7 +186,7 @@ class PATEACGAN(Voting):
         found = np.zeros(self._column().size)
         for value, share in self.class_shares.items():
             number = value_number(self._column(), value, "class_shares")
-            found[number] = positive(f"the share of class {shown(value)}", share)
+            found[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
         if not np.isclose(found.sum(), 1.0, atol=1e-6):
             raise InputError(f"Expected class_shares to sum to 1, got {found.sum():g}.")
         return found
@@ -201,6 +208,27 @@ class PATEACGAN(Voting):
             details=details,
         )
         return (votes, classes)
+
+    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(watch, trained)
+        facts["public"]["class_shares"] = self._stated_shares()
+        return facts
+
+    def _stated_shares(self) -> list[float] | None:
+        """The declared shares, by value number; JSON-ready."""
+        shares = self._shares()
+        return None if shares is None else shares.tolist()
+
+    def _config(self) -> dict[str, Any]:
+        return {**super()._config(), "class_shares": self._stated_shares()}
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+        shares, column = config["class_shares"], schema[config["label"]]
+        if shares is not None:
+            values = [*column.categories, *[None] * column.nulls]
+            shares = dict(zip(values, shares, strict=True))
+        return super()._from_config(schema, config, class_shares=shares, **shared)
 
     def _generator(self) -> Callable[..., TableGenerator]:
         return partial(ConditionalGenerator, label=self._number())

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from tabsynth._validate import one_of
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.pate_config import PATEConfig, paper_config
+from tabsynth.privacy.mechanisms import MOST_TEACHERS
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.pricing import NOMINAL_ROWS
@@ -60,7 +61,7 @@ class PATEGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-gan"
-    choices = ("preset", "labels")
+    choices = ("preset", "labels", "teachers")
 
     def __init__(
         self,
@@ -117,9 +118,10 @@ class PATEGAN(Voting):
         return super()._preset_config()
 
     def _starts_from_marginals(self) -> bool:
-        return self.preset != "paper"
+        return self.preset != "paper" or self._preset_config().kind == "witness"
 
     def _teachers(self) -> int:
         if self.teachers is None and self.preset == "paper":
-            return max(2, int(self.rows or NOMINAL_ROWS) // PAPER_ROWS_EACH)
+            teachers = int(self.rows or NOMINAL_ROWS) // PAPER_ROWS_EACH
+            return min(max(2, teachers), MOST_TEACHERS)
         return super()._teachers()

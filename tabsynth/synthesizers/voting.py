@@ -35,6 +35,7 @@ class Voting(GAN):
     pate_config: PATEConfig | None
 
     def _check(self) -> None:
+        super()._check()
         if self.teachers is not None:
             integer("teachers", self.teachers)
             if self.teachers > MOST_TEACHERS:
@@ -53,7 +54,6 @@ class Voting(GAN):
                     f"Expected labels of at least {self._preset_config().rounds}, one a round; got"
                     f" {self.labels}."
                 )
-        super()._check()
 
     def _preset_config(self) -> PATEConfig:
         """The configuration but for the number of labels."""

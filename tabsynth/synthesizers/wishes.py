@@ -25,7 +25,7 @@ def wanted(schema: Schema, workload: Any, target: Any, max_cells: int) -> Worklo
             f"Expected workload to be a list of tuples of columns, got {shown(workload)}."
         )
     for names in workload or ():
-        if not _is_list(names) or not 2 <= len(set(names)) == len(names) <= 3:
+        if not _is_list(names) or not 2 <= len(set(map(str, names))) == len(names) <= 3:
             raise InputError(
                 f"Expected each set of workload to name two or three different columns, got"
                 f" {shown(names)}."
@@ -46,7 +46,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _position(schema: Schema, name: Any, where: str) -> int:
-    if name not in schema.names:
+    if not isinstance(name, str) or name not in schema.names:
         raise InputError(
             f"The {where} names column {shown(name)}, which the schema does not have; its columns are"
             f" {', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}."

@@ -1,5 +1,6 @@
-"""Optimisers by name, and what a stage of training has to keep to go on from where it was."""
+"""Optimisers by name, a schedule of their rate, and what a stage of training has to keep to go on from where it was."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ from tabsynth._validate import one_of
 from tabsynth.training.states import Stateful
 
 Betas = tuple[float, float]
+WARM_UP = 0.3  # share of the steps of a one-cycle schedule in which the rate grows
 
 # After the noise, any optimiser is post-processing: it costs nothing.
 OPTIMIZERS: dict[str, Callable[[list[Tensor], float, Betas], Optimizer]] = {
@@ -32,6 +34,13 @@ def optimizer(
     if fused and name == "adam":
         return torch.optim.Adam(list(parameters), lr=lr, betas=betas, fused=True)
     return OPTIMIZERS[name](list(parameters), lr, betas)
+
+
+def one_cycle(t: float) -> float:
+    """Learning rate over its highest, at share ``t`` of the steps (Smith & Topin 2017)."""
+    if t < WARM_UP:
+        return 0.04 + 0.96 * (1 - math.cos(math.pi * t / WARM_UP)) / 2
+    return (1 + math.cos(math.pi * (t - WARM_UP) / (1 - WARM_UP))) / 2
 
 
 class State:

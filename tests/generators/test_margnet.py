@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
-from tabsynth.generators.margnet import MargNetConfig, MargNetFit, one_cycle
+from tabsynth.generators.margnet import MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture, dictionary
 from tabsynth.privacy.counts import Measured, by_value, count_rows
 from tabsynth.training.loop import Watch
+from tabsynth.training.optimizers import one_cycle
 
 torch.set_num_threads(1)
 

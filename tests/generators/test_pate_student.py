@@ -144,7 +144,8 @@ def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
             best[r, int(np.argmax([float(weight[half] @ c[r][half]) for c in choices]))] += 1
     found = teachers.yes(asked.float(), centre.float(), [half, ~half], scale.float(), -0.2)
     assert torch.equal(found, yes)
-    preferred = teachers.prefer([c.float() for c in choices], centre.float(), half)
+    rows = [codes[:30].roll(places, 0) for places in (0, 1, 2)]
+    preferred = teachers.votes(rows, made, centre.float(), half)
     assert torch.equal(preferred, best) and (preferred.sum(1) == count).all()
 
 

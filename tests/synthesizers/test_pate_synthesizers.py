@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.privacy.accounting import epsilon_of
 from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.guard import PrivateTable
@@ -99,11 +100,11 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(checkpoints, "EVERY", 1e-9)
     from tabsynth.generators import pate as rounds
 
-    drawn: list[torch.Tensor] = []
-    real = rounds.shard_of_each
+    drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
+    real = rounds.deal
     monkeypatch.setattr(
         rounds,
-        "shard_of_each",
+        "deal",
         lambda *a: drawn.append(real(*a)) or drawn[-1],  # type: ignore[func-returns-value]
     )
 
@@ -124,7 +125,8 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         "one-way counts": 1,
         "votes": 60,
     }
-    assert len(drawn) == 2 and torch.equal(*drawn)
+    (_, first), (_, second) = drawn
+    assert torch.equal(first, second)
     assert again.certificate()["epsilon"] <= 3.0
 
 
@@ -305,3 +307,26 @@ def test_conventions_of_pate() -> None:
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
     assert "60 labels by 7 teachers" in str(plan)
     assert small().method != small_pate().method
+
+
+def test_a_mix_of_paper_and_witnesses_has_its_counts() -> None:
+    """The preset without its own configuration starts from noisy one-way counts, as witnesses need."""
+    made = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, pate_config=pate())
+    assert "one-way counts" in [s.purpose for s in made.plan(estimate_time=False).spends]
+
+
+def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
+    """R13: they are public by declaration, so the certificate says what was declared; kept in a model."""
+    made = small_acgan(class_shares={"x": 0.5, "y": 0.5, "z": 0.0}, time_limit=1e-6).fit(frame())
+    shares = [0.5, 0.5, 0.0]
+    assert made.certificate()["public"]["class_shares"][:3] == shares
+    assert set(made.sample(60)[made.label].dropna()) == {"x", "y"}  # though no step was done
+    made.save(tmp_path / "m")
+    found = load(tmp_path / "m")
+    assert isinstance(found, PATEACGAN) and found._shares().tolist()[:3] == shares
+    assert found.teachers == made._teachers()
+
+
+def test_votes_that_would_be_thrown_away_are_refused() -> None:
+    with pytest.raises(InputError, match="pair_anchor=0"):
+        PATEConfig(pair_anchor=0.0)
