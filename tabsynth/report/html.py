@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.prediction import MAX_CLASSES
-from tabsynth.evaluation.results import Distances, Estimate, Evaluation, Marginal
+from tabsynth.evaluation.results import Distances, Estimate, Marginal
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.privacy import privacy_panel
 from tabsynth.report.shown import ShownMarginal
