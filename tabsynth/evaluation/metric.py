@@ -213,7 +213,9 @@ def jackknifed(value: float, replicates: np.ndarray, n: int) -> Estimate:
 
 
 def clipped(estimate: Estimate, low: float = -math.inf, high: float = math.inf) -> Estimate:
-    """The estimate with its interval cut to where the figure can be."""
+    """The estimate with its interval cut to where the figure can be; NaN stays."""
+    if math.isnan(estimate.low):
+        return estimate
     return Estimate(estimate.value, max(low, estimate.low), min(high, estimate.high), estimate.n)
 
 
