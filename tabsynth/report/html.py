@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.prediction import MAX_CLASSES
 from tabsynth.evaluation.results import Distances, Estimate, Marginal
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
+from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.privacy import privacy_panel
 from tabsynth.report.shown import ShownMarginal
 from tabsynth.report.summary import NOTICE
@@ -22,6 +23,27 @@ if TYPE_CHECKING:
     from tabsynth.report.core import Report
 
 MAX_PICTURES = 64
+KINDS = (
+    (
+        "utility",
+        "Utility: every figure",
+        "A fresh real sample is the ceiling: nobody can ask more of a synthetic table. Shuffled"
+        " columns are the floor: they keep no relation between columns.",
+    ),
+    (
+        "privacy",
+        "Attacks: every figure",
+        "Each attack is tried on people of the training table and on a control group. That an attack"
+        " fails proves nothing; ε is what promises. A fresh real sample holds none of these"
+        " people, so there the attack can only find nothing.",
+    ),
+    (
+        "shown",
+        "Shown, and evidence of nothing",
+        "Distances to the nearest row are asked for. They prove no privacy, and are not part of any"
+        " verdict here.",
+    ),
+)
 WORST = 10
 
 
@@ -42,6 +64,7 @@ def render(report: "Report") -> str:
     )
     environment.filters["number"] = number
     environment.filters["interval"] = interval
+    environment.filters["figure"] = figure
     evaluation = report.evaluation
     return environment.from_string(_packaged("template.html")).render(
         report=report,
@@ -56,6 +79,12 @@ def render(report: "Report") -> str:
         not_predicted=len(report.marginals) - len(evaluation.prediction.columns),
         left_out=max(0, len(report.marginals) - MAX_PICTURES),
         worst=[(item, worst(item)) for item in evaluation.distances],
+        heat=heat_map(evaluation.distances, [item.column for item in report.marginals]),
+        kinds=[
+            (title, note, [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind])
+            for kind, title, note in KINDS
+        ],
+        attacked=any(m.kind == "privacy" for m in evaluation.metrics),
         curves=_curves(report.certificate),
     )
 
@@ -68,6 +97,27 @@ def number(value: float, digits: int = 3) -> str:
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """The ends of an interval; "to" survives a minus sign where a dash would not."""
     return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+
+
+def figure(value: float) -> str:
+    """As :func:`number`, with fewer digits of large numbers."""
+    return number(value, 1 if abs(value) >= 100 else 3)
+
+
+def _strip(metric: Metric) -> Markup:
+    """The metric and its references on one axis, which the best value is on too."""
+    marks = [
+        (name, estimate.value, estimate.low, estimate.high)
+        for name, estimate in (
+            ("floor", metric.floor),
+            ("fresh", metric.fresh),
+            ("synthetic", metric.synthetic),
+        )
+        if estimate is not None
+    ]
+    ends = [x for _, *three in marks for x in three if math.isfinite(x)]
+    ends += [] if metric.best is None else [metric.best]
+    return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
 
 
 def worst(distances: Distances) -> tuple[Marginal, ...]:
