@@ -10,7 +10,7 @@ from tabsynth.tables import read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
-    from tabsynth.report import Report, evaluate
+    from tabsynth.report import PublishedReport, Report, SideBySide, compare, evaluate
     from tabsynth.synthesizers import DPGAN, DPWGAN, MargNet, load
 
 __version__ = "0.1.0"
@@ -23,9 +23,12 @@ __all__ = [
     "FileFormatError",
     "InputError",
     "MargNet",
+    "PublishedReport",
     "Report",
     "Schema",
+    "SideBySide",
     "TabsynthError",
+    "compare",
     "evaluate",
     "fetch_acs",
     "load",
@@ -41,7 +44,10 @@ _LATER = {
     "DPWGAN": "synthesizers",
     "MargNet": "synthesizers",
     "load": "synthesizers",
+    "PublishedReport": "report",
     "Report": "report",
+    "SideBySide": "report",
+    "compare": "report",
     "evaluate": "report",
     "fetch_acs": "datasets",
     "load_census": "datasets",

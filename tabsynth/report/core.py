@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from tabsynth.evaluation import F1, Evaluation, measure
 from tabsynth.evaluation.results import plain
 from tabsynth.report.html import render
 from tabsynth.report.inputs import HOLDOUT, REAL, indexed, indexed_synthetic, meaning
+from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shown import ShownMarginal, shown_marginals
 from tabsynth.report.summary import NOTICE, summarise
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown
@@ -133,7 +134,31 @@ def _flat(name: str, f1: F1) -> dict[str, float]:
     return out
 
 
+@overload
 def evaluate(
+    real: Any,
+    synthetic: Any,
+    holdout: Any = None,
+    *,
+    schema: Schema,
+    epsilon: None = None,
+    **options: Any,
+) -> Report: ...
+
+
+@overload
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    holdout: None = None,
+    *,
+    schema: Schema,
+    epsilon: float,
+    **options: Any,
+) -> PublishedReport: ...
+
+
+def evaluate(  # type: ignore[misc]  # the overloads list what decides the type, not every option
     real: Any,
     synthetic: Any,
     holdout: Any = None,
@@ -144,12 +169,14 @@ def evaluate(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     boosting: bool = False,
+    epsilon: float | None = None,
+    delta: float | None = None,
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     random_state: int = 0,
     progress: Callable[[str, float], None] | None = None,
     label: str = "synthetic",
-) -> Report:
+) -> Report | PublishedReport:
     """Measure a synthetic table against the real one, and against shuffled columns.
 
     Parameters
@@ -171,6 +198,11 @@ def evaluate(
         The numeric column of survey weights, for population totals.
     boosting : bool
         Gradient boosting beside logistic regression in every prediction; slower.
+    epsilon, delta : float, optional
+        With ``epsilon``, only figures of bounded sensitivity are released, with noise, for that price
+        beside the table's own: a :class:`PublishedReport`, which may be published. The table must
+        come with its certificate; ``delta`` is the certificate's unless given. Their noise has the
+        system's entropy whatever ``random_state``, and no hold-out is read.
     m : int
         Records attacked in each group of attribute disclosure.
     k : sequence of int
@@ -194,8 +226,31 @@ def evaluate(
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     encoder = TableEncoder(schema)
     asked = meaning(schema, target, by, weights, boosting)
-    train = indexed(encoder, real, REAL)
     made = indexed_synthetic(encoder, synthetic)
+    if epsilon is not None:
+        if (
+            holdout is not None
+            or target is not None
+            or by is not None
+            or weights is not None
+            or boosting
+        ):
+            raise InputError(
+                "epsilon releases distances of counts only; leave out holdout, target, by, weights and"
+                " boosting, which are for a confidential report."
+            )
+        return published(
+            encoder,
+            real,
+            made,
+            certificate=certificate_with(synthetic, certificate),
+            epsilon=epsilon,
+            delta=delta,
+            label=str(label),
+        )
+    if delta is not None:
+        raise InputError("delta goes with epsilon; give both, or neither.")
+    train = indexed(encoder, real, REAL)
     kept = None if holdout is None else indexed(encoder, holdout, HOLDOUT)
     if kept is not None:
         for other, what in ((train, "training"), (made.index, "synthetic")):

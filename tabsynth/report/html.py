@@ -4,10 +4,8 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tabsynth.evaluation.metric import Evaluation, Metric
@@ -15,6 +13,7 @@ from tabsynth.evaluation.prediction import MAX_CLASSES
 from tabsynth.evaluation.results import Distances, Estimate, Marginal
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.heatmap import heat_map, strip
+from tabsynth.report.page import environment, packaged
 from tabsynth.report.privacy import privacy_panel
 from tabsynth.report.shown import ShownMarginal
 from tabsynth.report.summary import NOTICE
@@ -59,16 +58,14 @@ class Picture:
 
 def render(report: "Report") -> str:
     """The HTML text of a :class:`tabsynth.report.Report`."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["number"] = number
-    environment.filters["interval"] = interval
-    environment.filters["figure"] = figure
+    templates = environment()
+    templates.filters["number"] = number
+    templates.filters["interval"] = interval
+    templates.filters["figure"] = figure
     evaluation = report.evaluation
-    return environment.from_string(_packaged("template.html")).render(
+    return templates.from_string(packaged("template.html")).render(
         report=report,
-        css=Markup(_packaged("style.css")),  # our own file, never data
+        css=Markup(packaged("style.css")),  # our own file, never data
         notice=NOTICE,
         evaluation=evaluation,
         panel=privacy_panel(report.certificate, evaluation.rows["synthetic"], report.schema_sha256),
@@ -124,10 +121,6 @@ def worst(distances: Distances) -> tuple[Marginal, ...]:
     """The marginals furthest from the training table's, furthest first."""
     order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
     return tuple(order[:WORST])
-
-
-def _packaged(name: str) -> str:
-    return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
 
 
 def _uri(svg: str) -> str:

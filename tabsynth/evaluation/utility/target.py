@@ -83,7 +83,7 @@ def train_on_synthetic(
 _KINDS = (
     ("auroc", "AUROC", "higher", CITATION),
     ("auprc", "AUPRC", "higher", CITATION),
-    ("calibration", "calibration error", "lower", CALIBRATION),
+    ("calibration", "Calibration error", "lower", CALIBRATION),
 )
 
 
