@@ -102,19 +102,7 @@ def measure(
         for order in range(1, min(3, len(sizes)) + 1)
     )
     own = np.random.default_rng([seed, 1])
-    fresh, control = halves(holdout, own)
-    tables = Tables(
-        train=train,
-        synthetic=synthetic,
-        floor=floors[0],
-        holdout=holdout,
-        fresh=fresh,
-        control=control,
-        names=tuple(names),
-        sizes=tuple(sizes),
-        scores=asked.scores or (None,) * len(sizes),
-        labels=asked.labels or tuple(tuple(map(str, range(size))) for size in sizes),
-    )
+    tables = _tables(train, synthetic, holdout, floors[0], names, sizes, asked, own)
     found = _of_utility(tables, asked, own, seed, _stage(progress, "relations"))
     fit, test = _fit_and_test(train, holdout, rng)
     if holdout is None:
@@ -150,6 +138,31 @@ def measure(
     counts["holdout"] = 0 if holdout is None else len(holdout)
     metrics = (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
     return Evaluation(counts, metrics, prediction, ways, disclosure, verdict(prediction, ways))
+
+
+def _tables(
+    train: np.ndarray,
+    synthetic: np.ndarray,
+    holdout: np.ndarray | None,
+    floor: np.ndarray,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    asked: Columns,
+    rng: np.random.Generator,
+) -> Tables:
+    fresh, control = halves(holdout, rng)
+    return Tables(
+        train=train,
+        synthetic=synthetic,
+        floor=floor,
+        holdout=holdout,
+        fresh=fresh,
+        control=control,
+        names=tuple(names),
+        sizes=tuple(sizes),
+        scores=asked.scores or (None,) * len(sizes),
+        labels=asked.labels or tuple(tuple(map(str, range(size))) for size in sizes),
+    )
 
 
 def _of_utility(

@@ -19,7 +19,14 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import F1, Evaluation, measure
 from tabsynth.evaluation.results import plain
 from tabsynth.report.html import render
-from tabsynth.report.inputs import HOLDOUT, REAL, indexed, indexed_synthetic, meaning
+from tabsynth.report.inputs import (
+    HOLDOUT,
+    REAL,
+    certificate_with,
+    indexed,
+    indexed_synthetic,
+    meaning,
+)
 from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shown import ShownMarginal, shown_marginals
 from tabsynth.report.summary import NOTICE, summarise
@@ -282,17 +289,6 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         versions=_versions(),
         left_out=made.left_out,
     )
-
-
-def certificate_with(
-    synthetic: Any, certificate: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """The certificate that was given, or the one that came with the table, if any."""
-    if certificate is None:
-        certificate = getattr(synthetic, "attrs", {}).get("certificate")
-    if certificate is not None and not isinstance(certificate, Mapping):
-        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
-    return certificate
 
 
 def _neighbours(k: Sequence[int]) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The user's tables as value numbers, what those mean, and what of a synthetic table fits none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,17 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     left_out = len(frame) - len(index)
     metric = violations(impossible, left_out, len(frame), names, undeclared)
     return Synthetic(index, metric, left_out)
+
+
+def certificate_with(
+    synthetic: Any, certificate: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The certificate that was given, or the one that came with the table, if any."""
+    if certificate is None:
+        certificate = getattr(synthetic, "attrs", {}).get("certificate")
+    if certificate is not None and not isinstance(certificate, Mapping):
+        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
+    return certificate
 
 
 def _short(values: Any) -> str:
