@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,7 @@ from tabsynth.report.inputs import (
     indexed,
     indexed_synthetic,
     meaning,
+    neighbours,
 )
 from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shown import ShownMarginal, shown_marginals
@@ -222,7 +224,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     label : str
         What the synthetic table is called in the report.
 
-    Synthetic rows that break the schema are counted and reported; real ones are refused.
+    Synthetic rows that break the schema are counted; real ones are refused.
 
     Raises
     ------
@@ -274,7 +276,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         sizes=schema.sizes,
         columns=asked,
         m=integer("m", m),
-        k=_neighbours(k),
+        k=neighbours(k),
         seed=integer("random_state", random_state, least=0),
         extra=[made.violations],
         progress=progress,
@@ -291,17 +293,9 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     )
 
 
-def _neighbours(k: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
-        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
-    return tuple(sorted({integer("k", item) for item in k}))
-
-
 def _versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
-        try:
+        with suppress(PackageNotFoundError):
             out[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return out

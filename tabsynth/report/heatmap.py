@@ -36,6 +36,7 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
                 place = LABEL + column * CELL, LABEL + row * CELL
                 parts.append(_cell(place, value, value / top, label))
     size = LABEL + side + 4
+    parts.append(_text(0, 12, f"strongest shade: {top:.3f}", "start"))
     worst = max(pairs, key=lambda pair: pairs[pair])
     about = (
         f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {top:.3f};"
@@ -70,7 +71,7 @@ def _cell(place: tuple[int, int], value: float, share: float, label: str) -> Mar
 def _text(x: float, y: float, text: str, anchor: str, column: float | None = None) -> Markup:
     """A label, turned upright where it heads a column."""
     text = " ".join(text.split())
-    short = text if len(text) <= 18 else text[:17] + "…"
+    short = text if len(text) <= 24 else text[:23] + "…"
     turn = Markup("")
     if column is not None:
         turn = Markup(' transform="translate({x} {y}) rotate(-90)"').format(x=column, y=LABEL - 6)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import integer, shown
 from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import column_to_index
@@ -91,6 +91,13 @@ def certificate_with(
     if certificate is not None and not isinstance(certificate, Mapping):
         raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
     return certificate
+
+
+def neighbours(k: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of neighbours, checked, in order."""
+    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
+        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
+    return tuple(sorted({integer("k", item) for item in k}))
 
 
 def _short(values: Any) -> str:
