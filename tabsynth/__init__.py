@@ -10,7 +10,7 @@ from tabsynth.tables import read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
-    from tabsynth.report import Report, evaluate
+    from tabsynth.report import PublishedReport, Report, SideBySide, compare, evaluate
     from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
 
 __version__ = "0.1.0"
@@ -25,9 +25,12 @@ __all__ = [
     "FileFormatError",
     "InputError",
     "MargNet",
+    "PublishedReport",
     "Report",
     "Schema",
+    "SideBySide",
     "TabsynthError",
+    "compare",
     "evaluate",
     "fetch_acs",
     "load",
@@ -45,7 +48,10 @@ _LATER = {
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
     "load": "synthesizers",
+    "PublishedReport": "report",
     "Report": "report",
+    "SideBySide": "report",
+    "compare": "report",
     "evaluate": "report",
     "fetch_acs": "datasets",
     "load_census": "datasets",

@@ -62,6 +62,20 @@ def test_the_main_job(fitted):
     assert "confidential" in (fitted / "report" / "report.html").read_text()
 
 
+def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
+    run("sample", "model.tabsynth", "-n", 60, "-o", "public.csv", cwd=fitted)
+    words = ("evaluate", "--real", "people.csv", "--synthetic", "public.csv")
+    words = (*words, "--schema", "schema.json")
+    done = run(*words, "-o", "published", "--epsilon", 0.5, cwd=fitted)
+    assert "The figures cost epsilon=" in done.stdout
+    found = json.loads((fitted / "published" / "metrics.json").read_text())
+    assert found["format"] == "tabsynth-published-report/1" and found["epsilon"] <= 0.5
+    run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
+    metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
+    assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
+    refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="by='nobody'")
+
+
 def test_parquet_in_and_out(fitted):
     make_people().to_parquet(fitted / "people.parquet")
     words = ("fit", "people.parquet", "--schema", "schema.json", "-o", "p.tabsynth")

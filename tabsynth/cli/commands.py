@@ -227,13 +227,27 @@ def evaluate(
     holdout: Annotated[
         Path | None, typer.Option(help="Real rows that were never fitted: tests and controls.")
     ] = None,
+    target: Annotated[str | None, typer.Option(help="A column to predict and explain.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column whose groups are compared; repeatable.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="The column of survey weights.")] = None,
+    boosting: Annotated[
+        bool, typer.Option("--boosting", help="Gradient boosting beside logistic regression.")
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Only noised figures, for this price: to be published.")
+    ] = None,
 ) -> None:
     """Measure a synthetic table against the real one: report.html and metrics.json."""
     facts = Schema.load(schema)
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic))
+    asked = {"target": target, "by": by, "weights": weights, "boosting": boosting}
+    report = measured(
+        frames[0], frames[1], held, facts, certificate_of(synthetic), epsilon=epsilon, **asked
+    )
     write_report(report, out, real, synthetic, schema, holdout)
     tell(report)
 

@@ -25,13 +25,21 @@ def certificate_of(table: Path) -> dict[str, Any] | None:
     return found.certificate if found.valid else None
 
 
-def measured(real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any) -> "Report":
-    """Evaluate with a progress bar."""
+def measured(
+    real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any, **asked: Any
+) -> "Report":
+    """Evaluate with a progress bar; ``asked`` as of :func:`tabsynth.evaluate`."""
     from tabsynth.report import evaluate as evaluate_tables
 
     with fractions() as progress:
         return evaluate_tables(
-            real, synthetic, holdout, schema=schema, certificate=certificate, progress=progress
+            real,
+            synthetic,
+            holdout,
+            schema=schema,
+            certificate=certificate,
+            progress=progress,
+            **asked,
         )
 
 

@@ -1,18 +1,56 @@
 """All metrics on one synthetic table, in order, from the tables' value numbers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tabsynth.evaluation.attacks.anonymeter import anonymeter
+from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.disclosure import attribute_disclosure
 from tabsynth.evaluation.floor import shuffled, verdict
 from tabsynth.evaluation.marginals import distances
-from tabsynth.evaluation.prediction import dimension_wise_prediction
-from tabsynth.evaluation.results import Evaluation
+from tabsynth.evaluation.metric import Evaluation, Metric, Tables, halves
+from tabsynth.evaluation.prediction import boost_column, dimension_wise_prediction
+from tabsynth.evaluation.summing import disclosed, distant, predicted
+from tabsynth.evaluation.utility.associations import associations
+from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
+from tabsynth.evaluation.utility.inference import inference
+from tabsynth.evaluation.utility.kmarginal import k_marginal
+from tabsynth.evaluation.utility.propensity import propensity
+from tabsynth.evaluation.utility.subgroups import subgroup_gap
+from tabsynth.evaluation.utility.target import train_on_synthetic
+from tabsynth.evaluation.utility.totals import population_totals
 
 Progress = Callable[[str, float], None]
 FLOORS = 4  # shuffles fitted in prediction, to know what chance alone scores
 TEST_SHARE = 0.3  # of the training table, where there is no hold-out
+MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disclosure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What a table's value numbers mean, and what is asked of which columns.
+
+    Attributes
+    ----------
+    scores, labels
+        As in :class:`tabsynth.evaluation.metric.Tables`; default: no numbers, labels that count.
+    target, weights : int or None
+        The column that a user would predict and explain, and the one that holds survey weights.
+    by : tuple of int
+        Columns whose groups are compared.
+    boosting : bool
+        Gradient boosting beside logistic regression: slower.
+    """
+
+    scores: tuple[np.ndarray | None, ...] | None = None
+    labels: tuple[tuple[str, ...], ...] | None = None
+    target: int | None = None
+    by: tuple[int, ...] = ()
+    weights: int | None = None
+    boosting: bool = False
 
 
 def measure(
@@ -22,15 +60,18 @@ def measure(
     *,
     names: Sequence[str],
     sizes: Sequence[int],
+    columns: Columns | None = None,
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     seed: int = 0,
+    extra: Sequence[Metric] = (),
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Marginal distances, dimension-wise prediction, attribute disclosure, and the verdict.
+    """Every metric of utility and every attack, and the verdict.
 
     Without a hold-out, prediction is tested on 30% of the training table: the classifiers of the
-    training table and the floor do not see these rows, but the synthesizer did.
+    training table and the floor do not see these rows, but the synthesizer did. Attacks that need
+    a control group are then left out.
 
     Parameters
     ----------
@@ -40,9 +81,12 @@ def measure(
         Records in each group of attribute disclosure.
     seed : int
         Seeds all draws of the evaluation: the same tables give the same numbers.
+    extra : sequence of Metric
+        Metrics of what value numbers do not show, to be listed with the others.
     progress : callable, optional
         Called with a stage's name and its finished share in [0, 1].
     """
+    asked = columns or Columns()
     rng = np.random.default_rng(seed)
     floors = [shuffled(train, len(synthetic), rng) for _ in range(FLOORS)]
     ways = tuple(
@@ -57,21 +101,27 @@ def measure(
         )
         for order in range(1, min(3, len(sizes)) + 1)
     )
+    own = np.random.default_rng([seed, 1])
+    tables = _tables(train, synthetic, holdout, floors[0], names, sizes, asked, own)
+    found = _of_utility(tables, asked, own, seed, _stage(progress, "relations"))
     fit, test = _fit_and_test(train, holdout, rng)
     if holdout is None:
         floors = [shuffled(fit, len(synthetic), rng) for _ in range(FLOORS)]
-    predicted = dimension_wise_prediction(
-        fit,
-        synthetic,
-        floors,
-        test,
-        names=names,
-        sizes=sizes,
-        rng=rng,
-        seen=holdout is None,
-        progress=_stage(progress, "prediction"),
+    about: dict[str, Any] = {"names": names, "sizes": sizes, "seen": holdout is None}
+    prediction = dimension_wise_prediction(
+        fit, synthetic, floors, test, rng=rng, progress=_stage(progress, "prediction"), **about
     )
-    disclosed = attribute_disclosure(
+    by_classifier = predicted(prediction, "logistic regression", "prediction")
+    if asked.boosting:
+        stage = _stage(progress, "boosting")
+        boosted = dimension_wise_prediction(
+            fit, synthetic, floors[:2], test, rng=own, predict=boost_column, progress=stage, **about
+        )
+        by_classifier += predicted(boosted, "gradient boosting", "boosting")
+    if asked.target is not None:
+        rows = tables.control if tables.control is not None else test
+        found += train_on_synthetic(tables, rows, asked.target, own, boosting=asked.boosting)
+    disclosure = attribute_disclosure(
         train,
         synthetic,
         holdout,
@@ -81,9 +131,81 @@ def measure(
         rng=rng,
         progress=_stage(progress, "disclosure"),
     )
-    rows = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
-    rows["holdout"] = 0 if holdout is None else len(holdout)
-    return Evaluation(rows, predicted, ways, disclosed, verdict(predicted, ways))
+    leakage = disclosed(disclosure, tables, k, own)
+    attacks = [leakage] if leakage is not None else []
+    attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
+    counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
+    counts["holdout"] = 0 if holdout is None else len(holdout)
+    metrics = (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
+    return Evaluation(counts, metrics, prediction, ways, disclosure, verdict(prediction, ways))
+
+
+def _tables(
+    train: np.ndarray,
+    synthetic: np.ndarray,
+    holdout: np.ndarray | None,
+    floor: np.ndarray,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    asked: Columns,
+    rng: np.random.Generator,
+) -> Tables:
+    fresh, control = halves(holdout, rng)
+    return Tables(
+        train=train,
+        synthetic=synthetic,
+        floor=floor,
+        holdout=holdout,
+        fresh=fresh,
+        control=control,
+        names=tuple(names),
+        sizes=tuple(sizes),
+        scores=asked.scores or (None,) * len(sizes),
+        labels=asked.labels or tuple(tuple(map(str, range(size))) for size in sizes),
+    )
+
+
+def _of_utility(
+    tables: Tables,
+    asked: Columns,
+    rng: np.random.Generator,
+    seed: int,
+    progress: Callable[[float], None] | None,
+) -> list[Metric]:
+    """What follows from counts, and from a regression."""
+    found = [
+        k_marginal(tables, seed=seed),
+        dimension_wise_probability(tables, rng),
+        *associations(tables, rng, seed=seed),
+        *propensity(tables, rng),
+        rare_coverage(tables),
+    ]
+    for column in asked.by:
+        gap = subgroup_gap(tables, column, rng)
+        found += [] if gap is None else [gap]
+    if asked.weights is not None:
+        found += population_totals(tables, asked.weights, rng)
+    if asked.target is not None:
+        found += inference(tables, asked.target)
+    if progress is not None:
+        progress(1.0)
+    return found
+
+
+def _attacks(
+    tables: Tables, m: int, rng: np.random.Generator, progress: Callable[[float], None] | None
+) -> list[Metric]:
+    """Membership and Anonymeter's three; none without a control group."""
+    if tables.control is None:
+        return []
+    people, controls = (t[rng.permutation(len(t))[:m]] for t in (tables.train, tables.control))
+    found = membership(tables, people, controls, rng)
+    if progress is not None:
+        progress(0.5)
+    found += anonymeter(tables, people, controls, rng)
+    if progress is not None:
+        progress(1.0)
+    return found
 
 
 def _fit_and_test(

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
 from tabsynth.evaluation.results import Cell, Disclosure, difference_of_shares, mean_of_shares
 
-BLOCK_CELLS = 15_000_000  # comparisons held at a time: block of records × rows × columns
 MAX_LEVELS = 63  # values of s: all of 1…d−1 up to here, else as many evenly spaced ones
-MAX_NEIGHBOURS = 100_000  # rows that the attacker searches: more are subsampled
+MAX_NEIGHBOURS = 1_000_000  # rows that the attacker searches: more are subsampled
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ def attribute_disclosure(
     k: Sequence[int],
     m: int,
     rng: np.random.Generator,
+    exposed: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Disclosure:
     """Shares of unknown attributes guessed right, for s = 1…d−1 and every k.
@@ -54,16 +55,21 @@ def attribute_disclosure(
         Value numbers; ``sizes[j]`` of them in column j. Without ``holdout`` there is no control.
     m : int
         Records attacked in each group (all of a smaller table).
+    exposed : bool
+        Whether to try the attack with the training table in hand too; else the cells have none.
     """
     chosen = [_draw(table, m, rng) for table in (train, holdout) if table is not None]
     targets = chosen[0]
     # The last attack is the paper's reference: the attacker holds the training table itself.
-    held = [synthetic] * len(chosen) + [train]
+    held = [synthetic] * len(chosen) + [train] * exposed
     shares, s = [], unknown_levels(len(sizes))
-    for i, (records, table) in enumerate(zip([*chosen, targets], held, strict=True)):
+    attacked = [*chosen, targets] if exposed else chosen
+    for i, (records, table) in enumerate(zip(attacked, held, strict=True)):
         attack = Attack(_draw(table, MAX_NEIGHBOURS, rng), tuple(sizes), s, tuple(k))
         report = None if progress is None else _part(progress, i, len(held))
         shares.append(hit_shares(records, attack, rng, report))
+    if not exposed:
+        shares.append(np.full_like(shares[0], np.nan))
     cells = tuple(
         _cell(s[level], k[i], [share[:, level, i] for share in shares])
         for i in range(len(k))
@@ -121,58 +127,39 @@ def hit_shares(
     """Share of the s unknown attributes guessed right; shape (records, len(s), len(k)).
 
     The unknown attributes of a record are the first s of a random order of the columns: of every
-    size s, each set is equally likely.
+    size s, each set is equally likely. All s and k come from one pass over the table.
     """
-    out = np.empty((len(records), len(attack.s), len(attack.k)))
-    block = max(1, BLOCK_CELLS // attack.table.size)
-    for start in range(0, len(records) if attack.s else 0, block):
-        part = records[start : start + block]
-        out[start : start + block] = _block(part, attack, rng)
-        if progress is not None:
-            progress(min(1.0, (start + block) / len(records)))
-    return out
+    if not attack.s:
+        return np.empty((len(records), 0, len(attack.k)))
+    searched = Searched(attack.table, attack.sizes)
+    return in_chunks(records, lambda part, own: _hits(part, searched, attack, own), rng, progress)
 
 
-def _block(records: np.ndarray, attack: Attack, rng: np.random.Generator) -> np.ndarray:
-    """`hit_shares` of a few records: one distance matrix, updated from each s to the next."""
-    # A fresh order of the rows, started elsewhere for each record: ties of distance go to the first.
-    table = attack.table[rng.permutation(len(attack.table))]
+def _hits(
+    records: np.ndarray, searched: Searched, attack: Attack, rng: np.random.Generator
+) -> np.ndarray:
+    """`hit_shares` of a few records."""
     b, d = records.shape
-    every, n = np.arange(b), len(table)
-    place = ((np.arange(n) + rng.integers(0, n, (b, 1))) % n).astype(np.int32)
-    differs = np.stack([records[:, j, None] != table[None, :, j] for j in range(d)])
+    near = np.empty((b, len(attack.s), min(max(attack.k), searched.rows)), dtype=np.int64)
+    unknown = np.zeros((b, len(attack.s), d), dtype=bool)
     order = rng.permuted(np.tile(np.arange(d), (b, 1)), axis=1)
-    distance = differs.sum(axis=0, dtype=np.int32)
-    unknown = np.zeros((b, d), dtype=bool)
+    for i, record in enumerate(records):
+        differs = searched.differs(record)
+        distance, limit, before = searched.distance(differs), None, 0
+        for level, s in enumerate(attack.s):
+            for j in order[i, before:s]:
+                distance -= differs[j]
+            # With fewer known columns no row is further than it was: the limit can only fall.
+            near[i, level], limit = nearest(distance, near.shape[2], rng, limit)
+            unknown[i, level, order[i, :s]] = True
+            before = s
     hits = np.zeros((b, len(attack.s), len(attack.k)))
-    for level, s in enumerate(attack.s):
-        for newest in order[:, attack.s[level - 1] if level else 0 : s].T:
-            distance -= differs[newest, every]
-            unknown[every, newest] = True
-        near = nearest(distance, max(attack.k), place)
-        for j in range(d):
-            rows = np.flatnonzero(unknown[:, j])
-            votes = table[near[rows], j]
-            guess = majorities(votes, attack.sizes[j], attack.k, rng)
-            hits[rows, level] += guess == records[rows, j, None]
-        hits[:, level] /= s
-    return hits
-
-
-def nearest(distance: np.ndarray, k: int, place: np.ndarray) -> np.ndarray:
-    """Positions of the k smallest of each row, nearest first; shape (rows, k).
-
-    Among equals, those of the smallest ``place`` come first. Each row of ``place`` is 0…n−1 in
-    steps of 1 from some start, round the end.
-    """
-    n = distance.shape[1]
-    k = min(k, n)
-    # Distance and place in one number: all are different, so plain partition is exact.
-    fits = (int(distance.max(initial=0)) + 1) * n < 2**31
-    keys = distance.astype(np.int32 if fits else np.int64) * n + place
-    if k < n:
-        keys = np.partition(keys, k - 1, axis=1)[:, :k]
-    return (np.sort(keys, axis=1) - place[:, :1]) % n
+    for j in range(d):
+        rows, levels = np.nonzero(unknown[:, :, j])
+        votes = searched.columns[j][near[rows, levels]].astype(np.int64)
+        guess = majorities(votes, attack.sizes[j], attack.k, rng)
+        hits[rows, levels] += guess == records[rows, j, None]
+    return hits / np.array(attack.s)[:, None]
 
 
 def majorities(

@@ -117,6 +117,7 @@ class Cell(Result):
         target − control.
     exposed : Estimate
         As target, for an attacker who holds the training table itself: nothing could disclose more.
+        NaN where this was not tried.
     """
 
     s: int
@@ -202,17 +203,6 @@ class Verdict(Result):
 
     text: str
     comparisons: tuple[Comparison, ...]
-
-
-@dataclass(frozen=True)
-class Evaluation(Result):
-    """Everything that was measured of one synthetic table."""
-
-    rows: dict[str, int]
-    prediction: Prediction
-    distances: tuple[Distances, ...]
-    disclosure: Disclosure
-    verdict: Verdict
 
 
 def mean_of_shares(shares: np.ndarray) -> Estimate:

@@ -1,5 +1,7 @@
 """One synthetic table, measured and shown: ``evaluate`` returns a ``Report``."""
 
+from tabsynth.report.compare import SideBySide, compare
 from tabsynth.report.core import Report, evaluate
+from tabsynth.report.published import PublishedReport
 
-__all__ = ["Report", "evaluate"]
+__all__ = ["PublishedReport", "Report", "SideBySide", "compare", "evaluate"]

@@ -3,11 +3,12 @@
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,22 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import F1, Evaluation, measure
 from tabsynth.evaluation.results import plain
 from tabsynth.report.html import render
+from tabsynth.report.inputs import (
+    HOLDOUT,
+    REAL,
+    certificate_with,
+    indexed,
+    indexed_synthetic,
+    meaning,
+    neighbours,
+)
+from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shown import ShownMarginal, shown_marginals
 from tabsynth.report.summary import NOTICE, summarise
+from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown
 from tabsynth.schema import Schema
-from tabsynth.tables import to_pandas
 
-FORMAT = "tabsynth-report/1"
+FORMAT = "tabsynth-report/2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,8 @@ class Report:
     created : str
         UTC, ISO 8601.
     versions : dict
+    left_out : int
+        Synthetic rows with a value that the schema does not declare: in no figure but violations.
     """
 
     label: str
@@ -52,6 +65,7 @@ class Report:
     schema_sha256: str
     created: str
     versions: Mapping[str, str] = field(default_factory=dict)
+    left_out: int = 0
 
     @property
     def verdict(self) -> str:
@@ -60,7 +74,7 @@ class Report:
 
     def summary(self) -> list[str]:
         """The findings in plain words, a sentence or a few for each."""
-        return summarise(self.evaluation, self.certificate)
+        return summarise(self.evaluation, self.certificate, self.left_out)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: no NaN, no infinity."""
@@ -73,6 +87,7 @@ class Report:
             "summary": self.summary(),
             "evaluation": self.evaluation.to_dict(),
             "marginals": [marginal.to_dict() for marginal in self.marginals],
+            "left_out": self.left_out,
             "schema_sha256": self.schema_sha256,
             "certificate": None if self.certificate is None else plain(dict(self.certificate)),
             "versions": plain(dict(self.versions)),
@@ -88,6 +103,18 @@ class Report:
         write_text(path, render(self))
 
     def to_frame(self) -> pd.DataFrame:
+        """A row per metric: value, interval, n, a fresh real sample, shuffled columns, citation."""
+        return metrics_frame(self.evaluation.metrics)
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """The summary and every metric as Markdown; written to ``path`` if there is one."""
+        parts = [f"# {escaped(self.label)}", "", *(f"- {escaped(line)}" for line in self.summary())]
+        text = "\n".join(parts) + "\n\n" + metrics_markdown(self.evaluation.metrics) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def prediction_frame(self) -> pd.DataFrame:
         """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.
 
         Columns are ``{train,synthetic,floor,ratio,gain}_{weighted,macro}`` and the same with
@@ -116,19 +143,49 @@ def _flat(name: str, f1: F1) -> dict[str, float]:
     return out
 
 
+@overload
 def evaluate(
     real: Any,
     synthetic: Any,
     holdout: Any = None,
     *,
     schema: Schema,
+    epsilon: None = None,
+    **options: Any,
+) -> Report: ...
+
+
+@overload
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    holdout: None = None,
+    *,
+    schema: Schema,
+    epsilon: float,
+    **options: Any,
+) -> PublishedReport: ...
+
+
+def evaluate(  # type: ignore[misc]  # the overloads list what decides the type, not every option
+    real: Any,
+    synthetic: Any,
+    holdout: Any = None,
+    *,
+    schema: Schema,
     certificate: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    boosting: bool = False,
+    epsilon: float | None = None,
+    delta: float | None = None,
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     random_state: int = 0,
     progress: Callable[[str, float], None] | None = None,
     label: str = "synthetic",
-) -> Report:
+) -> Report | PublishedReport:
     """Measure a synthetic table against the real one, and against shuffled columns.
 
     Parameters
@@ -142,6 +199,19 @@ def evaluate(
     schema : Schema
     certificate : dict, optional
         Default: ``synthetic.attrs["certificate"]``, if there is one.
+    target : str, optional
+        A column to predict (AUROC, AUPRC, calibration) and to explain by a regression.
+    by : str or sequence of str, optional
+        Columns whose groups are compared: does a minority fare worse?
+    weights : str, optional
+        The numeric column of survey weights, for population totals.
+    boosting : bool
+        Gradient boosting beside logistic regression in every prediction; slower.
+    epsilon, delta : float, optional
+        With ``epsilon``, only figures of bounded sensitivity are released, with noise, for that price
+        beside the table's own: a :class:`PublishedReport`, which may be published. The table must
+        come with its certificate; ``delta`` is the certificate's unless given. Their noise has the
+        system's entropy whatever ``random_state``, and no hold-out is read.
     m : int
         Records attacked in each group of attribute disclosure.
     k : sequence of int
@@ -154,6 +224,8 @@ def evaluate(
     label : str
         What the synthetic table is called in the report.
 
+    Synthetic rows that break the schema are counted; real ones are refused.
+
     Raises
     ------
     InputError
@@ -162,63 +234,68 @@ def evaluate(
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     encoder = TableEncoder(schema)
-    train = _index(encoder, real, "training table")
-    made = _index(encoder, synthetic, "synthetic table")
-    kept = None if holdout is None else _index(encoder, holdout, "hold-out table")
+    asked = meaning(schema, target, by, weights, boosting)
+    made = indexed_synthetic(encoder, synthetic)
+    if epsilon is not None:
+        if (
+            holdout is not None
+            or target is not None
+            or by is not None
+            or weights is not None
+            or boosting
+        ):
+            raise InputError(
+                "epsilon releases distances of counts only; leave out holdout, target, by, weights and"
+                " boosting, which are for a confidential report."
+            )
+        return published(
+            encoder,
+            real,
+            made,
+            certificate=certificate_with(synthetic, certificate),
+            epsilon=epsilon,
+            delta=delta,
+            label=str(label),
+        )
+    if delta is not None:
+        raise InputError("delta goes with epsilon; give both, or neither.")
+    train = indexed(encoder, real, REAL)
+    kept = None if holdout is None else indexed(encoder, holdout, HOLDOUT)
     if kept is not None:
-        for other, what in ((train, "training"), (made, "synthetic")):
+        for other, what in ((train, "training"), (made.index, "synthetic")):
             if np.array_equal(kept, other):
                 raise InputError(
                     f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
                     " never saw, or none."
                 )
-    if certificate is None:
-        certificate = getattr(synthetic, "attrs", {}).get("certificate")
-    if certificate is not None and not isinstance(certificate, Mapping):
-        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
     evaluation = measure(
         train,
-        made,
+        made.index,
         kept,
         names=schema.names,
         sizes=schema.sizes,
+        columns=asked,
         m=integer("m", m),
-        k=_neighbours(k),
+        k=neighbours(k),
         seed=integer("random_state", random_state, least=0),
+        extra=[made.violations],
         progress=progress,
     )
     return Report(
         label=str(label),
         evaluation=evaluation,
-        marginals=shown_marginals(schema, train, made),
-        certificate=certificate,
+        marginals=shown_marginals(schema, train, made.index),
+        certificate=certificate_with(synthetic, certificate),
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
+        left_out=made.left_out,
     )
-
-
-def _index(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
-    frame = to_pandas(table, what)
-    try:
-        return encoder.to_index(frame, what)
-    except InputError as error:
-        text = str(error)
-        # Errors about values name the column; the reader has three tables to look at.
-        raise InputError(text if what in text else f"In the {what}: {text}") from None
-
-
-def _neighbours(k: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
-        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
-    return tuple(sorted({integer("k", item) for item in k}))
 
 
 def _versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
-        try:
+        with suppress(PackageNotFoundError):
             out[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return out

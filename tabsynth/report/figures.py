@@ -40,6 +40,7 @@ _STYLE: Any = {
     "grid.color": "#e6e8eb",
     "axes.axisbelow": True,
     "legend.frameon": False,
+    "savefig.transparent": True,
 }
 
 

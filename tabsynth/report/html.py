@@ -4,15 +4,16 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.prediction import MAX_CLASSES
-from tabsynth.evaluation.results import Distances, Estimate, Evaluation, Marginal
+from tabsynth.evaluation.results import Distances, Estimate, Marginal
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
+from tabsynth.report.heatmap import heat_map, strip
+from tabsynth.report.page import environment, packaged
 from tabsynth.report.privacy import privacy_panel
 from tabsynth.report.shown import ShownMarginal
 from tabsynth.report.summary import NOTICE
@@ -21,6 +22,27 @@ if TYPE_CHECKING:
     from tabsynth.report.core import Report
 
 MAX_PICTURES = 64
+KINDS = (
+    (
+        "utility",
+        "Utility: every figure",
+        "A fresh real sample is the ceiling: nobody can ask more of a synthetic table. Shuffled"
+        " columns are the floor: they keep no relation between columns.",
+    ),
+    (
+        "privacy",
+        "Attacks: every figure",
+        "Each attack is tried on people of the training table and on a control group. That an attack"
+        " fails proves nothing; ε is what promises. A fresh real sample holds none of these"
+        " people, so there the attack can only find nothing.",
+    ),
+    (
+        "shown",
+        "Shown, and evidence of nothing",
+        "Distances to the nearest row are asked for. They prove no privacy, and are not part of any"
+        " verdict here.",
+    ),
+)
 WORST = 10
 
 
@@ -36,15 +58,14 @@ class Picture:
 
 def render(report: "Report") -> str:
     """The HTML text of a :class:`tabsynth.report.Report`."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["number"] = number
-    environment.filters["interval"] = interval
+    templates = environment()
+    templates.filters["number"] = number
+    templates.filters["interval"] = interval
+    templates.filters["figure"] = figure
     evaluation = report.evaluation
-    return environment.from_string(_packaged("template.html")).render(
+    return templates.from_string(packaged("template.html")).render(
         report=report,
-        css=Markup(_packaged("style.css")),  # our own file, never data
+        css=Markup(packaged("style.css")),  # our own file, never data
         notice=NOTICE,
         evaluation=evaluation,
         panel=privacy_panel(report.certificate, evaluation.rows["synthetic"], report.schema_sha256),
@@ -55,6 +76,12 @@ def render(report: "Report") -> str:
         not_predicted=len(report.marginals) - len(evaluation.prediction.columns),
         left_out=max(0, len(report.marginals) - MAX_PICTURES),
         worst=[(item, worst(item)) for item in evaluation.distances],
+        heat=heat_map(evaluation.distances, [item.column for item in report.marginals]),
+        kinds=[
+            (title, note, [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind])
+            for kind, title, note in KINDS
+        ],
+        attacked=any(m.kind == "privacy" for m in evaluation.metrics),
         curves=_curves(report.certificate),
     )
 
@@ -69,14 +96,31 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
     return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
 
 
+def figure(value: float) -> str:
+    """As :func:`number`, with fewer digits of large numbers."""
+    return number(value, 1 if abs(value) >= 100 else 3)
+
+
+def _strip(metric: Metric) -> Markup:
+    """The metric and its references on one axis, which the best value is on too."""
+    marks = [
+        (name, estimate.value, estimate.low, estimate.high)
+        for name, estimate in (
+            ("floor", metric.floor),
+            ("fresh", metric.fresh),
+            ("synthetic", metric.synthetic),
+        )
+        if estimate is not None
+    ]
+    ends = [x for _, *three in marks for x in three if math.isfinite(x)]
+    ends += [] if metric.best is None else [metric.best]
+    return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
+
+
 def worst(distances: Distances) -> tuple[Marginal, ...]:
     """The marginals furthest from the training table's, furthest first."""
     order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
     return tuple(order[:WORST])
-
-
-def _packaged(name: str) -> str:
-    return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
 
 
 def _uri(svg: str) -> str:

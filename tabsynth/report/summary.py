@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scipy.stats import norm
+
 from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING
-from tabsynth.evaluation.results import Disclosure, Distances, Estimate, Evaluation
+from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
 from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private
 
 NOTICE = (
@@ -18,13 +21,19 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
     return f"{estimate.value:.{digits}f} (95%: {estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
-def summarise(evaluation: Evaluation, certificate: Mapping[str, Any] | None) -> list[str]:
+def summarise(
+    evaluation: Evaluation, certificate: Mapping[str, Any] | None, left_out: int = 0
+) -> list[str]:
     """Sentences in the order of a reader's questions: useful? how close? private? confidential?"""
     out = [_verdict(evaluation)]
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation.distances))
+    out += _broken(evaluation, left_out)
+    out += _below(evaluation)
+    out += _groups(evaluation)
     out.append(_disclosure(evaluation.disclosure))
+    out += _attacks(evaluation)
     out.append(_privacy(certificate))
     out.append(NOTICE)
     return out
@@ -110,6 +119,70 @@ def _disclosure(disclosure: Disclosure) -> str:
         f" a difference of {100 * mean.leakage.value:.1f} points (95%: {low:.1f} to {high:.1f})."
         f" {moral}"
     )
+
+
+def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
+    found = [m for m in evaluation.metrics if m.key == "violations" and m.value > 0]
+    if not found:
+        return []
+    text = f"{found[0].value:.1%} of the synthetic rows BREAK the schema, first of all"
+    text += f" {found[0].parts[0].name} ({found[0].parts[0].n} rows)."
+    if left_out:
+        text += (
+            f" {left_out} rows hold values that it does not declare, and are left out of every other"
+            " figure."
+        )
+    return [text]
+
+
+def _below(evaluation: Evaluation) -> list[str]:
+    """The metrics by which the table is worse than shuffled columns."""
+    worse = [metric.title for metric in evaluation.metrics if metric.below_floor]
+    if not worse:
+        return []
+    return [
+        f"WORSE than shuffled columns, beyond chance, by {len(worse)} metrics: {'; '.join(worse)}."
+    ]
+
+
+def _groups(evaluation: Evaluation) -> list[str]:
+    out = []
+    for metric in evaluation.metrics:
+        if metric.key.startswith("subgroup_gap_") and len(metric.parts) > 1:
+            worst, best = metric.parts[0], metric.parts[-1]
+            name = metric.key.removeprefix("subgroup_gap_")
+            out.append(
+                f"Of the groups of {name}, {worst.name} ({worst.n} training rows) fares worst, with a"
+                f" distance of {worst.value:.3f} beyond chance, and {best.name} best, with"
+                f" {best.value:.3f}."
+            )
+    return out
+
+
+def _attacks(evaluation: Evaluation) -> list[str]:
+    """The attacks beside attribute disclosure that beat guessing."""
+    tried = [
+        metric
+        for metric in evaluation.metrics
+        if metric.kind == "privacy" and metric.key != "attribute_disclosure"
+    ]
+    if not tried:
+        return []
+    # Bonferroni: of so many attacks on nothing, one interval at 95% would be off too often.
+    wider = float(norm.ppf(1 - 0.025 / len(tried))) / Z95
+    won = [
+        metric
+        for metric in tried
+        if metric.best is not None
+        and metric.value - wider * (metric.value - metric.low) > metric.best
+    ]
+    if not won:
+        return [
+            f"None of {len(tried)} other attacks (presence, density ratio, singling out, linkability,"
+            " inference) does better on training records than on others, beyond chance (5% for all together)."
+        ]
+    names = "; ".join(f"{m.title}: {interval(m.synthetic)}, nothing is {m.best:g}" for m in won)
+    return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]
 
 
 def _privacy(certificate: Mapping[str, Any] | None) -> str:

@@ -10,7 +10,6 @@ from tabsynth.evaluation.disclosure import (
     attribute_disclosure,
     hit_shares,
     majorities,
-    nearest,
     unknown_levels,
 )
 
@@ -50,21 +49,6 @@ def test_agrees_with_brute_force_where_nothing_is_tied():
             )
             theirs = np.mean([brute_force(records, synthetic, sizes, s, k, rng) for _ in range(60)])
             assert ours == pytest.approx(theirs, abs=0.035), (s, k)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 40), st.integers(0, 5))
-def test_nearest_is_a_stable_sort(seed, rows, k, top):
-    rng = np.random.default_rng(seed)
-    distance = rng.integers(0, top + 1, (3, rows))
-    place = (np.arange(rows) + rng.integers(0, rows, (3, 1))) % rows
-    expected = np.lexsort([place, distance], axis=1)[:, :k]
-    np.testing.assert_array_equal(nearest(distance, k, place), expected)
-
-
-def test_nearest_where_keys_exceed_32_bits():
-    distance = np.array([[2**30, 5, 7, 5]])
-    np.testing.assert_array_equal(nearest(distance, 3, np.arange(4)[None]), [[1, 3, 2]])
 
 
 @settings(max_examples=40, deadline=None)

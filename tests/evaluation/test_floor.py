@@ -102,6 +102,7 @@ def test_without_holdout_the_test_rows_were_seen():
         "1-way marginals",
         "2-way marginals",
         "3-way marginals",
+        "relations",
         "prediction",
         "disclosure",
     ]

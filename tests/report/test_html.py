@@ -109,7 +109,9 @@ def test_it_loads_nothing(text):
 
 def test_names_and_categories_are_text(text):
     page = Page(text)
-    assert "<script" not in text and "onerror=alert" not in re.sub(r"alt=\"[^\"]*\"", "", text)
+    # As text it is escaped: between &lt; and &gt;, or in an attribute that is one value.
+    assert "<script" not in text
+    assert "onerror=alert" not in re.sub(r"alt=\"[^\"]*\"|&lt;.*?&gt;", "", text)
     assert HOSTILE in page.text and PATH in page.text and "日本" in page.text
     pictures = list(page.pictures())
     assert all(alt for alt, _ in pictures)
@@ -125,6 +127,29 @@ def test_names_and_categories_are_text(text):
         )
     svgs = "".join(svg for _, svg in pictures)
     assert MATH in svgs and "値1" in svgs  # mathtext is off; text stays text
+
+
+def test_inline_pictures_name_their_marks(text):
+    page = Page(text)
+    svgs = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in svgs)
+    heat = next(attrs for attrs in svgs if attrs["class"] == "heat")
+    assert "6 pairs of columns" in heat["aria-label"] and "the worst is" in heat["aria-label"]
+    assert (
+        sum(attrs.get("class", "").startswith("h") for tag, attrs in page.tags if tag == "rect")
+        == 10
+    )
+    assert f"{PATH} × mean: 0." in page.text
+    assert sum(attrs["class"] == "strip" for attrs in svgs) >= 20
+    for words in ("prefers-color-scheme: dark", "@media print", ":focus-visible"):
+        assert words in text
+    assert "NO evidence of privacy" in page.text and "Linkability risk" in page.text
+
+
+def test_without_controls_attacks_are_not_judged(tmp_path):
+    assert (
+        "No control group, so no attack could be judged" in Page(html(tmp_path, holdout=False)).text
+    )
 
 
 def test_pictures_of_every_column_and_curve(text):

@@ -51,7 +51,7 @@ def test_planted_copy_is_called_a_leak():
     found = report(real=real, synthetic=real, m=200)
     assert any("ARE guessed better" in sentence for sentence in found.summary())
     assert found.evaluation.distances[0].synthetic.mean.value == 0
-    assert found.to_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
+    assert found.prediction_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
 
 
 def test_without_holdout_it_says_so():
@@ -62,7 +62,7 @@ def test_without_holdout_it_says_so():
 
 
 def test_table_1_as_a_frame(made):
-    frame = made.to_frame()
+    frame = made.prediction_frame()
     assert list(frame.index) == [*schema().names, "mean"]  # one of the columns is called "mean"
     assert frame.shape == (5, 30)
     assert (frame["train_macro_low"] <= frame["train_macro_high"]).all()
@@ -80,7 +80,7 @@ def test_json_round_trip_without_nan(made, tmp_path):
 
     found = json.loads(path.read_text("utf-8"), parse_constant=refuse)
     assert found == made.to_dict()
-    assert found["format"] == "tabsynth-report/1" and found["notice"] == NOTICE
+    assert found["format"] == "tabsynth-report/2" and found["notice"] == NOTICE
     assert found["certificate"]["epsilon"] == 0.997
     assert len(found["evaluation"]["disclosure"]["cells"]) == 3 * 2
     for marginal in found["marginals"]:
@@ -119,7 +119,7 @@ def test_progress_goes_from_stage_to_stage():
     calls = []
     report(progress=lambda stage, share: calls.append((stage, share)))
     assert {stage for stage, _ in calls} >= {"1-way marginals", "prediction", "disclosure"}
-    assert calls[-1] == ("disclosure", 1.0)
+    assert calls[-1] == ("attacks", 1.0)
 
 
 def test_same_tables_same_report():

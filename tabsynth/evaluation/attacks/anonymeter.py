@@ -1,0 +1,252 @@
+"""Singling out, linkability and inference: the three risks of European data protection.
+
+Giomi, Boenisch, Wehmeyer & Tasnádi 2023, "A unified framework for quantifying privacy risk in synthetic
+data" (Anonymeter), PoPETs 2023(2). Each attack is tried on people of the training table and on a control
+group; the risk is what the former lose beyond the latter, as a share of what could be lost:
+R = (attack − control) / (1 − control). 0 is none, 1 is certain disclosure.
+
+NOTE[DIFF]: the library compares singling-out rates of tables of different sizes by a fitted correction;
+here both groups' tables are cut to the same size. It draws a fixed number of attributes for a predicate;
+here they are added until they single out a row, so that wide tables give predicates too. Rates are plain shares, not centres of Wilson
+intervals, so that risks of nothing are 0 on average; their errors are kept open by half a unit.
+"""
+
+import math
+
+import numpy as np
+
+from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
+from tabsynth.evaluation.metric import PRIVACY, Metric, Part, Tables, each
+from tabsynth.evaluation.results import Z95, Estimate
+
+CITATION = "Giomi et al. 2023 (Anonymeter), PoPETs 2023(2), 312-328"
+MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
+NEIGHBOURS = 10  # of linkability
+TRIES = 10  # rows drawn for each predicate wanted: not every row is unique
+
+
+def anonymeter(
+    tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
+) -> list[Metric]:
+    """The three risks; linkability and inference only of tables of two columns or more."""
+    assert tables.control is not None
+    size = min(len(tables.train), len(tables.control))
+    groups = [t[rng.permutation(len(t))[:size]] for t in (tables.train, tables.control)]
+    found = [_singling_out(tables, groups, len(people), rng)]
+    if len(tables.sizes) > 1:
+        found += [
+            _linkability(tables, people, controls, rng),
+            _inference(tables, people, controls, rng),
+        ]
+    return found
+
+
+def risk(attack: np.ndarray, control: np.ndarray) -> Estimate:
+    """(a − c) / (1 − c) of two groups' mean shares of success, with a normal interval.
+
+    By the delta method: dR/da = 1 / (1 − c), dR/dc = (a − 1) / (1 − c)². Half a unit of
+    pseudo-variation keeps each error open, as in ``mean_of_shares``.
+
+    Parameters
+    ----------
+    attack, control : ndarray, shape (trials,)
+        Success of each trial, in [0, 1].
+    """
+    a, c = float(attack.mean()), float(control.mean())
+    n = len(attack) + len(control)
+    if c >= 1:  # everything is guessed of everyone: nothing is left that could leak
+        return Estimate(0.0, math.nan, math.nan, n)
+    squares = 0.0
+    for shares, slope in ((attack, 1 / (1 - c)), (control, (a - 1) / (1 - c) ** 2)):
+        spread = float(((shares - shares.mean()) ** 2).sum()) + 0.5
+        squares += slope**2 * spread / len(shares) ** 2
+    value, half = (a - c) / (1 - c), Z95 * math.sqrt(squares)
+    return Estimate(value, max(-1.0, value - half), min(1.0, value + half), n)
+
+
+def _cut(table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if len(table) <= MAX_TABLE:
+        return table
+    return table[rng.choice(len(table), MAX_TABLE, replace=False)]
+
+
+def _metric(
+    key: str, title: str, found: tuple, reading: str, parts: tuple[Part, ...] = ()
+) -> Metric:
+    synthetic, fresh, floor = found
+    return Metric(
+        key, title, PRIVACY, synthetic, fresh, floor, "lower", 0.0, reading, CITATION, parts
+    )
+
+
+def _singling_out(
+    tables: Tables, groups: list[np.ndarray], wanted: int, rng: np.random.Generator
+) -> Metric:
+    ordered = [scores is not None and np.isfinite(scores).sum() > 2 for scores in tables.scores]
+
+    def attack(table: np.ndarray) -> Estimate:
+        predicates = singling_predicates(_cut(table, rng), tables.sizes, ordered, wanted, rng)
+        if not predicates:
+            return Estimate(0.0, math.nan, math.nan, 0)
+        tried = [np.array([singled_out(p, g) for p in predicates], dtype=float) for g in groups]
+        return risk(*tried)
+
+    found = each(tables.held, attack)
+    return _metric(
+        "singling_out",
+        "Singling-out risk",
+        found,
+        "Predicates that exactly one row of the table meets: how much oftener exactly one person of the"
+        " training table meets them than one of as many other people.",
+    )
+
+
+Predicate = list[tuple[int, str, int]]
+
+
+def singling_predicates(
+    table: np.ndarray,
+    sizes: tuple[int, ...],
+    ordered: list[bool],
+    wanted: int,
+    rng: np.random.Generator,
+) -> list[Predicate]:
+    """Predicates that exactly one row of the table meets: (column, "==", ">=" or "<=", value) each.
+
+    Of a random row: its attributes in random order, until no other row meets them; an ordered value
+    is bounded away from the median. Rows that are not unique give none.
+    """
+    searched = Searched(table, sizes)
+    middle = np.median(table, axis=0)
+    found: list[Predicate] = []
+    for _ in range(TRIES * wanted):
+        row = table[rng.integers(len(table))]
+        hit, predicate = np.ones(len(table), dtype=bool), []
+        for j in rng.permutation(len(sizes)).tolist():
+            sign = "==" if not ordered[j] else ">=" if row[j] > middle[j] else "<="
+            predicate.append((j, sign, int(row[j])))
+            hit &= _meets(predicate[-1:], searched.columns)
+            if hit.sum() == 1:
+                found.append(predicate)
+                break
+        if len(found) == wanted:
+            break
+    return found
+
+
+def singled_out(predicate: Predicate, table: np.ndarray) -> bool:
+    """Whether exactly one row meets the predicate."""
+    return int(_meets(predicate, table.T).sum()) == 1
+
+
+def _meets(predicate: Predicate, columns: list[np.ndarray] | np.ndarray) -> np.ndarray:
+    hit: np.ndarray | None = None
+    for j, sign, value in predicate:
+        column = columns[j]
+        part = (
+            column == value
+            if sign == "=="
+            else column >= value
+            if sign == ">="
+            else column <= value
+        )
+        hit = part if hit is None else hit & part
+    assert hit is not None
+    return hit
+
+
+def _linkability(
+    tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
+) -> Metric:
+    sides = (
+        np.arange(len(tables.sizes)) % 2 == 0
+    )  # what one attacker's source knows, and the other's
+    found = each(
+        tables.held,
+        lambda table: risk(
+            *(
+                linked(group, _cut(table, rng), tables.sizes, sides, rng)
+                for group in (people, controls)
+            )
+        ),
+    )
+    return _metric(
+        "linkability",
+        "Linkability risk",
+        found,
+        "Two sources know every other attribute of a person each: how much oftener the table links"
+        f" them ({NEIGHBOURS} nearest rows of each have one in common) for people of the training table.",
+    )
+
+
+def linked(
+    records: np.ndarray,
+    table: np.ndarray,
+    sizes: tuple[int, ...],
+    sides: np.ndarray,
+    rng: np.random.Generator,
+    k: int = NEIGHBOURS,
+) -> np.ndarray:
+    """Whether the k nearest rows by either side's columns have one in common, shape (records,)."""
+    searched = Searched(table, sizes)
+
+    def work(part: np.ndarray, own: np.random.Generator) -> np.ndarray:
+        out = np.empty(len(part))
+        for i, record in enumerate(part):
+            differs = searched.differs(record)
+            one, other = (
+                nearest(searched.distance([differs[j] for j in np.flatnonzero(side)]), k, own)[0]
+                for side in (sides, ~sides)
+            )
+            out[i] = len(np.intersect1d(one, other)) > 0
+        return out
+
+    return in_chunks(records, work, rng)
+
+
+def _inference(
+    tables: Tables, people: np.ndarray, controls: np.ndarray, rng: np.random.Generator
+) -> Metric:
+    def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
+        tried = [inferred(g, _cut(table, rng), tables.sizes, rng) for g in (people, controls)]
+        by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
+        return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
+
+    synthetic, fresh, floor = each(tables.held, attack)
+    parts = [
+        Part(
+            name,
+            synthetic[1][j],
+            None if fresh is None else fresh[1][j],
+            floor[1][j],
+            len(people) + len(controls),
+        )
+        for j, name in enumerate(tables.names)
+    ]
+    return _metric(
+        "inference",
+        "Inference risk",
+        (synthetic[0], None if fresh is None else fresh[0], floor[0]),
+        "Whoever knows all attributes of a person but one reads that one off the nearest row: how much"
+        " oftener this is right for people of the training table. Mean over columns; parts: each.",
+        tuple(sorted(parts, key=lambda part: -part.value)),
+    )
+
+
+def inferred(
+    records: np.ndarray, table: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """Whether each column is right in the row nearest on all others; shape (records, columns)."""
+    searched = Searched(table, sizes)
+
+    def work(part: np.ndarray, own: np.random.Generator) -> np.ndarray:
+        out = np.empty(part.shape)
+        for i, record in enumerate(part):
+            differs = searched.differs(record)
+            distance = searched.distance(differs)
+            for j, column in enumerate(differs):
+                row = nearest(distance - column, 1, own)[0][0]
+                out[i, j] = column[row] == 0
+        return out
+
+    return in_chunks(records, work, rng)

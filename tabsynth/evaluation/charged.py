@@ -1,0 +1,174 @@
+"""Key utility figures with noise, paid for on the ledger, so that they may be published.
+
+Only figures of bounded sensitivity: how many rows there are, and mean distances of counts from those of
+the synthetic table, which is public. Everything else in a report reads private rows without noise.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tabsynth.evaluation.floor import shuffled
+from tabsynth.evaluation.marginals import cell_numbers, column_sets
+from tabsynth.evaluation.metric import UTILITY, Metric
+from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
+from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Account
+
+CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
+Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
+_WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
+
+
+def uses(columns: int) -> int:
+    """Reads that :func:`charged_metrics` makes of a table: the rows, and a mean for each figure."""
+    orders = min(3, columns)
+    return 1 + orders + (orders - 1) + 2  # rows; distances; their floors; k-marginal and its floor
+
+
+def charged_metrics(
+    table: PrivateTable[np.ndarray],
+    account: Account,
+    synthetic: np.ndarray,
+    *,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    scores: Sequence[np.ndarray | None],
+    rng: np.random.Generator,
+) -> list[Metric]:
+    """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, and the number of rows.
+
+    The floor is not the training table with its columns shuffled, which is private, but the
+    synthetic one: what its histograms alone would score. The interval covers the noise alone, not the
+    drawing of rows.
+
+    Parameters
+    ----------
+    account : Account
+        Of `uses(columns)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
+    synthetic : ndarray, shape (rows, columns), int64
+        Value numbers. Must be public: a release under the same ledger.
+
+    Formal guarantees
+    -----------------
+    Sets of columns, bins and what is expected of counts follow from the schema, the synthetic table and
+    noisy releases before, never from private rows. Each use releases one number plus N(0, σ²):
+
+    * the number of rows n: adding or removing one record changes it by 1;
+    * f = mean over sets of columns of Σ_cells |c − ñ q|, with counts c of the private rows, ñ the noisy
+      n of before and q the shares of a public table. One record changes one cell of each set by 1, so
+      by the triangle inequality each set's sum by at most 1, and their mean by at most 1.
+
+    So all are Gaussian mechanisms of sensitivity 1, composed adaptively. The distance is f / 2ñ:
+    post-processing.
+    """
+    std = account.noise_multiplier
+    columns = len(sizes)
+
+    def noisy(statistic: Callable[[np.ndarray], float]) -> float:
+        return statistic(table.read(account)) + std * float(rng.standard_normal())
+
+    rows = max(1.0, noisy(lambda rows: float(len(rows))))
+    alone = shuffled(synthetic, len(synthetic), rng)  # of the public table: costs nothing
+
+    def estimate(
+        public: np.ndarray, sets: Sequence[tuple[int, ...]], bins: list | None
+    ) -> Estimate:
+        """The noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
+
+        def mean(private: np.ndarray) -> float:
+            one, other = (
+                (private, public) if bins is None else (binned(private, bins), binned(public, bins))
+            )
+            width = sizes if bins is None else [int(group.max()) + 1 for group in bins]
+            return mean_gap(one, other, sets, width, rows)
+
+        value = min(1.0, max(0.0, noisy(mean) / (2 * rows)))
+        half = Z_HALF * std * (2 + 2 * value) / (2 * rows)
+        return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
+
+    found = []
+    for order in range(1, min(3, columns) + 1):
+        sets = column_sets(columns, order)
+        value = estimate(synthetic, sets, None)
+        floor = estimate(alone, sets, None) if order > 1 else None
+        found.append(_distance(order, value, floor))
+    bins = percentile_bins(
+        synthetic, sizes, scores
+    )  # its percentiles: the private ones are not public
+    sets = marginal_sets(list(names))
+    value, floor = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
+    found.append(_score(value, floor))
+    half = 1.959963984540054 * std
+    found.append(_count(Estimate(rows, max(0.0, rows - half), rows + half, round(rows))))
+    return found
+
+
+def mean_gap(
+    private: np.ndarray,
+    public: np.ndarray,
+    sets: Sequence[tuple[int, ...]],
+    sizes: Sequence[int],
+    rows: float,
+) -> float:
+    """Mean over sets of columns of Σ_cells |counts of ``private`` − ``rows`` × shares of ``public``|."""
+    total = 0.0
+    for columns in sets:
+        one, other, cells = cell_numbers(private, public, columns, sizes)
+        share = np.bincount(other, minlength=cells) / len(public)
+        total += float(np.abs(np.bincount(one, minlength=cells) - rows * share).sum())
+    return total / len(sets)
+
+
+def _distance(order: int, value: Estimate, floor: Estimate | None) -> Metric:
+    return Metric(
+        f"tvd{order}",
+        f"Total variation distance, {_WAYS[order]}",
+        UTILITY,
+        value,
+        None,
+        floor,
+        "lower",
+        0.0,
+        "Share of rows that would have to move to make the counts equal, with noise; the interval is"
+        " that of the noise. Floor: the synthetic table with its columns shuffled.",
+        CITATION,
+        of_relations=order > 1,
+    )
+
+
+def _score(value: Estimate, floor: Estimate) -> Metric:
+    one, other = (
+        Estimate(1000 * (1 - e.value), 1000 * (1 - e.high), 1000 * (1 - e.low), e.n)
+        for e in (value, floor)
+    )
+    return Metric(
+        "k_marginal",
+        "k-marginal score",
+        UTILITY,
+        one,
+        None,
+        other,
+        "higher",
+        1000.0,
+        "Likeness of the counts of pairs of columns, from 0 (disjoint) to 1000 (equal), with noise; bins"
+        " are percentiles of the synthetic table.",
+        NIST,
+    )
+
+
+def _count(rows: Estimate) -> Metric:
+    return Metric(
+        "rows",
+        "Rows of the training table",
+        "shown",
+        rows,
+        None,
+        None,
+        "neither",
+        None,
+        "Their number with noise.",
+        CITATION,
+    )

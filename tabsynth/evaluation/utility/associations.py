@@ -1,0 +1,198 @@
+"""How columns go together, in both tables: Pearson's r, Cramér's V, mutual information.
+
+Each is computed for every pair of columns in the training table and in the other one; the metric is
+the mean absolute difference. V and information are corrected for the bias that few rows give
+them, since tables of different lengths are compared: V after Bergsma 2013, "A bias-correction for
+Cramér's V and Tschuprow's T"; information after Miller 1955 and Madow (entropies + (cells − 1)/2n).
+"""
+
+import math
+
+import numpy as np
+
+from tabsynth.evaluation.marginals import column_sets
+from tabsynth.evaluation.metric import (
+    GROUPS,
+    UTILITY,
+    Metric,
+    Part,
+    Tables,
+    clipped,
+    each,
+    group_numbers,
+    jackknifed,
+    worst_first,
+)
+from tabsynth.evaluation.prediction import fold_rare
+from tabsynth.evaluation.results import Estimate
+
+SHOWN_PARTS = 20
+PEARSON = "Pearson 1895; interval: delete-a-group jackknife, Kott 2001"
+CRAMER = "Cramér 1946, bias-corrected by Bergsma 2013; interval: Kott 2001"
+INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
+
+
+def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
+    """Mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
+    known = [t for t in (tables.train, *tables.others) if t is not None]
+    folded, sizes = fold_rare(known, tables.sizes)
+    pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
+    groups = [group_numbers(len(table), rng) for table in folded]
+    by_table = []
+    for table, group in zip(folded, groups, strict=True):
+        counts = (pair_counts(table, i, j, sizes, group) for i, j in pairs)
+        both = [(cramers_v(c), mutual_information(c)) for c in counts]
+        by_table.append(np.array(both).reshape(len(pairs), 2, 1 + GROUPS))
+    names = [f"{tables.names[i]} × {tables.names[j]}" for i, j in pairs]
+    found = []
+    if pairs:
+        for which, key, title, citation in (
+            (0, "cramers_v", "Cramér's V", CRAMER),
+            (1, "mutual_information", "Mutual information", INFORMATION),
+        ):
+            values = [matrix[:, which] for matrix in by_table]
+            found.append(_metric(key, title, citation, names, values, tables))
+    numeric = [j for j, scores in enumerate(tables.scores) if scores is not None]
+    if len(numeric) > 1:
+        upper = np.triu_indices(len(numeric), 1)
+        values = [
+            np.stack([m[upper] for m in correlations(_numbers(t, tables, numeric), g)], axis=1)
+            for t, g in zip(known, groups, strict=True)
+        ]
+        names = [
+            f"{tables.names[numeric[i]]} × {tables.names[numeric[j]]}"
+            for i, j in zip(*upper, strict=True)
+        ]
+        found.append(_metric("pearson", "Pearson's correlation", PEARSON, names, values, tables))
+    return found
+
+
+def _numbers(table: np.ndarray, tables: Tables, numeric: list[int]) -> np.ndarray:
+    columns = []
+    for j in numeric:
+        scores = tables.scores[j]
+        assert scores is not None
+        columns.append(scores[table[:, j]])
+    return np.stack(columns, axis=1)
+
+
+def _metric(
+    key: str,
+    title: str,
+    citation: str,
+    names: list[str],
+    values: list[np.ndarray],
+    tables: Tables,
+) -> Metric:
+    """From values of shape (pairs, 1 + groups), of the training table and of each other one."""
+    train = values[0]
+    remaining = iter(zip(values[1:], [t for t in tables.others if t is not None], strict=True))
+
+    def compare(_: np.ndarray) -> tuple[np.ndarray, Estimate]:
+        other, table = next(remaining)
+        gaps = np.abs(train - other)
+        n = min(len(table), len(tables.train))
+        mean = gaps.mean(axis=0)
+        return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
+
+    synthetic, fresh, floor = each(tables.others, compare)
+    parts = [
+        Part(
+            name,
+            float(synthetic[0][i]),
+            None if fresh is None else float(fresh[0][i]),
+            float(floor[0][i]),
+            len(tables.synthetic),
+        )
+        for i, name in enumerate(names)
+    ]
+    return Metric(
+        key,
+        f"{title}: mean difference",
+        UTILITY,
+        synthetic[1],
+        None if fresh is None else fresh[1],
+        floor[1],
+        "lower",
+        0.0,
+        f"{title} of each pair of columns, in the training and in the other table: mean absolute"
+        " difference over the pairs. 0 is equal.",
+        citation,
+        worst_first(parts, "lower", SHOWN_PARTS),
+    )
+
+
+def pair_counts(
+    table: np.ndarray, i: int, j: int, sizes: tuple[int, ...], group: np.ndarray
+) -> np.ndarray:
+    """Counts of two columns: of all rows, then without each group; shape (1 + groups, size, size)."""
+    shape = (GROUPS, sizes[i], sizes[j])
+    cells = (group * sizes[i] + table[:, i]) * sizes[j] + table[:, j]
+    counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(float)
+    total = counts.sum(axis=0, keepdims=True)
+    return np.concatenate([total, total - counts])
+
+
+def cramers_v(counts: np.ndarray) -> np.ndarray:
+    """Bergsma's V of tables of counts, shape (…, a, b) to (…); 0 where a column is constant."""
+    n = counts.sum(axis=(-2, -1))
+    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    expected = rows[..., :, None] * columns[..., None, :]
+    terms = np.divide(counts**2, expected, out=np.zeros_like(counts), where=expected > 0)
+    phi2 = terms.sum(axis=(-2, -1)) - 1
+    a, b = (rows > 0).sum(axis=-1), (columns > 0).sum(axis=-1)
+    less = np.maximum(n - 1, 1)
+    phi2 = np.maximum(0, phi2 - (a - 1) * (b - 1) / less)
+    smaller = np.minimum(a - (a - 1) ** 2 / less, b - (b - 1) ** 2 / less) - 1
+    ratio = np.divide(phi2, smaller, out=np.zeros_like(phi2), where=smaller > 0)
+    return np.sqrt(np.minimum(1.0, ratio))
+
+
+def mutual_information(counts: np.ndarray) -> np.ndarray:
+    """Information of tables of counts in nats, bias-corrected, never below 0; (…, a, b) to (…)."""
+    n = counts.sum(axis=(-2, -1))
+    together = _entropy(counts.reshape(*counts.shape[:-2], -1), n)
+    apart = _entropy(counts.sum(axis=-1), n) + _entropy(counts.sum(axis=-2), n)
+    return np.maximum(0.0, apart - together)
+
+
+def _entropy(counts: np.ndarray, n: np.ndarray) -> np.ndarray:
+    total = np.maximum(n, 1)
+    share = counts / total[..., None]
+    logs = np.log(share, out=np.zeros_like(share), where=share > 0)
+    return -(share * logs).sum(axis=-1) + ((counts > 0).sum(axis=-1) - 1) / (2 * total)
+
+
+def correlations(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Pearson's r over the rows where both are known: of all rows, then without each group.
+
+    0 where a column is constant.
+
+    Parameters
+    ----------
+    numbers : ndarray, shape (rows, columns)
+        NaN where there is none.
+
+    Returns
+    -------
+    ndarray, shape (1 + groups, columns, columns)
+    """
+    known = np.isfinite(numbers)
+    centre = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    x = np.where(known, numbers - centre, 0.0)
+    mask = known.astype(float)
+
+    def sums(part: np.ndarray) -> np.ndarray:
+        a, m = x[part], mask[part]
+        return np.stack([m.T @ m, a.T @ m, m.T @ a, (a * a).T @ m, m.T @ (a * a), a.T @ a])
+
+    by_group = np.stack([sums(group == g) for g in range(GROUPS)])
+    total = by_group.sum(axis=0, keepdims=True)
+    n, si, sj, sii, sjj, sij = np.moveaxis(np.concatenate([total, total - by_group]), 1, 0)
+    count = np.maximum(n, 1)
+    covariance = sij / count - si * sj / count**2
+    variances = (sii / count - (si / count) ** 2) * (sjj / count - (sj / count) ** 2)
+    scale = np.sqrt(np.maximum(variances, 0))
+    tiny = 1e-12 * max(1.0, float(np.abs(x).max(initial=0)) ** 2)
+    r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > tiny)
+    return np.clip(r, -1, 1)

@@ -1,0 +1,53 @@
+"""Rows that the schema rules out: structural zeros, and values outside what is declared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tabsynth.evaluation.metric import UTILITY, Metric, Part, wilson
+
+CITATION = "Structural zeros as in McClure & Reiter 2016; Wilson 1927"
+
+
+def violations(
+    impossible: np.ndarray,
+    outside: int,
+    rows: int,
+    names: Sequence[str],
+    undeclared: Sequence[Part],
+) -> Metric:
+    """Share of the synthetic rows that break the schema. The references break none by construction.
+
+    Parameters
+    ----------
+    impossible : ndarray of bool, shape (rows within the schema, combinations)
+        Which of the schema's impossible combinations each row has.
+    outside : int
+        Rows with a value that the schema does not declare; they are in no other figure.
+    rows : int
+        All rows of the synthetic table.
+    names : sequence of str
+        Of the combinations.
+    undeclared : sequence of Part
+        The values that the schema does not declare, with how many rows hold them.
+    """
+    broken = int(impossible.any(axis=1).sum()) + outside
+    parts = [
+        Part(name, float(impossible[:, i].sum()) / rows, n=int(impossible[:, i].sum()))
+        for i, name in enumerate(names)
+    ]
+    found = [p for p in (*undeclared, *parts) if p.n]
+    return Metric(
+        "violations",
+        "Rows that break the schema",
+        UTILITY,
+        wilson(broken, rows),
+        None,
+        None,
+        "lower",
+        0.0,
+        "Share of the synthetic rows with a combination that the schema declares impossible, or a"
+        " value that it does not declare.",
+        CITATION,
+        tuple(sorted(found, key=lambda part: -part.n)),
+    )

@@ -1,0 +1,218 @@
+"""Would a statistician reach the same conclusions? Coefficients and their confidence intervals.
+
+One regression of a named column on all others, fitted by maximum likelihood on both tables: least
+squares for numbers, logistic for categories (the commonest value against all others). Overlap of
+the two intervals of a coefficient: mean of its shares of either interval (Karr et al. 2006), 1 where
+they are equal, below 0 where they are apart.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, each
+from tabsynth.evaluation.results import Z95, Estimate, mean_of_shares
+
+CITATION = "Karr et al. 2006, The American Statistician 60; Snoke et al. 2018"
+MAX_VALUES = 12  # of a category that enters as dummies: of more, the commonest, and others
+LEAST = 10  # training rows with a dummy, else it does not enter
+ITERATIONS = 40
+SHOWN_PARTS = 20
+RIDGE = 1e-8
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The columns of a design matrix, fixed by the training table: (column, values or None)."""
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, int | None], ...]
+    centres: tuple[float, ...]
+    scales: tuple[float, ...]
+
+
+def inference(tables: Tables, column: int) -> list[Metric]:
+    """Mean overlap of coefficients' 95% intervals, and share of equal conclusions at 5%.
+
+    A conclusion is a coefficient's sign, where its interval excludes 0, else none. Empty where the
+    training table gives nothing to fit.
+    """
+    terms = design_terms(tables, column)
+    values = tables.scores[column]
+    numeric = values is not None and np.isfinite(values).sum() > 2
+    if numeric:
+        assert values is not None
+        answer = values
+    else:
+        commonest = np.bincount(tables.train[:, column], minlength=tables.sizes[column]).argmax()
+        answer = (np.arange(tables.sizes[column]) == commonest).astype(float)
+    fit = least_squares if numeric else logistic
+
+    def fitted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y = answer[table[:, column]]
+        known = np.isfinite(y)
+        return fit(design(table[known], tables.scores, terms), y[known])
+
+    real = fitted(tables.train)
+    if not terms.names or not np.isfinite(real[1][1:]).any():
+        return []
+
+    def measure(table: np.ndarray) -> tuple[Estimate, Estimate, np.ndarray]:
+        other = fitted(table)
+        judged = np.isfinite(real[1][1:]) & (real[1][1:] > 0)
+        overlap = interval_overlap(real, other)[1:][judged]
+        same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
+        n = len(overlap)
+        mean = float(overlap.mean())
+        half = Z95 * float(overlap.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        full = np.full(len(judged), np.nan)
+        full[judged] = overlap
+        return Estimate(mean, mean - half, mean + half, n), mean_of_shares(same.astype(float)), full
+
+    synthetic, fresh, floor = each(tables.others, measure)
+    parts = [
+        Part(
+            name,
+            float(synthetic[2][i]),
+            None if fresh is None else float(fresh[2][i]),
+            float(floor[2][i]),
+        )
+        for i, name in enumerate(terms.names)
+        if math.isfinite(synthetic[2][i])
+    ]
+    parts.sort(key=lambda part: part.value)
+    model = "linear" if numeric else "logistic"
+    return [
+        Metric(
+            key,
+            title,
+            UTILITY,
+            synthetic[i],
+            None if fresh is None else fresh[i],
+            floor[i],
+            "higher",
+            1.0,
+            f"A {model} regression of {tables.names[column]} on all other columns, fitted on both"
+            f" tables: {what}. The interval is over coefficients, which are not independent.",
+            CITATION,
+            tuple(parts[:SHOWN_PARTS]) if i == 0 else (),
+        )
+        for i, key, title, what in (
+            (0, "ci_overlap", "Overlap of confidence intervals", "mean overlap of the intervals"),
+            (
+                1,
+                "same_conclusions",
+                "Coefficients with the same conclusion",
+                "share with the same sign, or alike not significant at 5%",
+            ),
+        )
+    ]
+
+
+def design_terms(tables: Tables, column: int) -> Terms:
+    """Numbers enter standardised, categories as dummies against the commonest value."""
+    names, centres, scales = [], [], []
+    places: list[tuple[int, int | None]] = []
+    for j, name in enumerate(tables.names):
+        if j == column:
+            continue
+        numbers = tables.scores[j]
+        if numbers is not None and np.isfinite(numbers).sum() > 2:
+            values = numbers[tables.train[:, j]]
+            known = values[np.isfinite(values)]
+            if len(known) and known.std() > 0:
+                names.append(name)
+                places.append((j, None))
+                centres.append(float(known.mean()))
+                scales.append(float(known.std()))
+            continue
+        counts = np.bincount(tables.train[:, j], minlength=tables.sizes[j])
+        for v in np.argsort(-counts, kind="stable")[1:MAX_VALUES]:
+            if counts[v] >= LEAST:
+                names.append(f"{name} = {tables.labels[j][int(v)]}")
+                places.append((j, int(v)))
+                centres.append(0.0)
+                scales.append(1.0)
+    return Terms(tuple(names), tuple(places), tuple(centres), tuple(scales))
+
+
+def design(table: np.ndarray, scores: tuple[np.ndarray | None, ...], terms: Terms) -> np.ndarray:
+    """The design matrix with an intercept first; a null number counts as the mean."""
+    out = np.ones((len(table), 1 + len(terms.places)))
+    for i, (j, value) in enumerate(terms.places):
+        if value is None:
+            numbers = scores[j]
+            assert numbers is not None
+            z = (numbers[table[:, j]] - terms.centres[i]) / terms.scales[i]
+            out[:, i + 1] = np.nan_to_num(z)
+        else:
+            out[:, i + 1] = table[:, j] == value
+    return out
+
+
+def least_squares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and standard errors of ordinary least squares; NaN errors where not identified."""
+    n, p = x.shape
+    if n <= p:
+        return np.zeros(p), np.full(p, np.nan)
+    beta, cov = _solve(x.T @ x, x.T @ y)
+    residual = y - x @ beta
+    variance = float(residual @ residual) / (n - p)
+    return beta, _errors(cov, variance, x)
+
+
+def logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and standard errors of a logistic regression, by Newton's method.
+
+    Separated data have no maximum: there the steps stop and the errors are large, as they should be.
+    """
+    n, p = x.shape
+    if n <= p or y.min() == y.max():
+        return np.zeros(p), np.full(p, np.nan)
+    beta = np.zeros(p)
+    cov = np.eye(p)
+    for _ in range(ITERATIONS):
+        chance = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        weight = np.maximum(chance * (1 - chance), 1e-10)
+        step, cov = _solve((x * weight[:, None]).T @ x, x.T @ (y - chance))
+        size = float(np.abs(step).max())
+        beta = beta + step * min(1.0, 5.0 / max(size, 1e-12))
+        if size < 1e-8 or float(np.abs(beta).max()) > 25:
+            break
+    return beta, _errors(cov, 1.0, x)
+
+
+def _solve(gram: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    ridge = RIDGE * max(float(np.trace(gram)) / len(gram), 1e-12)
+    inverse = np.linalg.inv(gram + ridge * np.eye(len(gram)))
+    return inverse @ right, inverse
+
+
+def _errors(cov: np.ndarray, variance: float, x: np.ndarray) -> np.ndarray:
+    """Standard errors; NaN for a term that is constant in this table, whose effect it cannot tell."""
+    errors = np.sqrt(np.maximum(np.diag(cov) * variance, 0))
+    constant = np.ptp(x, axis=0) == 0
+    constant[0] = False
+    errors[constant] = np.nan
+    return errors
+
+
+def interval_overlap(
+    a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Karr et al.'s overlap for each coefficient; −1 where it is below, or b has no interval."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low = np.maximum(a[0] - Z95 * a[1], b[0] - Z95 * b[1])
+        high = np.minimum(a[0] + Z95 * a[1], b[0] + Z95 * b[1])
+        shared = high - low
+        overlap = 0.5 * (shared / (2 * Z95 * a[1]) + shared / (2 * Z95 * b[1]))
+    return np.where(np.isfinite(overlap), np.maximum(overlap, -1.0), -1.0)
+
+
+def _conclusions(beta: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The sign of a coefficient that differs from 0 at 5%, else 0."""
+    significant = np.abs(beta) > Z95 * np.nan_to_num(error, nan=np.inf)
+    return np.where(significant, np.sign(beta), 0.0)

@@ -1,0 +1,143 @@
+"""Can a classifier tell the synthetic rows from the real ones? The propensity score's mean square.
+
+pMSE = mean (p̂ − c)², with p̂ the estimated chance that a row is synthetic and c the share of such rows
+(Woo et al. 2009). Even a perfect table scores above 0, so the figure is its ratio to what a perfect
+table would score (Snoke, Raab, Nowok, Dibben & Slavković 2018): 1 is perfect, 10 is bad.
+
+Two classifiers: a logistic regression on main effects, whose expectation is known in closed form; and
+a tree, which sees relations between columns, whose expectation is found by permuting the labels.
+Shuffled columns pass the first and fail the second.
+
+NOTE[DIFF]: Snoke et al. hold the real table fixed, (k − 1)(1 − c)² c / N with k coefficients and N rows.
+Here a perfect table is a fresh real sample, and the drawing of both counts: (k − 1)(1 − c) c / N, which
+is also what permuted labels give. A table nearer than a fresh sample scores below 1.
+"""
+
+import math
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from tabsynth.evaluation.metric import UTILITY, Metric, Tables, each
+from tabsynth.evaluation.prediction import fold_rare, one_hot, subsample
+from tabsynth.evaluation.results import Estimate, percentile
+
+CITATION = "Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181"
+MAX_ROWS = 8_000  # of each table
+PERMUTATIONS = 10
+LEAF = 0.01  # of the rows: the smallest leaf of the tree
+REPLICATES = 100
+READING = (
+    "How well {} tells synthetic rows from real ones: the mean square of its propensity score over"
+    " that expected of a perfect table. 1 is perfect."
+)
+
+
+def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
+    """The pMSE ratios of a logistic regression on main effects and of a classification tree."""
+    found = []
+    for key, title, words, ratio in (
+        ("pmse_main_effects", "pMSE ratio, main effects", "a logistic regression", main_effects),
+        ("pmse_tree", "pMSE ratio, tree", "a classification tree", tree),
+    ):
+
+        def measure(other: np.ndarray, ratio=ratio) -> Estimate:  # type: ignore[no-untyped-def]
+            rows = [subsample(t, MAX_ROWS, rng) for t in (tables.train, other)]
+            return ratio(rows[0], rows[1], tables.sizes, rng)
+
+        synthetic, fresh, floor = each(tables.others, measure)
+        found.append(
+            Metric(
+                key,
+                title,
+                UTILITY,
+                synthetic,
+                fresh,
+                floor,
+                "lower",
+                1.0,
+                READING.format(words),
+                CITATION,
+                of_relations=key == "pmse_tree",
+            )
+        )
+    return found
+
+
+def main_effects(
+    real: np.ndarray, synthetic: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
+) -> Estimate:
+    """The ratio for a logistic regression on one-hot codes, with a bootstrap interval over rows.
+
+    The bootstrap is of the fitted scores: it covers the drawing of rows that are scored, not the fit.
+    """
+    both, sizes = fold_rare([np.concatenate([real, synthetic])], sizes)
+    codes = _dummies(both[0], sizes)
+    label = np.repeat([0, 1], [len(real), len(synthetic)])
+    share = len(synthetic) / len(label)
+    if codes.shape[1] == 0:
+        return Estimate(math.nan, math.nan, math.nan, len(label))
+    # Next to no penalty: the expectation in closed form is that of maximum likelihood.
+    model = LogisticRegression(C=1e4, max_iter=200, tol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(codes, label)
+    score = model.predict_proba(codes)[:, 1]
+    null = expected_pmse(codes.shape[1] + 1, share, len(label))
+    return _ratio((score - share) ** 2, null, rng)
+
+
+def expected_pmse(coefficients: int, share: float, rows: int) -> float:
+    """(k − 1)(1 − c) c / N, of two samples of one population; ``coefficients`` counts the intercept.
+
+    By the delta method: p̂ − c ≈ c(1 − c) xᵀβ̂, and β̂ of centred x has variance (c(1 − c) XᵀX)⁻¹, so that
+    the sum of squares has expectation c(1 − c)·trace(I) over the k − 1 slopes.
+    """
+    return (coefficients - 1) * (1 - share) * share / rows
+
+
+def _dummies(table: np.ndarray, sizes: tuple[int, ...]) -> sparse.csr_matrix:
+    """One-hot codes of values that occur, without the commonest of each column."""
+    codes = one_hot(table, sizes)
+    counts = np.asarray(codes.sum(axis=0)).ravel()
+    keep = counts > 0
+    start = 0
+    for size in sizes:
+        keep[start + int(counts[start : start + size].argmax())] = False
+        start += size
+    return codes[:, np.flatnonzero(keep)]
+
+
+def tree(
+    real: np.ndarray, synthetic: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
+) -> Estimate:
+    """The ratio for a classification tree on value numbers, its null by permuted labels."""
+    del sizes
+    both = np.concatenate([real, synthetic]).astype(np.float32)
+    label = np.repeat([0, 1], [len(real), len(synthetic)])
+    share = len(synthetic) / len(label)
+    null = [
+        _tree_squares(both, rng.permutation(label), share, rng).mean() for _ in range(PERMUTATIONS)
+    ]
+    return _ratio(_tree_squares(both, label, share, rng), float(np.mean(null)), rng)
+
+
+def _tree_squares(
+    rows: np.ndarray, label: np.ndarray, share: float, rng: np.random.Generator
+) -> np.ndarray:
+    leaf = max(5, round(LEAF * len(rows)))
+    model = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
+    model.fit(rows, label)
+    return (model.predict_proba(rows)[:, 1] - share) ** 2
+
+
+def _ratio(squares: np.ndarray, null: float, rng: np.random.Generator) -> Estimate:
+    n = len(squares)
+    if null <= 0:  # nothing that a classifier could split on: the tables are equal for it
+        return Estimate(math.nan, math.nan, math.nan, n)
+    draws = rng.multinomial(n, np.full(n, 1 / n), size=REPLICATES) @ squares / n
+    return percentile(float(squares.mean()) / null, draws / null, n)

@@ -1,0 +1,170 @@
+"""The user's tables as value numbers, what those mean, and what of a synthetic table fits none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import integer, shown
+from tabsynth.columns import Column
+from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.table import column_to_index
+from tabsynth.errors import InputError
+from tabsynth.evaluation import Columns, Metric, Part
+from tabsynth.evaluation.utility.constraints import violations
+from tabsynth.schema import Schema
+from tabsynth.tables import to_pandas
+
+REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """A synthetic table as value numbers: the rows that fit the schema, and a metric of the others."""
+
+    index: np.ndarray
+    violations: Metric
+    left_out: int
+
+
+def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
+    """Value numbers, shape (rows, columns); refuses what the schema does not declare."""
+    frame = to_pandas(table, what)
+    try:
+        return encoder.to_index(frame, what)
+    except InputError as error:
+        text = str(error)
+        # Errors about values name the column; the reader has three tables to look at.
+        raise InputError(text if what in text else f"In the {what}: {text}") from None
+
+
+def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
+    """As :func:`indexed`, of a table that may break the schema: such rows are counted.
+
+    Rows with a value that the schema does not declare have no value number, and are left out of every
+    other figure; rows with an impossible combination stay in.
+
+    Raises
+    ------
+    InputError
+        If columns are missing or no row fits.
+    """
+    frame = to_pandas(table, SYNTHETIC)
+    schema = encoder.schema
+    schema.check_columns(frame, SYNTHETIC)
+    named = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    fits = np.ones(len(frame), dtype=bool)
+    undeclared: list[Part] = []
+    for column in schema.columns:
+        try:
+            column_to_index(column, named[column.name])
+        except InputError as error:
+            wrong = _misfits(column, named[column.name])
+            if wrong.all() or not wrong.any():
+                raise InputError(f"In the {SYNTHETIC}: {error}") from None
+            count = int(wrong.sum())
+            first = named[column.name][wrong].iloc[0]
+            label = f"{column.name}: values not declared, such as {shown(first)}"
+            undeclared.append(Part(label, count / len(frame), n=count))
+            fits &= ~wrong
+    if not fits.any():
+        raise InputError(f"No row of the {SYNTHETIC} fits the schema: {undeclared[0].name}.")
+    kept = named[fits]
+    index = np.stack([column_to_index(c, kept[c.name]) for c in schema.columns], axis=1)
+    impossible = np.zeros((len(index), len(encoder.zeros)), dtype=bool)
+    for i, zero in enumerate(encoder.zeros):
+        impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
+    names = [" and ".join(f"{n} in {_short(v)}" for n, v in c.items()) for c in schema.impossible]
+    left_out = len(frame) - len(index)
+    metric = violations(impossible, left_out, len(frame), names, undeclared)
+    return Synthetic(index, metric, left_out)
+
+
+def certificate_with(
+    synthetic: Any, certificate: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The certificate that was given, or the one that came with the table, if any."""
+    if certificate is None:
+        certificate = getattr(synthetic, "attrs", {}).get("certificate")
+    if certificate is not None and not isinstance(certificate, Mapping):
+        raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
+    return certificate
+
+
+def neighbours(k: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of neighbours, checked, in order."""
+    if isinstance(k, int | str) or not isinstance(k, Sequence) or len(k) == 0:
+        raise InputError(f"Expected k to be whole numbers such as (1, 5, 10), got {shown(k)}.")
+    return tuple(sorted({integer("k", item) for item in k}))
+
+
+def _short(values: Any) -> str:
+    if isinstance(values, dict):
+        return f"{values['low']} to {values['high']}"
+    return shown(list(values))
+
+
+def _misfits(column: Column, values: pd.Series) -> np.ndarray:
+    """Which values the schema does not declare, each distinct one tried by itself; bool (rows,)."""
+    numbers, distinct = pd.factorize(values, use_na_sentinel=False)
+    wrong = np.zeros(len(distinct), dtype=bool)
+    first = pd.Series(np.arange(len(values))).groupby(numbers).first()
+    for number, row in first.items():
+        try:
+            column_to_index(column, values.iloc[[row]])
+        except InputError:
+            wrong[number] = True
+    return wrong[numbers]
+
+
+def meaning(
+    schema: Schema,
+    target: str | None,
+    by: str | Sequence[str] | None,
+    weights: str | None,
+    boosting: bool,
+) -> Columns:
+    """What the value numbers stand for, and which columns are asked for, checked by name."""
+    scores = tuple(numbers(column) for column in schema.columns)
+    names = [by] if isinstance(by, str) else list(by or ())
+    chosen = None if weights is None else _place(schema, weights, "weights")
+    if chosen is not None and schema.columns[chosen].kind != "numeric":
+        raise InputError(
+            f"weights={shown(weights)} is {schema.columns[chosen].kind}; survey weights are numeric."
+        )
+    return Columns(
+        scores=scores,
+        labels=tuple(tuple(c.label(i) for i in range(c.size)) for c in schema.columns),
+        target=None if target is None else _place(schema, target, "target"),
+        by=tuple(_place(schema, name, "by") for name in names),
+        weights=chosen,
+        boosting=bool(boosting),
+    )
+
+
+def _place(schema: Schema, name: Any, argument: str) -> int:
+    if name not in schema.names:
+        raise InputError(
+            f"{argument}={shown(name)} is no column of the schema; it has"
+            f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
+        )
+    return schema.names.index(name)
+
+
+def numbers(column: Column) -> np.ndarray | None:
+    """The number of each value number: midpoints of cells, ordinal numbers or ranks; null is NaN.
+
+    None for a categorical column.
+    """
+    if column.kind == "categorical":
+        return None
+    if column.kind == "numeric":
+        edges = column.edges()
+        found = (edges[:-1] + edges[1:]) / 2
+    elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.categories):
+        found = np.array(column.categories, dtype=float)
+    else:
+        found = np.arange(len(column.categories), dtype=float)
+    return np.append(found, np.nan) if column.nulls else found

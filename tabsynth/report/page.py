@@ -1,0 +1,45 @@
+"""A plain page: sentences, tables, pictures. Nothing in it is fetched from anywhere."""
+
+from collections.abc import Sequence
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+Table = tuple[Sequence[str], Sequence[tuple[str, Sequence[str], bool]]]
+
+
+def packaged(name: str) -> str:
+    """A text file of this package."""
+    return resources.files("tabsynth.report").joinpath(name).read_text("utf-8")
+
+
+def environment() -> Environment:
+    """Templates escape what they are given, and refuse what they are not given."""
+    return Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def render_page(
+    title: str,
+    kind: str,
+    sentences: Sequence[str],
+    tables: Sequence[Table],
+    pictures: Sequence[tuple[str, Markup]],
+    notice: str = "",
+) -> str:
+    """The HTML text. A table is a header and rows of (name, cells, whether it is a warning)."""
+    return (
+        environment()
+        .from_string(packaged("page.html"))
+        .render(
+            title=title,
+            kind=kind,
+            sentences=sentences,
+            tables=tables,
+            pictures=pictures,
+            notice=notice,
+            css=Markup(packaged("style.css")),  # our own file, never data
+        )
+    )

@@ -1,0 +1,109 @@
+"""Metrics as rows: a data frame, and Markdown."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from tabsynth.evaluation import Metric
+from tabsynth.evaluation.results import Estimate
+
+COLUMNS = (
+    *("kind", "title", "value", "low", "high", "n"),
+    *("fresh", "fresh_low", "fresh_high", "floor", "floor_low", "floor_high"),
+    *("better", "best", "below_floor", "citation"),
+)
+_NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
+
+
+def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
+    """A row per metric, by its key: value, interval, n, both references, citation."""
+    rows = []
+    for metric in metrics:
+        fresh, floor = metric.fresh or _NOTHING, metric.floor or _NOTHING
+        rows.append(
+            {
+                "kind": metric.kind,
+                "title": metric.title,
+                "value": metric.value,
+                "low": metric.low,
+                "high": metric.high,
+                "n": metric.n,
+                "fresh": fresh.value,
+                "fresh_low": fresh.low,
+                "fresh_high": fresh.high,
+                "floor": floor.value,
+                "floor_low": floor.low,
+                "floor_high": floor.high,
+                "better": metric.better,
+                "best": math.nan if metric.best is None else metric.best,
+                "below_floor": metric.below_floor,
+                "citation": metric.citation,
+            }
+        )
+    index = pd.Index([metric.key for metric in metrics], name="metric")
+    return pd.DataFrame(rows, index=index, columns=list(COLUMNS))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Fixed digits, fewer of large numbers; an en dash for what is not a number."""
+    if not math.isfinite(value):
+        return "–"
+    if abs(value) >= 100:
+        return f"{value:,.1f}"
+    return f"{value:.{digits}f}"
+
+
+def with_interval(estimate: Estimate | None) -> str:
+    """``0.412 (0.401 to 0.423)``; an en dash where there is nothing."""
+    if estimate is None or not math.isfinite(estimate.value):
+        return "–"
+    if not math.isfinite(estimate.low):
+        return number(estimate.value)
+    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; bars in cells are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """One line, with nothing in it that Markdown or HTML would act upon."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+    for sign in "*_`[]":
+        text = text.replace(sign, "\\" + sign)
+    return text
+
+
+def metrics_markdown(metrics: Sequence[Metric]) -> str:
+    """Every metric with its references, utility first, as Markdown tables."""
+    parts = []
+    for kind, title in (
+        ("utility", "Utility"),
+        ("privacy", "Attacks"),
+        ("shown", "Shown, and evidence of nothing"),
+    ):
+        rows = [
+            [
+                metric.title,
+                with_interval(metric.synthetic),
+                with_interval(metric.fresh),
+                with_interval(metric.floor),
+                metric.better,
+                str(metric.n),
+                metric.citation,
+            ]
+            for metric in metrics
+            if metric.kind == kind
+        ]
+        header = ("Metric", "Synthetic", "Fresh real", "Shuffled", "Better", "n", "Citation")
+        if rows:
+            parts.append(f"## {title}\n\n{table(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def escaped(text: str) -> str:
+    """Text for a Markdown paragraph or heading."""
+    return _cell(text).replace("\\|", "|").replace("#", "\\#")

@@ -1,0 +1,177 @@
+"""Attacks against brute force; they find a planted copy, and nothing where nothing is."""
+
+import math
+
+import numpy as np
+import pytest
+from evaluated import tables
+from sklearn.metrics import roc_auc_score
+
+from tabsynth import InputError
+from tabsynth.evaluation import shadow_membership
+from tabsynth.evaluation.attacks.anonymeter import (
+    anonymeter,
+    inferred,
+    linked,
+    risk,
+    singled_out,
+    singling_predicates,
+)
+from tabsynth.evaluation.attacks.membership import area, density, membership, nearest_distance
+from tabsynth.evaluation.attacks.nearest import distance_counts
+
+SIZES = (5,) * 6
+
+
+def random_table(rng, rows, sizes=SIZES):
+    return np.stack([rng.integers(0, s, rows) for s in sizes], axis=1)
+
+
+def three(seed, copy):
+    rng = np.random.default_rng(seed)
+    train, fresh, holdout = (random_table(rng, n) for n in (300, 300, 600))
+    made = tables(train, train if copy else fresh, holdout, sizes=SIZES)
+    return made, train[:150], made.control[:150]
+
+
+def run_all(seed, copy):
+    made, people, controls = three(seed, copy)
+    rng = np.random.default_rng(seed)
+    found = [*membership(made, people, controls, rng), *anonymeter(made, people, controls, rng)]
+    return {metric.key: metric for metric in found}
+
+
+def test_a_copy_is_found_by_all_and_its_references_are_not():
+    found = run_all(0, copy=True)
+    for key in ("presence", "density_ratio", "singling_out", "linkability", "inference"):
+        metric = found[key]
+        assert metric.kind == "privacy" and metric.low > metric.best + 0.1, key
+        for reference in (metric.fresh, metric.floor):
+            assert reference.low < metric.low and abs(reference.value - metric.best) < 0.15, key
+    shown = found["nearest_distance"]
+    assert shown.kind == "shown" and shown.value == 0 and shown.parts[1].value == 1.0
+    assert "NO evidence" in shown.reading
+
+
+def test_an_honest_table_is_within_its_intervals():
+    """Of 12 tables that leak nothing, few intervals exclude nothing."""
+    out = {}
+    for seed in range(12):
+        for key, metric in run_all(seed, copy=False).items():
+            if metric.kind == "privacy":
+                out.setdefault(key, []).append(metric.low <= metric.best <= metric.high)
+    assert all(np.mean(hits) >= 0.75 for hits in out.values()), out
+    assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.9
+
+
+def test_area_is_the_mann_whitney_statistic():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 5, 40).astype(float), rng.integers(0, 4, 30).astype(float)
+    truth = np.repeat([1, 0], [40, 30])
+    found = area(a, b)
+    assert found.value == pytest.approx(roc_auc_score(truth, np.concatenate([a, b])))
+    assert area(np.ones(5), np.zeros(5)).value == 1.0 and area(np.ones(5), np.zeros(5)).low < 1
+    assert area(np.ones(5), np.ones(5)).value == 0.5
+
+
+def test_the_interval_of_an_area_covers():
+    covered = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        found = area(rng.normal(1, 1, 60), rng.normal(0, 1, 80))
+        covered.append(found.low <= 0.7602 <= found.high)  # Phi(1 / sqrt 2)
+    assert 0.91 <= np.mean(covered) <= 0.985
+
+
+def test_distances_and_densities_by_hand():
+    table = np.array([[0, 0], [0, 1], [1, 1]])
+    counts = distance_counts(np.array([[0, 0], [1, 0]]), table, (2, 2), np.random.default_rng(0))
+    assert counts.tolist() == [[1, 1, 1], [0, 2, 1]]
+    assert nearest_distance(counts).tolist() == [0, 1]
+    np.testing.assert_allclose(density(counts), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
+
+
+def test_risk_is_the_papers_formula():
+    attack, control = np.repeat([1.0, 0.0], [60, 40]), np.repeat([1.0, 0.0], [20, 80])
+    found = risk(attack, control)
+    assert found.value == pytest.approx((0.6 - 0.2) / (1 - 0.2))
+    errors = [math.sqrt((p * (1 - p) * 100 + 0.5) / 100**2) for p in (0.6, 0.2)]
+    half = math.hypot(errors[0] / 0.8, errors[1] * 0.4 / 0.64)
+    assert found.high - found.value == pytest.approx(1.959963984540054 * half)
+    assert risk(attack, attack).value == 0 and risk(np.ones(5), np.ones(5)).value == 0
+
+
+def test_linkability_by_brute_force():
+    rng = np.random.default_rng(1)
+    table, records = random_table(rng, 40), random_table(rng, 50)
+    sides = np.arange(6) % 2 == 0
+    for k in (1, 6, 40):
+        ours = np.mean([linked(records, table, SIZES, sides, rng, k).mean() for _ in range(20)])
+        theirs = []
+        for record in np.tile(records, (20, 1)):
+            near = []
+            for side in (sides, ~sides):
+                distance = (table[:, side] != record[side]).sum(axis=1)
+                near.append(set(np.lexsort([rng.random(40), distance])[:k].tolist()))
+            theirs.append(bool(near[0] & near[1]))
+        assert ours == pytest.approx(np.mean(theirs), abs=0.06)
+
+
+def test_inference_by_brute_force():
+    rng = np.random.default_rng(2)
+    table, records = random_table(rng, 30, (2, 3, 4)), random_table(rng, 60, (2, 3, 4))
+    ours = np.mean([inferred(records, table, (2, 3, 4), rng) for _ in range(40)], axis=(0, 1))
+    theirs = np.zeros((60, 3))
+    for i, record in enumerate(records):
+        for j in range(3):
+            rest = [c for c in range(3) if c != j]
+            distance = (table[:, rest] != record[rest]).sum(axis=1)
+            near = np.flatnonzero(distance == distance.min())
+            theirs[i, j] = (table[near, j] == record[j]).mean()
+    np.testing.assert_allclose(ours, theirs.mean(axis=0), atol=0.04)
+
+
+def test_predicates_single_out_one_row():
+    rng = np.random.default_rng(3)
+    sizes, ordered = (3, 40, 3), [False, True, False]
+    table = random_table(rng, 200, sizes)
+    found = singling_predicates(table, sizes, ordered, 50, rng)
+    assert len(found) >= 20
+    for predicate in found:
+        hits = np.ones(200, dtype=bool)
+        for j, sign, value in predicate:
+            assert sign in ((">=", "<=") if j == 1 else ("==",))
+            column = table[:, j]
+            hits &= {"==": column == value, ">=": column >= value, "<=": column <= value}[sign]
+        assert hits.sum() == 1 and singled_out(predicate, table)
+        assert not singled_out(predicate, np.concatenate([table, table]))
+    assert singling_predicates(np.zeros((9, 3), int), sizes, ordered, 5, rng) == []
+
+
+def copies(table):
+    return table
+
+
+def test_shadow_models_find_a_copier_and_not_noise():
+    rng = np.random.default_rng(4)
+    population = rng.integers(0, 2, (200, 3))
+    targets = np.array([[2, 2, 2], [2, 1, 2]])
+    options = {"rows": 50, "shadows": 12, "trials": 12}
+    found = shadow_membership(copies, population, targets, (3, 3, 3), **options)
+    assert found.value > 0.95 and found.low > 0.7 and found.n == 24 and len(found.parts) == 2
+
+    def blind(table):
+        return np.random.default_rng(int(rng.integers(2**31))).integers(0, 3, (50, 3))
+
+    nothing = shadow_membership(blind, population, targets, (3, 3, 3), **options)
+    assert nothing.low <= 0.5 <= nothing.high
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"shadows": 5}, "shadows"), ({"trials": 2}, "trials"), ({"rows": 500}, "rows=500")],
+)
+def test_shadow_attack_refuses(changes, words):
+    options = {"rows": 5, **changes}
+    with pytest.raises(InputError, match=words):
+        shadow_membership(copies, np.zeros((9, 1), int), np.zeros((1, 1), int), (1,), **options)

@@ -1,0 +1,83 @@
+"""Every metric on tables that have nothing to measure: constant, one row, disjoint, all null."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from tabsynth.evaluation import Columns, measure
+from tabsynth.evaluation.results import plain
+
+NAMES, SIZES = ("a", "b", "c", "w"), (3, 4, 2, 6)
+SCORES = (None, np.arange(4.0), None, np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]))
+ALL = Columns(scores=SCORES, target=0, by=(0, 2), weights=3, boosting=True)
+KEYS = {
+    *("tvd1", "tvd2", "tvd3", "prediction_weighted", "boosting_macro", "k_marginal", "cramers_v"),
+    *("mutual_information", "pearson", "pmse_main_effects", "pmse_tree", "rare_coverage"),
+    *("dimension_wise_probability", "population_total", "weighted_totals"),
+    *("target_auroc_logistic", "target_auprc_boosting", "target_calibration_logistic"),
+}
+ATTACKS = {
+    *("attribute_disclosure", "presence", "density_ratio", "nearest_distance"),
+    *("singling_out", "linkability", "inference"),
+}
+
+
+def constant(rows, value=0):
+    return np.full((rows, 4), value)
+
+
+def all_null(rows):
+    return np.tile([s - 1 for s in SIZES], (rows, 1))
+
+
+def mixed(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, s, rows) for s in SIZES], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("train", "synthetic", "holdout"),
+    [
+        (constant(40), constant(30), constant(30)),
+        (constant(1), constant(1), constant(1)),
+        (constant(40), constant(30, 1), constant(30)),  # disjoint
+        (all_null(40), all_null(30), all_null(30)),
+        (mixed(40), constant(1), mixed(2, 1)),
+        (mixed(60), all_null(30), mixed(30, 1)),
+        (constant(30), mixed(60), constant(3)),
+        (mixed(80), mixed(80), None),
+    ],
+)
+def test_every_metric_has_its_form(train, synthetic, holdout):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = measure(
+            train, synthetic, holdout, names=NAMES, sizes=SIZES, columns=ALL, m=20, k=(1, 5)
+        )
+    keys = [metric.key for metric in found.metrics]
+    assert len(keys) == len(set(keys)) and set(keys) >= KEYS
+    assert (set(keys) >= ATTACKS) == (holdout is not None and len(holdout) > 1)
+    for metric in found.metrics:
+        assert metric.citation and metric.reading and metric.title
+        value = metric.synthetic
+        if np.isfinite(value.low):
+            assert value.low <= value.value + 1e-9 and value.value <= value.high + 1e-9
+        assert found[metric.key] is metric
+    json.dumps(plain(found.to_dict()), allow_nan=False)
+    with pytest.raises(KeyError):
+        found["nonsense"]
+
+
+def test_disjoint_and_equal_tables_are_at_the_ends():
+    def run(a, b):
+        return measure(a, b, None, names=NAMES, sizes=SIZES, columns=ALL, m=5, k=(1,))
+
+    apart, equal = run(constant(40), constant(40, 1)), run(mixed(40), mixed(40))
+    assert apart["k_marginal"].value == 0 and equal["k_marginal"].value == 1000
+    for order in (1, 2, 3):
+        assert apart[f"tvd{order}"].value == 1 and equal[f"tvd{order}"].value == 0
+    for key in ("cramers_v", "mutual_information", "pearson", "weighted_totals"):
+        assert equal[key].value == pytest.approx(0, abs=1e-12)
+    assert equal["rare_coverage"].n == 0 and equal["dimension_wise_probability"].value > 1 - 1e-9

@@ -1,0 +1,80 @@
+"""The one form of metrics: intervals, parts, and the jackknife."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tabsynth.evaluation import Metric, Part
+from tabsynth.evaluation.metric import halves, jackknifed, wilson, worst_first
+from tabsynth.evaluation.results import Estimate, plain
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 7), (3, 10), (10, 10), (249, 1000)])
+def test_wilson_is_scipys(hits, trials):
+    found = wilson(hits, trials)
+    known = stats.binomtest(hits, trials).proportion_ci(method="wilson")
+    assert found.value == hits / trials and found.n == trials
+    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-9)
+    assert math.isnan(wilson(0, 0).value) and wilson(0, 0).high == 1.0
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=2_000)
+    group = np.arange(2_000) % 20
+    replicates = np.array([rows[group != g].mean() for g in range(20)])
+    found = jackknifed(float(rows.mean()), replicates, len(rows))
+    half = stats.t.ppf(0.975, 19) * rows.std() / math.sqrt(2_000)
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.35)
+    assert math.isnan(jackknifed(1.0, replicates, 10).low)
+    assert math.isnan(jackknifed(1.0, np.array([np.nan] * 20), 2_000).low)
+
+
+def test_the_jackknife_covers():
+    covered = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        rows = rng.exponential(size=200)
+        replicates = np.array([rows[np.arange(200) % 20 != g].mean() for g in range(20)])
+        found = jackknifed(float(rows.mean()), replicates, 200)
+        covered.append(found.low <= 1 <= found.high)
+    assert 0.9 <= np.mean(covered) <= 0.985
+
+
+def test_halves_are_apart_and_whole():
+    rows = np.arange(7)[:, None]
+    one, other = halves(rows, np.random.default_rng(0))
+    assert sorted([*one.ravel(), *other.ravel()]) == list(range(7)) and len(one) == 3
+    assert halves(rows[:1], np.random.default_rng(0)) == (None, None)
+    assert halves(None, np.random.default_rng(0)) == (None, None)
+
+
+def metric(value, floor, better="lower", **changes):
+    around = [Estimate(x, x - 0.1, x + 0.1, 5) for x in (value, floor)]
+    fields = {"key": "k", "title": "t", "kind": "utility", "reading": "", "citation": "c"}
+    return Metric(
+        **{**fields, **changes},
+        synthetic=around[0],
+        fresh=None,
+        floor=around[1],
+        better=better,
+        best=None,
+    )
+
+
+def test_below_the_floor():
+    assert metric(0.9, 0.5).below_floor and not metric(0.65, 0.5).below_floor
+    assert metric(0.1, 0.5, "higher").below_floor and not metric(0.9, 0.5, "higher").below_floor
+    assert not metric(0.9, 0.5, of_relations=False).below_floor
+    assert not metric(0.9, 0.5, kind="privacy").below_floor
+    found = metric(0.9, 0.5)
+    assert (found.value, found.low, found.high, found.n) == (0.9, 0.8, 1.0, 5)
+    assert plain(found)["synthetic"]["value"] == 0.9
+
+
+def test_worst_first():
+    parts = [Part("x", 0.2), Part("nan", math.nan), Part("y", 0.9), Part("z", 0.5)]
+    assert [p.name for p in worst_first(parts, "lower", 4)] == ["y", "z", "x", "nan"]
+    assert [p.name for p in worst_first(parts, "higher", 2)] == ["x", "z"]

@@ -1,0 +1,70 @@
+"""Distances and nearest rows against sorting everything."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth.evaluation.attacks.nearest import (
+    Searched,
+    distance_counts,
+    in_chunks,
+    nearest,
+    threshold,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 50), st.integers(0, 5))
+def test_nearest_are_those_of_a_sort(seed, rows, k, top):
+    rng = np.random.default_rng(seed)
+    distance = rng.integers(0, top + 1, rows).astype(np.uint8)
+    found, limit = nearest(distance, k, rng)
+    assert len(set(found.tolist())) == len(found) == min(k, rows)
+    np.testing.assert_array_equal(distance[found], np.sort(distance)[:k])
+    assert limit == distance[found].max()
+    again, same = nearest(distance, k, rng, top + 1)
+    assert same == limit == threshold(distance, min(k, rows), limit)
+    np.testing.assert_array_equal(distance[again], distance[found])
+
+
+def test_ties_are_equally_likely_inside_and_at_the_edge():
+    rng = np.random.default_rng(0)
+    distance = np.array([1, 0, 0, 0, 1, 2], dtype=np.uint8)
+    first = np.array([nearest(distance, 4, rng)[0] for _ in range(3_000)])
+    counts = np.bincount(first[:, 0], minlength=6)
+    assert set(np.flatnonzero(counts)) == {1, 2, 3} and counts[1:4].min() > 880
+    last = np.bincount(first[:, 3], minlength=6)
+    assert set(np.flatnonzero(last)) == {0, 4} and last[[0, 4]].min() > 1_380
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([1, 2, 300, 70_000]), min_size=1))
+def test_counts_are_those_of_comparing(seed, sizes):
+    rng = np.random.default_rng(seed)
+    table, records = (
+        np.stack([rng.integers(0, min(s, 3), n) + max(0, s - 3) for s in sizes], axis=1)
+        for n in (20, 35)
+    )
+    found = distance_counts(records, table, sizes, rng)
+    expected = (records[:, None] != table[None]).sum(axis=2)
+    for row, distances in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(row, np.bincount(distances, minlength=len(sizes) + 1))
+
+
+def test_many_columns_do_not_overflow():
+    sizes = (2,) * 300
+    searched = Searched(np.zeros((3, 300), dtype=np.int64), sizes)
+    assert searched.distance(searched.differs(np.ones(300, dtype=np.int64))).tolist() == [300] * 3
+
+
+def test_chunks_keep_order_and_do_not_depend_on_threads(monkeypatch):
+    records = np.arange(100)[:, None]
+    found = []
+    for count in (1, 4):
+        monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.workers", lambda n=count: n)
+        calls = []
+        rng = np.random.default_rng(0)
+        found.append(in_chunks(records, lambda p, own: p + own.random(p.shape), rng, calls.append))
+        assert calls[-1] == 1.0
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(np.floor(found[0]), records)

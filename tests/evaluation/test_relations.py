@@ -1,0 +1,178 @@
+"""k-marginal score, associations, probabilities, coverage, propensity, totals: by a second road."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluated import SIZES, drawn, related, tables
+from scipy import stats
+from sklearn.metrics import mutual_info_score
+
+from tabsynth.evaluation.utility.associations import (
+    associations,
+    correlations,
+    cramers_v,
+    mutual_information,
+    pair_counts,
+)
+from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
+from tabsynth.evaluation.utility.kmarginal import k_marginal, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.propensity import expected_pmse, main_effects, propensity
+from tabsynth.evaluation.utility.subgroups import subgroup_gap
+from tabsynth.evaluation.utility.totals import population_totals
+
+
+def nist(target, other, region=None):
+    """The formula in its own words, over data frames that are binned already."""
+    gaps = []
+    names = [n for n in target if n != region]
+    for pair in itertools.combinations(names, 2):
+        columns = [*([region] if region else []), *pair]
+        p, q = (df.groupby(columns).size() / len(df) for df in (target, other))
+        gaps.append(p.subtract(q, fill_value=0).abs().sum())
+    return 500 * (2 - np.mean(gaps))
+
+
+@pytest.mark.parametrize("region", [None, "PUMA"])
+def test_k_marginal_is_nists_formula(region):
+    rng = np.random.default_rng(0)
+    train, other = related(rng, 500), related(rng, 300)
+    made = tables(train, other, related(rng, 200))
+    names = ("PUMA", "b", "c", "d") if region else made.names
+    made = type(made)(**{**vars(made), "names": names})
+    found = k_marginal(made)
+    bins = percentile_bins(train, SIZES, made.scores)
+    assert [int(b.max()) + 1 for b in bins[:3]] == [3, 4, 2] and bins[3].max() < 20
+    cuts = np.percentile(train[:, 3], np.arange(5, 100, 5))
+    frames = [
+        pd.DataFrame(t, columns=names).assign(d=np.searchsorted(np.unique(cuts), t[:, 3]))
+        for t in (train, other)
+    ]
+    assert found.value == pytest.approx(nist(*frames, region))
+    assert found.low < found.value < found.high and found.best == 1000
+    assert found.floor.value < found.value
+
+
+def test_marginals_that_are_scored():
+    assert marginal_sets("abc") == [(0, 1), (0, 2), (1, 2)]
+    assert marginal_sets(["x", "PUMA", "y"]) == [(1, 0, 2)]
+    many = marginal_sets([f"c{i}" for i in range(30)])
+    assert len(many) == 200 == len(set(many)) and all(a < b for a, b in many)
+    assert len(marginal_sets([f"c{i}" for i in range(29)])) == 29 * 28 // 2
+    assert marginal_sets(["x"]) == [(0,)] == marginal_sets(["PUMA"])
+
+
+def test_null_is_a_bin_of_its_own():
+    scores = (np.append(np.arange(40.0), np.nan),)
+    (bins,) = percentile_bins(np.arange(41)[:, None], (41,), scores)
+    assert bins[40] == bins.max() == 20 and (np.bincount(bins)[:20] == 2).all()
+    (bins,) = percentile_bins(np.full((5, 1), 40), (41,), scores)  # all null
+    assert set(bins[:40].tolist()) == {0} and bins[40] == 1
+
+
+def test_cramers_v_and_information_of_one_table():
+    rng = np.random.default_rng(1)
+    table = related(rng, 400)
+    counts = pair_counts(table, 0, 1, SIZES, rng.integers(0, 20, 400))
+    whole = counts[0]
+    np.testing.assert_array_equal(whole, pd.crosstab(table[:, 0], table[:, 1]).to_numpy())
+    np.testing.assert_allclose(counts[1:].sum(axis=0), 19 * whole)
+    chi2, n, (r, k) = stats.chi2_contingency(whole, correction=False)[0], whole.sum(), whole.shape
+    phi2 = max(0, chi2 / n - (r - 1) * (k - 1) / (n - 1))
+    rows, columns = r - (r - 1) ** 2 / (n - 1), k - (k - 1) ** 2 / (n - 1)
+    expected = math.sqrt(phi2 / min(rows - 1, columns - 1))
+    assert cramers_v(counts)[0] == pytest.approx(expected)
+    biased = mutual_info_score(table[:, 0], table[:, 1])
+    cells = [(whole.sum(1) > 0).sum(), (whole.sum(0) > 0).sum(), (whole > 0).sum()]
+    correction = (cells[0] - 1 + cells[1] - 1 - (cells[2] - 1)) / (2 * n)
+    assert mutual_information(counts)[0] == pytest.approx(biased + correction)
+    constant = np.array([[5.0, 3.0], [0.0, 0.0]])
+    assert cramers_v(constant) == 0 == mutual_information(constant)
+
+
+def test_correlations_are_pandas():
+    rng = np.random.default_rng(2)
+    numbers = rng.normal(size=(300, 4))
+    numbers[:, 1] += numbers[:, 0] * 1e4
+    numbers[rng.random((300, 4)) < 0.2] = np.nan
+    numbers[:, 3] = 7.0
+    group = np.arange(300) % 20
+    found = correlations(numbers, group)
+    for i, rows in ((0, slice(None)), (5, group != 4)):
+        expected = pd.DataFrame(numbers[rows]).corr().fillna(0).to_numpy()
+        np.testing.assert_allclose(found[i][:3, :3], expected[:3, :3], atol=1e-9)
+        assert not found[i][3].any()
+
+
+def test_associations_of_a_fresh_sample_and_of_shuffled_columns():
+    made = drawn(rows=(3_000, 3_000, 3_000))
+    for metric in associations(made, np.random.default_rng(0)):
+        assert metric.value < 0.06 and metric.floor.low > metric.high
+        assert metric.low <= metric.value <= metric.high and len(metric.parts) >= 3
+    same = tables(made.train, made.train)
+    for metric in associations(same, np.random.default_rng(0)):
+        assert metric.value == pytest.approx(0, abs=1e-12) and metric.fresh is None
+
+
+def test_probabilities_and_rare_values_by_hand():
+    train = np.array([[0], [0], [1], [1], [1], [2]] * 50 + [[3], [4]])
+    other = np.array([[0], [1], [3]] * 40)
+    made = tables(train, other, sizes=(6,))
+    found = dimension_wise_probability(made, np.random.default_rng(0))
+    shares = [[Counter(t.ravel().tolist())[v] / len(t) for v in range(6)] for t in (train, other)]
+    assert found.value == pytest.approx(np.corrcoef(*shares)[0, 1])
+    assert found.parts[0].name == "a = 3"
+    rare = rare_coverage(made)
+    assert (rare.value, rare.n) == (0.5, 2) and [p.name for p in rare.parts] == ["a = 4"]
+
+
+def test_the_expected_pmse_is_that_of_permutations():
+    rng = np.random.default_rng(3)
+    sizes, share = (3, 4, 2), 0.25
+    ratios = []
+    for _ in range(60):
+        rows = np.stack([rng.integers(0, s, 800) for s in sizes], axis=1)
+        ratios.append(main_effects(rows[:600], rows[600:], sizes, rng).value)
+    assert np.mean(ratios) == pytest.approx(1, abs=4 * np.std(ratios) / math.sqrt(60))
+    assert expected_pmse(7, share, 800) == pytest.approx(6 * share * (1 - share) / 800)
+
+
+def test_a_tree_sees_what_main_effects_do_not():
+    made = drawn(rows=(1_500, 1_500, 1_500))
+    effects, tree = propensity(made, np.random.default_rng(0))
+    assert 0.5 < effects.value < 2 and 0.7 < tree.value < 1.5
+    assert effects.floor.value < 1.5 and tree.floor.value > 4
+    assert not effects.of_relations and tree.of_relations
+
+
+def test_a_minority_that_fares_worse_is_found():
+    rng = np.random.default_rng(4)
+    train, synthetic = related(rng, 3_000), related(rng, 3_000)
+    fair = subgroup_gap(tables(train, synthetic), 0, np.random.default_rng(0))
+    wrong = synthetic.copy()
+    group = np.flatnonzero(wrong[:, 0] == 2)
+    wrong[group, 1] = rng.permutation(wrong[group, 1] * 0 + 3)
+    unfair = subgroup_gap(tables(train, wrong), 0, np.random.default_rng(0))
+    assert fair.value < 0.02 < 0.2 < unfair.low <= unfair.value
+    assert unfair.parts[0].name == "2" and unfair.parts[0].value > 0.3
+    gone = subgroup_gap(tables(train, synthetic[synthetic[:, 0] != 1]), 0, rng)
+    assert gone.parts[0].name == "1" and gone.parts[0].value == 1.0
+    assert subgroup_gap(tables(train[:5], synthetic), 0, rng) is None
+
+
+def test_weighted_totals_by_hand():
+    rng = np.random.default_rng(5)
+    train, other = related(rng, 400), related(rng, 200)
+    total, values = population_totals(tables(train, other), 3, rng)
+    w, v = train[:, 3], other[:, 3] * 2  # weights are the numbers of column d; half as many rows
+    assert total.value == pytest.approx(abs(v.sum() / w.sum() - 1))
+    moved = []
+    for j in range(3):
+        gap = [w[train[:, j] == x].sum() - v[other[:, j] == x].sum() for x in range(SIZES[j])]
+        moved.append(0.5 * np.abs(gap).sum() / w.sum())
+    assert values.value == pytest.approx(np.mean(moved))
+    same = population_totals(tables(train, train), 3, rng)
+    assert [m.value for m in same] == [0, 0] and total.low <= total.value <= total.high

@@ -1,0 +1,218 @@
+"""Side by side, Markdown, charged figures, and rows that break the schema."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_tables import HOSTILE, PATH, certificate, schema, table
+
+from tabsynth import BudgetError, InputError, Schema, compare, evaluate
+from tabsynth.encoding import TableEncoder
+from tabsynth.evaluation.charged import charged_metrics, mean_gap, uses
+from tabsynth.evaluation.marginals import column_sets, distance
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
+
+REAL, HOLDOUT = table(300, 0), table(200, 2)
+
+
+def report(synthetic, label, **changes):
+    real = changes.pop("real", REAL)
+    options = {"schema": schema(), "m": 30, "k": (1, 5), "label": label, **changes}
+    return evaluate(real, synthetic, HOLDOUT, **options)
+
+
+@pytest.fixture(scope="module")
+def both():
+    private = report(table(300, 1), "honest | <b>", certificate=certificate())
+    return compare([private, report(REAL, "copy")])
+
+
+def test_a_frame_and_markdown_of_all(both, tmp_path):
+    frame = both.to_frame()
+    assert set(frame.index.get_level_values("label")) == {"honest | <b>", "copy"}
+    assert frame.loc[("copy", "tvd2"), "value"] == 0
+    assert frame["epsilon"].unique().tolist() == [0.997, math.inf]
+    text = both.to_markdown(tmp_path / "c.md")
+    assert (tmp_path / "c.md").read_text() == text and "honest \\| &lt;b>" in text
+    lines = text.splitlines()
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    single = both.reports[0].to_markdown()
+    assert "## Attacks" in single and "medGAN" in single and "ε = 0.997" in single
+
+
+def test_the_comparison_page(both, tmp_path):
+    both.to_html(tmp_path / "c.html")
+    both.to_json(tmp_path / "c.json")
+    text = (tmp_path / "c.html").read_text()
+    assert (
+        text.count("<svg") == 2 and "<b>" not in text and "http" not in text.replace("http-eq", "")
+    )
+    assert "Utility against leakage" in text and "<script" not in text
+    assert len(json.loads((tmp_path / "c.json").read_text())["reports"]) == 2
+    assert "copy" in both.summary()[1] and "without privacy" in both.summary()[1]
+
+
+def test_what_cannot_be_compared(both):
+    one, other = both.reports
+    for reports, words in (
+        ([one], "two or more"),
+        ([one, one], "label"),
+        ([one, report(table(90, 4), "x", real=table(50, 5))], "other real rows"),
+    ):
+        with pytest.raises(InputError, match=words):
+            compare(reports)
+    assert compare([other, one]).labels == ("copy", "honest | <b>")
+
+
+def test_every_metric_in_one_frame(both):
+    frame = both.reports[1].to_frame()
+    assert {"value", "low", "high", "n", "fresh", "floor", "citation"} <= set(frame.columns)
+    assert frame["citation"].str.len().min() > 5 and frame.index.is_unique
+    assert frame.loc["presence", "low"] > 0.5
+    assert any("SUCCEED" in sentence for sentence in both.reports[1].summary())
+
+
+def test_asked_columns_are_measured():
+    found = report(table(300, 1), "x", target="mean", by=PATH, weights="mean")
+    keys = set(found.to_frame().index)
+    assert {f"subgroup_gap_{PATH}", "weighted_totals", "ci_overlap"} <= keys
+    assert {"target_auroc_logistic", "population_total", "same_conclusions"} <= keys
+    assert any(f"Of the groups of {PATH}" in sentence for sentence in found.summary())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "no"}, "target='no'"),
+        ({"by": [PATH, "no"]}, "by='no'"),
+        ({"weights": PATH}, "survey weights are numeric"),
+        ({"delta": 1e-5}, "delta goes with epsilon"),
+        ({"epsilon": 1.0}, "holdout"),
+    ],
+)
+def test_refusals(options, words):
+    with pytest.raises(InputError, match=words):
+        report(table(20, 1), "x", **options)
+
+
+def test_rows_that_break_the_schema_are_counted():
+    made = table(100, 1)
+    made.loc[:4, "mean"] = 500
+    facts = schema().to_dict()
+    combination = {PATH: [3], "mean": {"low": 0, "high": 120}}
+    declared = schema().select([PATH])
+    assert declared.names == (PATH,)
+    strict = Schema.from_dict({**facts, "impossible": [combination]})
+    possible = REAL[(REAL[PATH] != 3) | REAL["mean"].isna()]
+    found = evaluate(possible, made, schema=strict, m=20, k=(1,))
+    broken = made.iloc[5:]
+    count = int(((broken[PATH] == 3) & broken["mean"].notna()).sum())
+    metric = found.evaluation["violations"]
+    assert metric.value == pytest.approx((count + 5) / 100) and found.left_out == 5
+    assert any("BREAK the schema" in s and "5 rows hold" in s for s in found.summary())
+    assert found.evaluation.rows["synthetic"] == 95
+    with pytest.raises(InputError, match="impossible"):
+        evaluate(REAL, made, schema=strict)
+    with pytest.raises(InputError, match="500"):
+        evaluate(REAL, made.iloc[:3], schema=schema())
+
+
+def index(frame):
+    return TableEncoder(schema()).to_index(frame)
+
+
+def charged(sigma_mechanism, private, public, epsilon=math.inf, seed=0):
+    ledger = Ledger(epsilon, 1e-5)
+    guarded = PrivateTable(private, ledger)
+    account = ledger.open("report", sigma_mechanism, uses(4))
+    facts = {"names": schema().names, "sizes": schema().sizes, "scores": (None,) * 4}
+    found = charged_metrics(guarded, account, public, **facts, rng=np.random.default_rng(seed))
+    assert guarded.reads == account.spent == uses(4)
+    return {metric.key: metric for metric in found}
+
+
+def test_without_noise_charged_figures_are_the_exact_ones():
+    private, public = index(REAL), index(table(150, 1))
+    found = charged(NoPrivacy(), private, public)
+    exact = report(table(150, 1), "x").evaluation
+    for key in ("tvd1", "tvd2", "tvd3"):
+        assert found[key].value == pytest.approx(exact[key].value)
+    assert found["rows"].value == 300
+    expected = distance(private, public, column_sets(4, 2), schema().names, schema().sizes).mean
+    assert found["k_marginal"].value == pytest.approx(1000 * (1 - expected.value))
+
+
+def test_one_record_moves_each_figure_by_one_at_most():
+    rng = np.random.default_rng(0)
+    private, public = index(REAL), index(table(80, 1))
+    worst = 0.0
+    for _ in range(40):
+        drop = np.delete(private, rng.integers(len(private)), axis=0)
+        sets = column_sets(4, int(rng.integers(1, 4)))
+        rows = float(rng.uniform(1, 600))
+        gaps = [mean_gap(t, public, sets, schema().sizes, rows) for t in (private, drop)]
+        worst = max(worst, abs(gaps[0] - gaps[1]))
+    assert 0.1 < worst <= 1 + 1e-9
+
+
+def test_the_noise_is_that_of_the_account_and_its_interval_covers():
+    private, public = index(REAL), index(table(150, 1))
+    exact = charged(NoPrivacy(), private, public)
+    rows, covered = [], []
+    for seed in range(150):
+        found = charged(Gaussian(noise_multiplier=5.0), private, public, seed=seed)
+        rows.append(found["rows"].value)
+        covered += [found[k].low <= exact[k].value <= found[k].high for k in ("tvd2", "k_marginal")]
+    assert np.std(rows) == pytest.approx(5.0, rel=0.2) and np.mean(rows) == pytest.approx(
+        300, abs=2
+    )
+    assert np.mean(covered) >= 0.95
+
+
+def consistent(**changes):
+    """One Gaussian of σ = 3.7306 is ε = 1 at δ = 1e-5."""
+    once = {"purpose": "counts", "mechanism": "gaussian", "noise_multiplier": 3.7307, "count": 1}
+    listed = {"mechanisms": [{**once, "sampling_rate": 1.0, "details": {}}], "epsilon": 1.0}
+    return certificate(**{**listed, **changes})
+
+
+def test_a_published_report_adds_up(tmp_path):
+    made = table(300, 1)
+    made.attrs["certificate"] = consistent()
+    found = evaluate(REAL, made, schema=schema(), epsilon=0.5)
+    assert 0.49 < found.epsilon <= 0.5 and 1 < found.total_epsilon < 1.5
+    items = [*consistent()["mechanisms"], *found.mechanisms]
+    assert Ledger.from_list(math.inf, 1e-5, items).spent == pytest.approx(found.total_epsilon)
+    again = evaluate(REAL, made, schema=schema(), epsilon=0.5)
+    assert again.to_frame()["value"].tolist() != found.to_frame()["value"].tolist()  # never seeded
+    found.to_html(tmp_path / "p.html")
+    found.to_json(tmp_path / "p.json")
+    text = (tmp_path / "p.html").read_text() + found.to_markdown(tmp_path / "p.md")
+    assert "adding or removing one record" in text and HOSTILE not in text
+    assert json.loads((tmp_path / "p.json").read_text())["delta"] == 1e-5
+    assert isinstance(found.to_frame(), pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (None, "certificate"),
+        (consistent(seeded=True), "certificate"),
+        (consistent(public={"schema_sha256": "00"}), "another schema"),
+        (consistent(mechanisms=[]), "no mechanisms"),
+        (consistent(epsilon=0.5), "claims epsilon=0.5"),
+    ],
+)
+def test_what_is_not_public_is_not_published(given, words):
+    with pytest.raises(InputError, match=words):
+        evaluate(REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given)
+
+
+def test_a_ledger_that_refuses_reads_nothing():
+    ledger = Ledger(0.01, 1e-5)
+    with pytest.raises(BudgetError):
+        ledger.open("report", Gaussian(noise_multiplier=0.1), uses(4))
