@@ -155,6 +155,9 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),
         ("Public: other table", _text(public.get("public_table"), "none")),
     ]
+    for name in ("class_shares", "workload", "target"):  # wishes of some methods
+        if public.get(name) is not None:
+            out.append((f"Public: {name.replace('_', ' ')}", _text(public[name])))
     if public.get("schema_sha256"):
         out.append(("Schema, SHA-256", _text(public["schema_sha256"])))
     return out

@@ -183,6 +183,13 @@ def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
     assert words in page.text and ("p", {"class": "loud"}) in page.tags
 
 
+def test_public_wishes_are_shown():
+    public = {"target": "age", "class_shares": [0.5, 0.5], "workload": None}
+    facts = dict(privacy_panel(certificate(public=public), 150, "").facts)
+    assert facts["Public: target"] == "age" and facts["Public: class shares"] == "[0.5, 0.5]"
+    assert "Public: workload" not in facts
+
+
 def test_votes_are_shown_in_votes():
     listed = {"mechanism": "noisy-vote", "noise": 57.91, "teachers": 381, "count": 9}
     listed |= {"purpose": "labels", "accounting": "exact-binary"}
