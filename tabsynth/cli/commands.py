@@ -182,7 +182,7 @@ def plan(
     given: dict[str, Any] = {
         "consensus": consensus,
         "flips": flips,
-        "wanted": labels,
+        "labels": labels,
         "teachers": teachers,
     }
     given |= {"batches": batch, "steps": steps}

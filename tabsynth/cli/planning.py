@@ -10,8 +10,8 @@ from tabsynth.errors import InputError
 if TYPE_CHECKING:
     from tabsynth.planning import LabelPlan, NoisePlan
 
-FLAGS = {"wanted": "--labels", "batches": "--batch"}
-OF_PATE, OF_STEPS = ("consensus", "flips", "wanted", "teachers"), ("batches", "steps", "schema")
+FLAGS = {"batches": "--batch"}
+OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teachers"), ("batches", "steps", "schema")
 
 
 def plan_and_tell(

@@ -85,7 +85,7 @@ def plan_labels(
     *,
     consensus: float = 0.75,
     flips: float = 0.05,
-    wanted: int = 5000,
+    labels: int = 5000,
     teachers: Sequence[int] | None = None,
 ) -> LabelPlan:
     """How many labels (epsilon, delta) affords, if all of it goes to them.
@@ -97,26 +97,26 @@ def plan_labels(
     consensus, flips : float
         The noise is as large as it may be for a vote with this ``consensus``, a share of the teachers in
         (0.5, 1], to be answered wrongly with chance ``flips``. Their defaults give s = 0.152 K.
-    wanted : int
-        Labels that a student should have; for the recommendation.
+    labels : int
+        That the student should have; for the recommendation.
     teachers : sequence of int, optional
         The grid; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
     """
     check_budget(rows, epsilon, delta)
     between("consensus", consensus, 0.5, 1, low_open=True)
     between("flips", flips, 0, 0.5, low_open=True, high_open=True)
-    integer("wanted", wanted)
+    integer("labels", labels)
     found = tuple(
         _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teachers)
     )
-    recommended, reason = _recommendation(found, wanted)
+    recommended, reason = _recommendation(found, labels)
     return LabelPlan(
         rows=rows,
         epsilon=epsilon,
         delta=delta,
         consensus=consensus,
         flips=flips,
-        wanted=wanted,
+        wanted=labels,
         grid=found,
         right=tuple((c, _right(c, found[0])) for c in sorted({*CONSENSUSES, consensus})),
         recommended=recommended,

@@ -183,6 +183,8 @@ def mechanism_from(item: dict[str, Any]) -> Mechanism:
             )
         if name == NoPrivacy.name:
             return NoPrivacy()
+    except InputError as error:
+        raise FileFormatError(f"A mechanism is listed that cannot be: {error}") from None
     except (KeyError, TypeError):
         pass
     raise FileFormatError(f"Unknown or incomplete mechanism {shown(item)}.")

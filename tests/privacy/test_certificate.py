@@ -23,6 +23,7 @@ from tabsynth.privacy.mechanisms import (
     NoisyVote,
     NoPrivacy,
     SubsampledGaussian,
+    mechanism_from,
 )
 
 
@@ -224,3 +225,11 @@ def test_missing_files(table: Path, tmp_path: Path) -> None:
         verify(tmp_path / "nothing.csv")
     with pytest.raises(FileFormatError, match="Cannot read certificate"):
         read_certificate(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"noise": -1.0}, {"accounting": "none"}, {"teachers": 0}])
+def test_a_vote_that_cannot_be_is_a_damaged_file(change):
+    listed = NoisyVote(noise=3.0, teachers=9).to_dict()
+    assert mechanism_from(listed) == NoisyVote(noise=3.0, teachers=9)
+    with pytest.raises(FileFormatError, match="listed that cannot be"):
+        mechanism_from({**listed, **change})
