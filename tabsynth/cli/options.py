@@ -107,6 +107,13 @@ Steps = Annotated[
 FLAGS = {"provenance": "--public-source"}
 
 
+def check_method(method: str) -> None:
+    """Refuse a method that there is not."""
+    if method not in METHOD_NAMES:
+        names = ", ".join(METHOD_NAMES)
+        raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
+
+
 def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, as arguments of the method; ``given`` holds None for the others.
 
@@ -115,9 +122,7 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
     InputError
         If there is no such method, or it does not take an option that was given.
     """
-    if method not in METHOD_NAMES:
-        names = ", ".join(METHOD_NAMES)
-        raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
+    check_method(method)
     from tabsynth.synthesizers import METHODS
 
     known = METHODS[method]._get_param_names()

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tabsynth.cli.console import say, say_table
-from tabsynth.cli.options import METHOD_NAMES
+from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def plan_and_tell(
     InputError
         If there is no such method, or it does not take an option that was given.
     """
-    if method not in METHOD_NAMES:
-        names = ", ".join(METHOD_NAMES)
-        raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
+    check_method(method)
     from tabsynth.planning import plan_labels, plan_noise
     from tabsynth.planning.labels import VOTING
     from tabsynth.planning.noise import BY_SCHEMA

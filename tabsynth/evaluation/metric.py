@@ -18,6 +18,7 @@ from tabsynth.evaluation.results import (
 )
 
 GROUPS = 20  # of the jackknife
+SHOWN_PARTS = 20  # of a metric, the worst first
 UTILITY: Literal["utility"] = "utility"
 PRIVACY: Literal["privacy"] = "privacy"
 SHOWN: Literal["shown"] = "shown"

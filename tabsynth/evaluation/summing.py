@@ -5,13 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from tabsynth.evaluation.disclosure import attribute_disclosure
-from tabsynth.evaluation.metric import PRIVACY, UTILITY, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.metric import (
+    PRIVACY,
+    SHOWN_PARTS,
+    UTILITY,
+    Metric,
+    Part,
+    Tables,
+    worst_first,
+)
 from tabsynth.evaluation.results import Disclosure, Distance, Distances, Estimate, Prediction
 
 PREDICTION = "Choi et al. 2017 (medGAN), arXiv:1703.06490; bootstrap over test rows"
 DISTANCE = "Tao et al. 2021, arXiv:2112.09238; delta method, van der Vaart 1998"
 DISCLOSURE = "Choi et al. 2017 (medGAN); control group as Giomi et al. 2023 (Anonymeter)"
-SHOWN_PARTS = 20
 REFERENCE_RECORDS = 200  # attacked in each group where a reference table is searched
 REFERENCE_NEIGHBOURS = (1, 10)
 _WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}

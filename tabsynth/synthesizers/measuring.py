@@ -131,17 +131,15 @@ class Measuring:
         groups = self._groups(shares, least)
         coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
         pairs = pairs_within(groups, self.config.max_cells, self.config.max_width, self.workload)
-        distances = np.zeros(len(pairs))
+        distances, chosen = np.zeros(len(pairs)), pairs
         if SCORES in planned and pairs:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
             distances = self._scores(account, pairs, expected, groups)
-            by_pair = dict(zip(pairs, distances, strict=True))
-            pairs = worth_counting(pairs, distances, groups, noise, self.workload)
-        else:
-            by_pair = dict(zip(pairs, distances, strict=True))
-        triples = self._triples(pairs, by_pair, coarse, noise / rows)
-        joint = self._joint(planned[JOINT], ledger, rows, (pairs, groups), (triples, coarse))
+            chosen = worth_counting(pairs, distances, groups, noise, self.workload)
+        by_pair = dict(zip(pairs, distances, strict=True))
+        triples = self._triples(chosen, by_pair, coarse, noise / rows)
+        joint = self._joint(planned[JOINT], ledger, rows, (chosen, groups), (triples, coarse))
         again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, again[m.columns]) if again else m for m in singles]
         return Measurements(

@@ -13,6 +13,7 @@ import numpy as np
 from tabsynth.evaluation.marginals import column_sets
 from tabsynth.evaluation.metric import (
     GROUPS,
+    SHOWN_PARTS,
     UTILITY,
     Metric,
     Part,
@@ -26,7 +27,6 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.prediction import fold_rare
 from tabsynth.evaluation.results import Estimate
 
-SHOWN_PARTS = 20
 PEARSON = "Pearson 1895; interval: delete-a-group jackknife, Kott 2001"
 CRAMER = "Cramér 1946, bias-corrected by Bergsma 2013; interval: Kott 2001"
 INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"

@@ -6,6 +6,7 @@ import numpy as np
 
 from tabsynth.evaluation.metric import (
     GROUPS,
+    SHOWN_PARTS,
     UTILITY,
     Metric,
     Part,
@@ -19,7 +20,6 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 
 RARE = 0.01  # share of the training rows: a rarer value counts as rare
-SHOWN_PARTS = 20
 PROBABILITY = "Choi et al. 2017 (medGAN), arXiv:1703.06490; interval: Kott 2001"
 COVERAGE = "Category coverage as in SDMetrics (DataCebo), of rare values; Wilson 1927"
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, each
+from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, Tables, each
 from tabsynth.evaluation.results import Z95, Estimate, mean_of_shares
 
 CITATION = "Karr et al. 2006, The American Statistician 60; Snoke et al. 2018"
 MAX_VALUES = 12  # of a category that enters as dummies: of more, the commonest, and others
 LEAST = 10  # training rows with a dummy, else it does not enter
 ITERATIONS = 40
-SHOWN_PARTS = 20
 RIDGE = 1e-8
 
 

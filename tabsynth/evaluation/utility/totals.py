@@ -4,6 +4,7 @@ import numpy as np
 
 from tabsynth.evaluation.metric import (
     GROUPS,
+    SHOWN_PARTS,
     UTILITY,
     Metric,
     Part,
@@ -16,7 +17,6 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 
 CITATION = "Horvitz & Thompson 1952; interval: delete-a-group jackknife, Kott 2001"
-SHOWN_PARTS = 20
 
 
 def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> list[Metric]:
