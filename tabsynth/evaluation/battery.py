@@ -13,6 +13,7 @@ from tabsynth.evaluation.floor import shuffled, verdict
 from tabsynth.evaluation.marginals import distances
 from tabsynth.evaluation.metric import Evaluation, Metric, Tables, halves
 from tabsynth.evaluation.prediction import boost_column, dimension_wise_prediction
+from tabsynth.evaluation.results import Prediction
 from tabsynth.evaluation.summing import disclosed, distant, predicted
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
@@ -107,17 +108,9 @@ def measure(
     fit, test = _fit_and_test(train, holdout, rng)
     if holdout is None:
         floors = [shuffled(fit, len(synthetic), rng) for _ in range(FLOORS)]
-    about: dict[str, Any] = {"names": names, "sizes": sizes, "seen": holdout is None}
-    prediction = dimension_wise_prediction(
-        fit, synthetic, floors, test, rng=rng, progress=_stage(progress, "prediction"), **about
+    prediction, by_classifier = _of_prediction(
+        tables, fit, floors, test, asked.boosting, rng, own, progress
     )
-    by_classifier = predicted(prediction, "logistic regression", "prediction")
-    if asked.boosting:
-        stage = _stage(progress, "boosting")
-        boosted = dimension_wise_prediction(
-            fit, synthetic, floors[:2], test, rng=own, predict=boost_column, progress=stage, **about
-        )
-        by_classifier += predicted(boosted, "gradient boosting", "boosting")
     if asked.target is not None:
         rows = tables.control if tables.control is not None else test
         found += train_on_synthetic(tables, rows, asked.target, own, boosting=asked.boosting)
@@ -190,6 +183,33 @@ def _of_utility(
     if progress is not None:
         progress(1.0)
     return found
+
+
+def _of_prediction(
+    tables: Tables,
+    fit: np.ndarray,
+    floors: Sequence[np.ndarray],
+    test: np.ndarray,
+    boosting: bool,
+    rng: np.random.Generator,
+    own: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Prediction, list[Metric]]:
+    """Dimension-wise prediction by logistic regression, and by boosted trees if asked for."""
+    seen = tables.holdout is None
+    about: dict[str, Any] = {"names": tables.names, "sizes": tables.sizes, "seen": seen}
+    stage = _stage(progress, "prediction")
+    prediction = dimension_wise_prediction(
+        fit, tables.synthetic, floors, test, rng=rng, progress=stage, **about
+    )
+    metrics = predicted(prediction, "logistic regression", "prediction")
+    if boosting:
+        about |= {"predict": boost_column, "progress": _stage(progress, "boosting")}
+        boosted = dimension_wise_prediction(
+            fit, tables.synthetic, floors[:2], test, rng=own, **about
+        )
+        metrics += predicted(boosted, "gradient boosting", "boosting")
+    return prediction, metrics
 
 
 def _attacks(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -17,6 +17,8 @@ from tabsynth.evaluation.results import (
     Verdict,
 )
 
+Found = TypeVar("Found")
+Other = TypeVar("Other")
 GROUPS = 20  # of the jackknife
 SHOWN_PARTS = 20  # of a metric, the worst first
 UTILITY: Literal["utility"] = "utility"
@@ -33,6 +35,29 @@ class Part(Result):
     fresh: float | None = None
     floor: float | None = None
     n: int = 0
+
+
+class Compared(NamedTuple, Generic[Found]):
+    """The same figure, or whatever else, of a synthetic table and of its two references.
+
+    Given as ``*compared`` where a :class:`Metric` takes ``synthetic, fresh, floor``.
+    """
+
+    synthetic: Found
+    fresh: Found | None
+    floor: Found
+
+    def map(self, change: Callable[[Found], Other]) -> "Compared[Other]":
+        """``change`` of each that there is."""
+        # In this order: a change may draw random numbers.
+        synthetic = change(self.synthetic)
+        fresh = None if self.fresh is None else change(self.fresh)
+        return Compared(synthetic, fresh, change(self.floor))
+
+    def part(self, name: str, pick: Callable[[Found], float], n: int = 0) -> Part:
+        """A part of a metric, where ``pick`` takes its value out of each."""
+        value, fresh, floor = self.map(lambda found: float(pick(found)))
+        return Part(name, value, fresh, floor, n)
 
 
 @dataclass(frozen=True)
@@ -138,14 +163,14 @@ class Tables:
     labels: tuple[tuple[str, ...], ...]
 
     @property
-    def others(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    def others(self) -> Compared[np.ndarray]:
         """What is held against the training table: synthetic, the whole hold-out, floor."""
-        return self.synthetic, self.holdout, self.floor
+        return Compared(self.synthetic, self.holdout, self.floor)
 
     @property
-    def held(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    def held(self) -> Compared[np.ndarray]:
         """As ``others``, with the half of the hold-out that leaves the other half for tests."""
-        return self.synthetic, self.fresh, self.floor
+        return Compared(self.synthetic, self.fresh, self.floor)
 
 
 @dataclass(frozen=True)
@@ -180,13 +205,6 @@ def halves(
     order = rng.permutation(len(holdout))
     cut = len(holdout) // 2
     return holdout[order[:cut]], holdout[order[cut:]]
-
-
-def each(
-    others: Sequence[np.ndarray | None], measure: Callable[[np.ndarray], Any]
-) -> tuple[Any, ...]:
-    """``measure`` of every table that there is, None of the others."""
-    return tuple(None if table is None else measure(table) for table in others)
 
 
 def group_numbers(rows: int, rng: np.random.Generator, groups: int = GROUPS) -> np.ndarray:

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import pandas as pd
 
 from tabsynth._files import write_text
@@ -21,10 +20,10 @@ from tabsynth.evaluation import F1, Evaluation, measure
 from tabsynth.evaluation.results import plain
 from tabsynth.report.html import render
 from tabsynth.report.inputs import (
-    HOLDOUT,
     REAL,
     certificate_with,
     indexed,
+    indexed_holdout,
     indexed_synthetic,
     meaning,
     neighbours,
@@ -237,13 +236,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     asked = meaning(schema, target, by, weights, boosting)
     made = indexed_synthetic(encoder, synthetic)
     if epsilon is not None:
-        if (
-            holdout is not None
-            or target is not None
-            or by is not None
-            or weights is not None
-            or boosting
-        ):
+        if boosting or any(item is not None for item in (holdout, target, by, weights)):
             raise InputError(
                 "epsilon releases distances of counts only; leave out holdout, target, by, weights and"
                 " boosting, which are for a confidential report."
@@ -260,14 +253,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     if delta is not None:
         raise InputError("delta goes with epsilon; give both, or neither.")
     train = indexed(encoder, real, REAL)
-    kept = None if holdout is None else indexed(encoder, holdout, HOLDOUT)
-    if kept is not None:
-        for other, what in ((train, "training"), (made.index, "synthetic")):
-            if np.array_equal(kept, other):
-                raise InputError(
-                    f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
-                    " never saw, or none."
-                )
+    kept = None if holdout is None else indexed_holdout(encoder, holdout, train, made.index)
     evaluation = measure(
         train,
         made.index,

@@ -40,6 +40,20 @@ def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
         raise InputError(text if what in text else f"In the {what}: {text}") from None
 
 
+def indexed_holdout(
+    encoder: TableEncoder, table: Any, train: np.ndarray, synthetic: np.ndarray
+) -> np.ndarray:
+    """As :func:`indexed`; refuses the rows of one of the other two tables."""
+    kept = indexed(encoder, table, HOLDOUT)
+    for other, what in ((train, "training"), (synthetic, "synthetic")):
+        if np.array_equal(kept, other):
+            raise InputError(
+                f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
+                " never saw, or none."
+            )
+    return kept
+
+
 def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     """As :func:`indexed`, of a table that may break the schema: such rows are counted.
 

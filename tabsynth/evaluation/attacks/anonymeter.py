@@ -12,11 +12,12 @@ intervals, so that risks of nothing are 0 on average; their errors are kept open
 """
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
 from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
-from tabsynth.evaluation.metric import PRIVACY, Metric, Part, Tables, each
+from tabsynth.evaluation.metric import PRIVACY, Compared, Metric, Part, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
 CITATION = "Giomi et al. 2023 (Anonymeter), PoPETs 2023(2), 312-328"
@@ -71,12 +72,9 @@ def _cut(table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _metric(
-    key: str, title: str, found: tuple, reading: str, parts: tuple[Part, ...] = ()
+    key: str, title: str, found: Compared[Estimate], reading: str, parts: tuple[Part, ...] = ()
 ) -> Metric:
-    synthetic, fresh, floor = found
-    return Metric(
-        key, title, PRIVACY, synthetic, fresh, floor, "lower", 0.0, reading, CITATION, parts
-    )
+    return Metric(key, title, PRIVACY, *found, "lower", 0.0, reading, CITATION, parts)
 
 
 def _singling_out(
@@ -91,7 +89,7 @@ def _singling_out(
         tried = [np.array([singled_out(p, g) for p in predicates], dtype=float) for g in groups]
         return risk(*tried)
 
-    found = each(tables.held, attack)
+    found = tables.held.map(attack)
     return _metric(
         "singling_out",
         "Singling-out risk",
@@ -161,8 +159,7 @@ def _linkability(
     sides = (
         np.arange(len(tables.sizes)) % 2 == 0
     )  # what one attacker's source knows, and the other's
-    found = each(
-        tables.held,
+    found = tables.held.map(
         lambda table: risk(
             *(
                 linked(group, _cut(table, rng), tables.sizes, sides, rng)
@@ -212,21 +209,15 @@ def _inference(
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
         return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
 
-    synthetic, fresh, floor = each(tables.held, attack)
+    found = tables.held.map(attack)
     parts = [
-        Part(
-            name,
-            synthetic[1][j],
-            None if fresh is None else fresh[1][j],
-            floor[1][j],
-            len(people) + len(controls),
-        )
+        found.part(name, lambda f, j=j: f[1][j], len(people) + len(controls))  # type: ignore[misc]
         for j, name in enumerate(tables.names)
     ]
     return _metric(
         "inference",
         "Inference risk",
-        (synthetic[0], None if fresh is None else fresh[0], floor[0]),
+        found.map(itemgetter(0)),
         "Whoever knows all attributes of a person but one reads that one off the nearest row: how much"
         " oftener this is right for people of the training table. Mean over columns; parts: each.",
         tuple(sorted(parts, key=lambda part: -part.value)),

@@ -6,11 +6,12 @@ than one of the latter, ties counting half: the area under the ROC curve. 0.5 is
 """
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
 from tabsynth.evaluation.attacks.nearest import distance_counts
-from tabsynth.evaluation.metric import PRIVACY, SHOWN, Metric, Part, Tables, each
+from tabsynth.evaluation.metric import PRIVACY, SHOWN, Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
 
 PRESENCE = "Choi et al. 2017 (medGAN), arXiv:1703.06490; DeLong et al. 1988"
@@ -35,8 +36,8 @@ def membership(
     cut = len(tables.fresh) // 2
     reference, fresh = tables.fresh[cut:], tables.fresh[:cut]
     both = np.concatenate([people, controls])
-    held = (tables.synthetic, fresh if len(fresh) else None, tables.floor)
-    counts = each(held, lambda table: _counts(both, table, tables, rng))
+    held = tables.held._replace(fresh=fresh if len(fresh) else None)
+    counts = held.map(lambda table: _counts(both, table, tables, rng))
     known = density(_counts(both, reference, tables, rng))
     return [
         _presence(counts, len(people)),
@@ -64,33 +65,29 @@ def density(counts: np.ndarray) -> np.ndarray:
     return counts @ weights / counts.sum(axis=1)
 
 
-def _presence(counts: tuple[np.ndarray | None, ...], n: int) -> Metric:
+def _presence(counts: Compared[np.ndarray], n: int) -> Metric:
     def score(found: np.ndarray) -> tuple[Estimate, np.ndarray]:
         near = nearest_distance(found)
         return area(-near[:n], -near[n:]), near
 
-    synthetic, fresh, floor = each(counts, score)
-    parts = []
-    for radius in range(min(MAX_RADIUS + 1, counts[0].shape[1])):  # type: ignore[union-attr]
-        gain = [
-            None
-            if found is None
-            else difference_of_shares(
-                (found[1][:n] <= radius).astype(float), (found[1][n:] <= radius).astype(float)
-            ).value
-            for found in (synthetic, fresh, floor)
-        ]
-        assert gain[0] is not None
-        parts.append(
-            Part(f"claimed present within distance {radius}", gain[0], gain[1], gain[2], n)
+    def gain(near: np.ndarray, radius: int) -> float:
+        within = (near <= radius).astype(float)
+        return difference_of_shares(within[:n], within[n:]).value
+
+    found = counts.map(score)
+    parts = [
+        found.part(
+            f"claimed present within distance {radius}",
+            lambda f, radius=radius: gain(f[1], radius),  # type: ignore[misc]
+            n,
         )
+        for radius in range(min(MAX_RADIUS + 1, counts.synthetic.shape[1]))
+    ]
     return Metric(
         "presence",
         "Presence disclosure (nearest row)",
         PRIVACY,
-        synthetic[0],
-        None if fresh is None else fresh[0],
-        floor[0],
+        *found.map(itemgetter(0)),
         "lower",
         0.5,
         "Chance that a person of the training table is nearer to the table than a person who is not"
@@ -101,19 +98,16 @@ def _presence(counts: tuple[np.ndarray | None, ...], n: int) -> Metric:
     )
 
 
-def _ratio(counts: tuple[np.ndarray | None, ...], reference: np.ndarray, n: int) -> Metric:
+def _ratio(counts: Compared[np.ndarray], reference: np.ndarray, n: int) -> Metric:
     def score(found: np.ndarray) -> Estimate:
         ratio = np.log(density(found)) - np.log(reference)
         return area(ratio[:n], ratio[n:])
 
-    synthetic, fresh, floor = each(counts, score)
     return Metric(
         "density_ratio",
         "Membership by density ratio (DOMIAS)",
         PRIVACY,
-        synthetic,
-        fresh,
-        floor,
+        *counts.map(score),
         "lower",
         0.5,
         "Chance that the table is denser, against other real people, at a person of the training"
@@ -122,7 +116,7 @@ def _ratio(counts: tuple[np.ndarray | None, ...], reference: np.ndarray, n: int)
     )
 
 
-def _shown(counts: tuple[np.ndarray | None, ...], n: int, columns: int) -> Metric:
+def _shown(counts: Compared[np.ndarray], n: int, columns: int) -> Metric:
     def score(found: np.ndarray) -> tuple[Estimate, float, float, float]:
         near = nearest_distance(found).astype(float)
         mean = mean_of_shares(near[:n] / columns)
@@ -134,9 +128,9 @@ def _shown(counts: tuple[np.ndarray | None, ...], n: int, columns: int) -> Metri
             float((near[n:] == 0).mean()),
         )
 
-    synthetic, fresh, floor = each(counts, score)
+    found = counts.map(score)
     parts = [
-        Part(name, synthetic[i], None if fresh is None else fresh[i], floor[i])
+        found.part(name, itemgetter(i))
         for i, name in (
             (1, "mean distance of control records to the nearest row"),
             (2, "share of training records that are rows of the table"),
@@ -147,9 +141,7 @@ def _shown(counts: tuple[np.ndarray | None, ...], n: int, columns: int) -> Metri
         "nearest_distance",
         "Distance to the nearest row (no evidence of privacy)",
         SHOWN,
-        synthetic[0],
-        None if fresh is None else fresh[0],
-        floor[0],
+        *found.map(itemgetter(0)),
         "neither",
         None,
         "Mean number of attributes in which a training record differs from its nearest row. People ask"

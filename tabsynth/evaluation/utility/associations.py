@@ -7,6 +7,7 @@ Cramér's V and Tschuprow's T"; information after Miller 1955 and Madow (entropi
 """
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
@@ -16,10 +17,8 @@ from tabsynth.evaluation.metric import (
     SHOWN_PARTS,
     UTILITY,
     Metric,
-    Part,
     Tables,
     clipped,
-    each,
     group_numbers,
     jackknifed,
     worst_first,
@@ -95,24 +94,16 @@ def _metric(
         mean = gaps.mean(axis=0)
         return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
 
-    synthetic, fresh, floor = each(tables.others, compare)
+    found = tables.others.map(compare)
     parts = [
-        Part(
-            name,
-            float(synthetic[0][i]),
-            None if fresh is None else float(fresh[0][i]),
-            float(floor[0][i]),
-            len(tables.synthetic),
-        )
+        found.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
         for i, name in enumerate(names)
     ]
     return Metric(
         key,
         f"{title}: mean difference",
         UTILITY,
-        synthetic[1],
-        None if fresh is None else fresh[1],
-        floor[1],
+        *found.map(itemgetter(1)),
         "lower",
         0.0,
         f"{title} of each pair of columns, in the training and in the other table: mean absolute"

@@ -1,6 +1,7 @@
 """Column by column: probabilities of values, and whether rare values are there at all."""
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from tabsynth.evaluation.metric import (
     Part,
     Tables,
     clipped,
-    each,
     group_numbers,
     jackknifed,
     wilson,
@@ -37,8 +37,8 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         n = min(len(other), len(tables.train))
         return shares[0], clipped(jackknifed(float(r[0]), r[1:], n), -1.0, 1.0)
 
-    synthetic, fresh, floor = each(tables.others, measure)
-    gaps = np.abs(train[0] - synthetic[0])
+    found = tables.others.map(measure)
+    gaps = np.abs(train[0] - found.synthetic[0])
     parts = []
     for i in np.argsort(-gaps)[:SHOWN_PARTS]:
         j = int(np.searchsorted(np.cumsum(tables.sizes), i, side="right"))
@@ -48,9 +48,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         "dimension_wise_probability",
         "Dimension-wise probability",
         UTILITY,
-        synthetic[1],
-        None if fresh is None else fresh[1],
-        floor[1],
+        *found.map(itemgetter(1)),
         "higher",
         1.0,
         "Correlation of the probabilities of all values in the two tables. Shuffled columns have it"
@@ -91,11 +89,11 @@ def rare_coverage(tables: Tables) -> Metric:
     def measure(other: np.ndarray) -> list[bool]:
         return [bool(hit) for j, values in enumerate(rare) for hit in np.isin(values, other[:, j])]
 
-    synthetic, fresh, floor = each(tables.others, measure)
+    found = tables.others.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
         Part(f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int(counts[j][v]))
-        for (j, v), hit in zip(places, synthetic, strict=True)
+        for (j, v), hit in zip(places, found.synthetic, strict=True)
         if not hit
     ]
     missing.sort(key=lambda part: -part.n)
@@ -103,9 +101,7 @@ def rare_coverage(tables: Tables) -> Metric:
         "rare_coverage",
         "Rare values that occur",
         UTILITY,
-        _covered(synthetic),
-        None if fresh is None else _covered(fresh),
-        _covered(floor),
+        *found.map(_covered),
         "higher",
         1.0 if places else None,
         "Share of the values held by fewer than 1% of the training rows that occur in the table at"

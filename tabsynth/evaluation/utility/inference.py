@@ -9,10 +9,11 @@ they are equal, below 0 where they are apart.
 import math
 import warnings
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, Tables, each
+from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, mean_of_shares
 
 CITATION = "Karr et al. 2006, The American Statistician 60; Snoke et al. 2018"
@@ -20,6 +21,18 @@ MAX_VALUES = 12  # of a category that enters as dummies: of more, the commonest,
 LEAST = 10  # training rows with a dummy, else it does not enter
 ITERATIONS = 40
 RIDGE = 1e-8
+READING = (
+    "A {model} regression of {name} on all other columns, fitted on both tables: {what}. The interval"
+    " is over coefficients, which are not independent."
+)
+FIGURES = (
+    ("ci_overlap", "Overlap of confidence intervals", "mean overlap of the intervals"),
+    (
+        "same_conclusions",
+        "Coefficients with the same conclusion",
+        "share with the same sign, or alike not significant at 5%",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +52,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     training table gives nothing to fit.
     """
     terms = design_terms(tables, column)
-    values = tables.scores[column]
-    numeric = values is not None and np.isfinite(values).sum() > 2
-    if numeric:
-        assert values is not None
-        answer = values
-    else:
-        commonest = np.bincount(tables.train[:, column], minlength=tables.sizes[column]).argmax()
-        answer = (np.arange(tables.sizes[column]) == commonest).astype(float)
+    answer, numeric = _answer(tables, column)
     fit = least_squares if numeric else logistic
 
     def fitted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -58,28 +64,11 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     if not terms.names or not np.isfinite(real[1][1:]).any():
         return []
 
-    def measure(table: np.ndarray) -> tuple[Estimate, Estimate, np.ndarray]:
-        other = fitted(table)
-        judged = np.isfinite(real[1][1:]) & (real[1][1:] > 0)
-        overlap = interval_overlap(real, other)[1:][judged]
-        same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
-        n = len(overlap)
-        mean = float(overlap.mean())
-        half = Z95 * float(overlap.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-        full = np.full(len(judged), np.nan)
-        full[judged] = overlap
-        return Estimate(mean, mean - half, mean + half, n), mean_of_shares(same.astype(float)), full
-
-    synthetic, fresh, floor = each(tables.others, measure)
+    found = tables.others.map(lambda table: _agreement(real, fitted(table)))
     parts = [
-        Part(
-            name,
-            float(synthetic[2][i]),
-            None if fresh is None else float(fresh[2][i]),
-            float(floor[2][i]),
-        )
+        found.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
         for i, name in enumerate(terms.names)
-        if math.isfinite(synthetic[2][i])
+        if math.isfinite(found.synthetic[2][i])
     ]
     parts.sort(key=lambda part: part.value)
     model = "linear" if numeric else "logistic"
@@ -88,26 +77,39 @@ def inference(tables: Tables, column: int) -> list[Metric]:
             key,
             title,
             UTILITY,
-            synthetic[i],
-            None if fresh is None else fresh[i],
-            floor[i],
+            *found.map(itemgetter(i)),
             "higher",
             1.0,
-            f"A {model} regression of {tables.names[column]} on all other columns, fitted on both"
-            f" tables: {what}. The interval is over coefficients, which are not independent.",
+            READING.format(model=model, name=tables.names[column], what=what),
             CITATION,
             tuple(parts[:SHOWN_PARTS]) if i == 0 else (),
         )
-        for i, key, title, what in (
-            (0, "ci_overlap", "Overlap of confidence intervals", "mean overlap of the intervals"),
-            (
-                1,
-                "same_conclusions",
-                "Coefficients with the same conclusion",
-                "share with the same sign, or alike not significant at 5%",
-            ),
-        )
+        for i, (key, title, what) in enumerate(FIGURES)
     ]
+
+
+def _agreement(
+    real: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
+) -> tuple[Estimate, Estimate, np.ndarray]:
+    """Mean overlap, share of equal conclusions, and each coefficient's overlap (NaN: not judged)."""
+    judged = np.isfinite(real[1][1:]) & (real[1][1:] > 0)
+    overlap = interval_overlap(real, other)[1:][judged]
+    same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
+    n = len(overlap)
+    mean = float(overlap.mean())
+    half = Z95 * float(overlap.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    full = np.full(len(judged), np.nan)
+    full[judged] = overlap
+    return Estimate(mean, mean - half, mean + half, n), mean_of_shares(same.astype(float)), full
+
+
+def _answer(tables: Tables, column: int) -> tuple[np.ndarray, bool]:
+    """What each value of the column counts as, shape (size,), and whether these are numbers."""
+    values = tables.scores[column]
+    if values is not None and np.isfinite(values).sum() > 2:
+        return values, True
+    commonest = np.bincount(tables.train[:, column], minlength=tables.sizes[column]).argmax()
+    return (np.arange(tables.sizes[column]) == commonest).astype(float), False
 
 
 def design_terms(tables: Tables, column: int) -> Terms:

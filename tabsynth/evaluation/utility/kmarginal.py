@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tabsynth.evaluation.marginals import distance
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, each, worst_first
+from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Distance, Estimate
 
 CITATION = "Task et al. 2023, SDNist v2 (NIST): k-marginal score"
@@ -32,18 +32,16 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     def score(other: np.ndarray) -> Distance:
         return distance(binned(tables.train, bins), binned(other, bins), sets, tables.names, sizes)
 
-    synthetic, fresh, floor = each(tables.others, score)
+    found = tables.others.map(score)
     parts = [
         Part(" × ".join(m.columns), 1000 * (1 - m.value), n=len(tables.synthetic))
-        for m in synthetic.marginals
+        for m in found.synthetic.marginals
     ]
     return Metric(
         "k_marginal",
         "k-marginal score",
         UTILITY,
-        points(synthetic),
-        None if fresh is None else points(fresh),
-        points(floor),
+        *found.map(points),
         "higher",
         1000.0,
         "Likeness of the counts of pairs of columns, from 0 (disjoint) to 1000 (equal). Comparable"

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Tables, each
+from tabsynth.evaluation.metric import UTILITY, Metric, Tables
 from tabsynth.evaluation.prediction import fold_rare, one_hot, subsample
 from tabsynth.evaluation.results import Estimate, percentile
 
@@ -49,15 +49,12 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
             rows = [subsample(t, MAX_ROWS, rng) for t in (tables.train, other)]
             return ratio(rows[0], rows[1], tables.sizes, rng)
 
-        synthetic, fresh, floor = each(tables.others, measure)
         found.append(
             Metric(
                 key,
                 title,
                 UTILITY,
-                synthetic,
-                fresh,
-                floor,
+                *tables.others.map(measure),
                 "lower",
                 1.0,
                 READING.format(words),

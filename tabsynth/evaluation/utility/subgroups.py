@@ -1,11 +1,12 @@
 """Does a minority fare worse? Distances within each group of people."""
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
 from tabsynth.evaluation.marginals import column_sets, distance
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables
+from tabsynth.evaluation.metric import UTILITY, Metric, Tables
 from tabsynth.evaluation.results import Estimate, percentile
 
 CITATION = "Bhanot et al. 2021, The problem of fairness in synthetic healthcare data, Entropy 23"
@@ -26,13 +27,9 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
     """
     counts = np.bincount(tables.train[:, column], minlength=tables.sizes[column])
     judged = np.flatnonzero(counts >= LEAST_ROWS)
-    others = [j for j in range(len(tables.sizes)) if j != column]
-    if len(judged) < 2 or not others:
+    if len(judged) < 2 or len(tables.sizes) < 2:
         return None
-    order = 2 if len(others) > 1 else 1
-    sets = [tuple(others[i] for i in s) for s in column_sets(len(others), order)]
-    if len(sets) > MAX_PAIRS:
-        sets = [sets[i] for i in rng.choice(len(sets), MAX_PAIRS, replace=False)]
+    sets = _sets(len(tables.sizes), column, rng)
 
     def excess(real: np.ndarray, other: np.ndarray, value: int) -> float:
         a, b = real[real[:, column] == value], other[other[:, column] == value]
@@ -49,26 +46,18 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
     def all_groups(other: np.ndarray) -> np.ndarray:
         return np.array([excess(tables.train, other, int(v)) for v in judged])
 
-    synthetic = all_groups(tables.synthetic)
-    fresh = None if tables.holdout is None else all_groups(tables.holdout)
-    floor = all_groups(tables.floor)
+    found = tables.others.map(all_groups)
     spread = []
     for _ in range(REPLICATES):
         again = tables.synthetic[rng.integers(0, len(tables.synthetic), len(tables.synthetic))]
         spread.append(_gap(all_groups(again)))
     replicates = np.array(spread)
-    value = _gap(synthetic)
+    value = _gap(found.synthetic)
     # Resampling adds noise of its own: its spread is used, not its centre.
     replicates += value - replicates.mean()
     estimate = percentile(value, replicates, len(tables.synthetic))
     parts = [
-        Part(
-            tables.labels[column][int(v)],
-            float(synthetic[i]),
-            None if fresh is None else float(fresh[i]),
-            float(floor[i]),
-            int(counts[v]),
-        )
+        found.part(tables.labels[column][int(v)], itemgetter(i), int(counts[v]))
         for i, v in enumerate(judged)
     ]
     name = tables.names[column]
@@ -77,14 +66,24 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         f"Gap between the groups of {name}",
         UTILITY,
         estimate,
-        None if fresh is None else _plain(_gap(fresh), tables.holdout),
-        _plain(_gap(floor), tables.floor),
+        None if found.fresh is None else _plain(_gap(found.fresh), tables.holdout),
+        _plain(_gap(found.floor), tables.floor),
         "lower",
         0.0,
         READING.format(name=name),
         CITATION,
         tuple(sorted(parts, key=lambda part: -part.value)),
     )
+
+
+def _sets(columns: int, column: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Pairs of the other columns, of many a random part; of one other column, itself."""
+    others = [j for j in range(columns) if j != column]
+    order = 2 if len(others) > 1 else 1
+    sets = [tuple(others[i] for i in s) for s in column_sets(len(others), order)]
+    if len(sets) > MAX_PAIRS:
+        sets = [sets[i] for i in rng.choice(len(sets), MAX_PAIRS, replace=False)]
+    return sets
 
 
 def _gap(excesses: np.ndarray) -> float:

@@ -7,6 +7,7 @@ calibration error is that of the guessed value's probability in ten groups (Guo 
 
 import warnings
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -17,10 +18,10 @@ from threadpoolctl import threadpool_limits
 from tabsynth.evaluation.metric import (
     GROUPS,
     UTILITY,
+    Compared,
     Metric,
     Tables,
     clipped,
-    each,
     group_numbers,
     jackknifed,
 )
@@ -74,9 +75,11 @@ def train_on_synthetic(
             measured.append(_scores(chances, test[:, column], groups))
         train, *others = measured
         remaining = iter(others)
-        found = each(tables.held, lambda _, left=remaining: next(left))  # type: ignore[misc]
+        found = tables.held.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
         name = tables.names[column]
-        out += [_metric(i, short, words, name, train, found) for i in range(3)]
+        out += [
+            _metric(i, short, words, name, train[i], found.map(itemgetter(i))) for i in range(3)
+        ]
     return out
 
 
@@ -92,23 +95,19 @@ def _metric(
     short: str,
     words: str,
     name: str,
-    train: list[Estimate],
-    found: tuple[list[Estimate] | None, ...],
+    train: Estimate,
+    found: Compared[Estimate],
 ) -> Metric:
-    synthetic, fresh, floor = found
-    assert synthetic is not None and floor is not None
     key, title, better, citation = _KINDS[i]
-    best = train[i].value if better == "higher" else 0.0
+    best = train.value if better == "higher" else 0.0
     return Metric(
         f"target_{key}_{short}",
         f"{title} of {name}, {words}",
         UTILITY,
-        synthetic[i],
-        None if fresh is None else fresh[i],
-        floor[i],
+        *found,
         better,  # type: ignore[arg-type]
         best,
-        f"Fitted on the table, tested on real rows; fitted on the training table: {train[i].value:.3f}.",
+        f"Fitted on the table, tested on real rows; fitted on the training table: {train.value:.3f}.",
         citation,
     )
 

@@ -1,16 +1,18 @@
 """Population totals of a weighted table: what a census bureau publishes from it."""
 
+from operator import itemgetter
+
 import numpy as np
 
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
     UTILITY,
+    Compared,
     Metric,
     Part,
     Tables,
     clipped,
-    each,
     group_numbers,
     jackknifed,
 )
@@ -45,10 +47,12 @@ def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> 
             clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    synthetic, fresh, floor = each(tables.others, measure)
+    found = tables.others.map(measure)
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
     return [
-        _metric(i, key, title, reading, (synthetic, fresh, floor), _parts(names, train, synthetic))
+        _metric(
+            key, title, reading, found.map(itemgetter(i)), _parts(names, train, found.synthetic)
+        )
         for i, key, title, reading in (
             (
                 1,
@@ -68,16 +72,13 @@ def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> 
 
 
 def _metric(
-    i: int, key: str, title: str, reading: str, found: tuple, parts: tuple[Part, ...]
+    key: str, title: str, reading: str, found: Compared[Estimate], parts: tuple[Part, ...]
 ) -> Metric:
-    synthetic, fresh, floor = found
     return Metric(
         key,
         title,
         UTILITY,
-        synthetic[i],
-        None if fresh is None else fresh[i],
-        floor[i],
+        *found,
         "lower",
         0.0,
         reading,
