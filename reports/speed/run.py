@@ -4,6 +4,7 @@
     python reports/speed/run.py --quick    # few repetitions, prints only
     python reports/speed/run.py --write    # only writes README.md, from results.json
     python reports/speed/run.py --teachers # measures PATE's teachers alone, into results.json
+    python reports/speed/run.py --evaluation # measures the evaluation alone, into results.json
 
 Every step of a comparison takes its turn in one loop, so that whatever else the machine does falls on
 all of them; the figures are medians, and the ratios have the quartiles of ratios within a turn. Both
@@ -42,6 +43,7 @@ from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from evaluation import LONG_AIM, TABLE_AIM, grid, stages
 from teachers import AIM, rounds
 
 HERE = Path(__file__).resolve().parent
@@ -362,6 +364,19 @@ def write(results: dict) -> str:
             {"teachers": "teachers", "loop_ms": "loop, ms", "batched_ms": "batched, ms"} | spread,
         ),
         aim=AIM,
+        stages=table(results.get("stages", []), {"stage": "stage", "seconds": "seconds"}),
+        table_aim=TABLE_AIM,
+        long=table(
+            results.get("grid", []),
+            {
+                "rows": "rows",
+                "columns": "columns",
+                "people": "people and controls",
+                "seconds": "seconds",
+                "ratio": "plain search over ours",
+            },
+        ),
+        long_aim=LONG_AIM,
         growth=table(results["growth"], {"what": "what grows", "value": "to"} | spread),
     )
 
@@ -371,11 +386,17 @@ def machine() -> str:
     return f"torch {torch.__version__}, CPU ({platform.machine()}, {cores})"
 
 
+def save(results: dict) -> None:
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    (HERE / "README.md").write_text(write(results), "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true", help="only write, from results.json")
     parser.add_argument("--teachers", action="store_true", help="PATE's teachers alone")
+    parser.add_argument("--evaluation", action="store_true", help="the evaluation alone")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -387,13 +408,15 @@ def main() -> None:
         }
         print(json.dumps(found))
         return
-    if options.teachers:
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        found = teachers(5 if options.quick else 30)
-        print(table(found, {key: key for key in found[0]}))
+    if options.teachers or options.evaluation:
+        found: dict = {}
+        if options.teachers:
+            found |= {"teachers": teachers(5 if options.quick else 30)}
+        if options.evaluation:
+            found |= {"stages": stages(), "grid": grid()}
+        print(json.dumps(found, indent=1))
         if not options.quick:
-            RESULTS.write_text(json.dumps(known | {"teachers": found}, indent=1) + "\n")
-            (HERE / "README.md").write_text(write(known | {"teachers": found}), "utf-8")
+            save((json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | found)
         return
     if options.write:
         (HERE / "README.md").write_text(write(json.loads(RESULTS.read_text())), "utf-8")
@@ -409,12 +432,10 @@ def main() -> None:
         results["peers"] += part["peers"]
     results["growth"] = growth(max(5, count // 3))
     results["teachers"] = teachers(max(5, count // 3))
-    page = write(results)
-    print(page)
+    print(write(results))
     print(json.dumps(results))
     if not options.quick:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        (HERE / "README.md").write_text(page, "utf-8")
+        save(results | {"stages": stages(), "grid": grid()})
 
 
 if __name__ == "__main__":

@@ -121,32 +121,7 @@ def scatter(points: Sequence[tuple[str, float, float]], x_title: str, y_title: s
     width, height, pad = 640, 400, 62
     xs, ys = [p[1] for p in known] or [0.0], [p[2] for p in known] or [0.0]
     x_low, x_high, y_low, y_high = *_padded(xs), *_padded(ys)
-    parts = [
-        Markup('<line class="axis" x1="{p}" x2="{w}" y1="{h}" y2="{h}"/>').format(
-            p=pad, w=width - 10, h=height - pad
-        ),
-        Markup('<line class="axis" x1="{p}" x2="{p}" y1="10" y2="{h}"/>').format(
-            p=pad, h=height - pad
-        ),
-        Markup('<text x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
-            x=(width + pad) / 2, y=height - 12, t=x_title
-        ),
-        Markup(
-            '<text transform="translate(16 {y}) rotate(-90)" text-anchor="middle">{t}</text>'
-        ).format(y=(height - pad) / 2, t=y_title),
-    ]
-    for i in range(5):
-        x_at, y_at = x_low + i / 4 * (x_high - x_low), y_low + i / 4 * (y_high - y_low)
-        parts.append(
-            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
-                x=pad + i / 4 * (width - pad - 10), y=height - pad + 18, t=f"{x_at:.3g}"
-            )
-        )
-        parts.append(
-            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="end">{t}</text>').format(
-                x=pad - 6, y=height - pad - i / 4 * (height - pad - 10) + 4, t=f"{y_at:.3g}"
-            )
-        )
+    parts = _axes((x_low, x_high, x_title), (y_low, y_high, y_title), width, height, pad)
     for name, x, y in known:
         left = pad + (x - x_low) / (x_high - x_low) * (width - pad - 10)
         top = height - pad - (y - y_low) / (y_high - y_low) * (height - pad - 10)
@@ -173,6 +148,44 @@ def scatter(points: Sequence[tuple[str, float, float]], x_title: str, y_title: s
     return Markup(
         '<svg class="scatter" role="img" viewBox="0 0 {w} {h}" aria-label="{about}">{parts}</svg>'
     ).format(w=width, h=height, about=about, parts=Markup("").join(parts))
+
+
+def _axes(
+    of_x: tuple[float, float, str],
+    of_y: tuple[float, float, str],
+    width: int,
+    height: int,
+    pad: int,
+) -> list[Markup]:
+    """Two lines, five numbers on each, and their titles; each axis is (least, greatest, title)."""
+    (x_low, x_high, x_title), (y_low, y_high, y_title) = of_x, of_y
+    parts = [
+        Markup('<line class="axis" x1="{p}" x2="{w}" y1="{h}" y2="{h}"/>').format(
+            p=pad, w=width - 10, h=height - pad
+        ),
+        Markup('<line class="axis" x1="{p}" x2="{p}" y1="10" y2="{h}"/>').format(
+            p=pad, h=height - pad
+        ),
+        Markup('<text x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
+            x=(width + pad) / 2, y=height - 12, t=x_title
+        ),
+        Markup(
+            '<text transform="translate(16 {y}) rotate(-90)" text-anchor="middle">{t}</text>'
+        ).format(y=(height - pad) / 2, t=y_title),
+    ]
+    for i in range(5):
+        x_at, y_at = x_low + i / 4 * (x_high - x_low), y_low + i / 4 * (y_high - y_low)
+        parts.append(
+            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
+                x=pad + i / 4 * (width - pad - 10), y=height - pad + 18, t=f"{x_at:.3g}"
+            )
+        )
+        parts.append(
+            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="end">{t}</text>').format(
+                x=pad - 6, y=height - pad - i / 4 * (height - pad - 10) + 4, t=f"{y_at:.3g}"
+            )
+        )
+    return parts
 
 
 def _padded(values: Sequence[float]) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def certificate(**changes):
             {
                 "purpose": "critic",
                 "mechanism": "subsampled-gaussian",
-                "noise_multiplier": 1.9,
+                "noise_multiplier": 10.33,
                 "sampling_rate": 0.05,
                 "count": 3000,
                 "details": {"clip": 1.0},
