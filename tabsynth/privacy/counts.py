@@ -154,20 +154,17 @@ class NoisyCounts(Generic[T]):
         -----------------
         Adding or removing one record changes one cell of each set by 1, so that each distance changes
         by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
-        expected is rounded to multiples of 2⁻¹⁶, so that sums below 2³⁷ have no rounding to add to that.
+        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
         std = account.noise_multiplier * math.sqrt(len(sets))
         rows = self.table.read(account)
-        exact = [np.abs(self._exact(rows, s, groups) - _on_grid(expected(s))).sum() for s in sets]
+        exact = [
+            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+        ]
         return noise.noisy(exact, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
-
-
-def _on_grid(expected: np.ndarray) -> np.ndarray:
-    """Public numbers in multiples of 2⁻¹⁶: with counts they add up exactly in float64."""
-    return np.rint(expected * 2.0**16) * 2.0**-16
 
 
 def averaged(one: Measured, other: Measured) -> Measured:

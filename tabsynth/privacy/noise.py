@@ -123,13 +123,18 @@ def noisy(
         return exact.copy()
     step = grid(std, whole=whole, fineness=fineness)
     found = rounded_gaussian(exact.ravel() / step, std / step, bits)
-    return step * found.reshape(exact.shape)
+    return step * found.reshape(exact.shape) + 0.0  # no negative zero: one more bit
 
 
 def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
     """The step of the grid: the power of two in (std/2, std], over 2^fineness; 1 at least if ``whole``."""
     step = math.ldexp(1.0, math.frexp(std)[1] - 1 - fineness)
     return max(1.0, step) if whole else step
+
+
+def on_grid(expected: np.ndarray) -> np.ndarray:
+    """Public numbers in multiples of 2⁻²⁰: among counts they add up exactly in float64, to 2³³."""
+    return np.rint(expected * 2.0**20) * 2.0**-20
 
 
 def rounded_gaussian(centres: np.ndarray, ratio: float, bits: Bits) -> np.ndarray:

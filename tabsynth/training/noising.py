@@ -64,9 +64,10 @@ class TensorNoise:
             return values
         step = grid(size)
         if values.dtype == torch.float32:
-            return rounded(values / step, size / step, self.bits) * step
-        centres = values.double().numpy() / step
-        return torch.from_numpy(rounded_gaussian(centres, size / step, self.bits) * step).to(values)
+            found = rounded(values / step, size / step, self.bits)
+            return _times(found, step)
+        found = rounded_gaussian(values.double().numpy() / step, size / step, self.bits)
+        return _times(torch.from_numpy(found), step).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:
         """The same without waiting for the device."""
@@ -75,7 +76,13 @@ class TensorNoise:
         step = power * 2.0**-FINENESS
         noise = torch.empty(len(values), dtype=torch.float64, device=values.device)
         noise.normal_(generator=self.generator)
-        return ((values.double() / step + size / step * noise).round() * step).to(values)
+        total = (values.double() / step + size / step * noise).round()
+        return (total * step).add_(0.0).to(values)
+
+
+def _times(found: Tensor, step: float) -> Tensor:
+    """step · found, without negative zeros: they would tell on which side of zero it was."""
+    return torch.zeros((), dtype=found.dtype).add(found, alpha=step)
 
 
 def rounded(centres: Tensor, ratio: float, bits: Bits) -> Tensor:

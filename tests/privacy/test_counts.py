@@ -80,14 +80,14 @@ def test_noise_of_the_row_count() -> None:
     rng = np.random.default_rng(1)
     parts = []
     for sigma in (0.5, 3.0, 20.0):
-        table, account = opened(np.zeros((400, 1), dtype=int), sigma, 34_000)
-        noise = np.array([noisy_row_count(table, account, rng) for _ in range(34_000)]) - 400
+        table, account = opened(np.zeros((400, 1), dtype=int), sigma, 11_000)
+        noise = np.array([noisy_row_count(table, account, rng) for _ in range(11_000)]) - 400
         parts.append(as_normal(noise, sigma))
-        assert abs(parts[-1].var() - 1) < 0.03
+        assert abs(parts[-1].var() - 1) < 0.06
         assert stats.kstest(parts[-1], "norm").pvalue > 1e-4
     noise = np.concatenate(parts)
-    assert noise.size > 1e5 and abs(noise.var() - 1) < 0.015
-    assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 0.015
+    assert abs(noise.var() - 1) < 0.03
+    assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 0.02
     table, account = opened(np.zeros((1, 1), dtype=int), 50.0, 200)
     found = [noisy_row_count(table, account, rng) for _ in range(200)]
     assert min(found) == 1.0 and max(found) > 20

@@ -142,7 +142,7 @@ def test_empty_batches_are_steps(rule: str) -> None:
         step.gradient(scores)
         assert account.spent == table.reads == i + 1
         found = grads(module)
-        assert np.abs(found).min() > 0
+        assert np.abs(found).max() > 0
         plain_noise += int(np.abs(found).max() < 0.5)
     assert plain_noise > 40
     with pytest.raises(BudgetError, match="all 50 uses"):
