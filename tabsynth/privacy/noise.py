@@ -152,7 +152,7 @@ def rounded_gaussian(centres: np.ndarray, ratio: float, bits: Bits) -> np.ndarra
     """
     count = len(centres)
     first, turn = np.frombuffer(bits.bytes(16 * count), dtype="<i8").reshape(2, count)
-    return nearest(centres, ratio, first & 2**63 - 1, turn, np.arange(count), bits)
+    return nearest(centres, ratio, first & 2**63 - 1, turn, np.arange(count), bits.bytes(32))
 
 
 def nearest(
@@ -161,7 +161,7 @@ def nearest(
     first: np.ndarray,
     turn: np.ndarray,
     owner: np.ndarray,
-    bits: Bits,
+    spare: bytes,
 ) -> np.ndarray:
     """The integers nearest to centre + ratio · √(−2 ln U) cos(2π V), float64, shape (count,).
 
@@ -174,8 +174,9 @@ def nearest(
     owner : int array, shape (count,)
         Values of one owner are the sides of one right angle: they have the same U, their V are
         ``QUARTER`` apart, and what further digits are drawn is for both.
-    bits : Bits
-        Gives the digits that are still missing.
+    spare : bytes, of length 32
+        Key of a stream for the digits that are still missing. It is drawn whether or not any are, so that
+        how far a stream of noise is used up follows from shapes alone, never from values.
     """
     uniform = first * 2.0**-63
     with np.errstate(divide="ignore", invalid="ignore"):  # log 0 is a tail
@@ -184,10 +185,10 @@ def nearest(
         found = np.rint(total)
         sure = np.abs(total - found) < 0.5 - ratio * ERROR - 2.0**-51 * np.abs(total)
     sure &= (uniform > TAIL) & (uniform < 1 - TAIL)
+    if sure.all():
+        return found
     further: dict[int, list[tuple[int, int]]] = {}
-    library = (
-        None if sure.all() else mpmath.ctx_iv.MPIntervalContext()
-    )  # mpmath's own is left alone
+    bits, library = Keystream(spare), mpmath.ctx_iv.MPIntervalContext()  # not mpmath's own context
     for i in np.flatnonzero(~sure & (np.abs(centres) < MOST)):
         u, v, digits = int(first[i]), int(turn[i]), further.setdefault(int(owner[i]), [])
         found[i] = _settled(float(centres[i]), ratio, u, v, digits, bits, library)
@@ -248,10 +249,10 @@ def bernoulli(chances: np.ndarray, digits: Callable[[int, Any], Any], bits: Bits
     """
     flat = np.asarray(chances, dtype=np.float64).ravel()
     words = np.frombuffer(bits.bytes(8 * len(flat)), dtype="<u8")
-    drawn = (words >> np.uint64(11)) * 2.0**-53
+    drawn, spare = (words >> np.uint64(11)) * 2.0**-53, Keystream(bits.bytes(32))
     found = drawn < flat
     for i in np.flatnonzero(np.abs(drawn - flat) <= CLOSE):
-        found[i] = _below(int(words[i]), partial(digits, int(i)), bits)
+        found[i] = _below(int(words[i]), partial(digits, int(i)), spare)
     return found.reshape(np.shape(chances))
 
 

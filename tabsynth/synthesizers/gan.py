@@ -186,7 +186,7 @@ class GAN(Synthesizer):
         # Streams are drawn in a fixed order, so that a seed means the same run whatever is skipped.
         counts_noise, init_rng = randomness.noise(), randomness.torch()
         private, public = randomness.torch(device), randomness.torch(device)
-        streams = Streams(init_rng, private, public, randomness.noise())
+        streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
         # All accounts are opened before the first row is read: a plan past the budget reads nothing.
         split, sizes = self._split(), self.schema.sizes
         accounts = {

@@ -23,11 +23,13 @@ from tabsynth.training.loop import Watch
 
 
 class Streams(NamedTuple):
-    """Randomness: of first weights; of private rows' coins; of all that is public; of noise and batches."""
+    """Randomness: of first weights; of private rows' coins; of all that is public; of
+    noise and batches of the autoencoder, and of what comes after it."""
 
     init: torch.Generator
     private: torch.Generator
     public: torch.Generator
+    coder_noise: Bits
     noise: Bits
 
 
@@ -136,7 +138,7 @@ class Networks:
             model.start_from(marginals)
         model.to(self.device)
         if account is not None:
-            model.fit(table, account, rows, streams.private, watch, streams.noise)
+            model.fit(table, account, rows, streams.private, watch, streams.coder_noise)
         elif free is not None:
             steps = config.steps if most is None else most
             model.fit_free(free, steps, streams.public, watch)

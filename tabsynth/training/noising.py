@@ -7,12 +7,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth.privacy.noise import FINENESS, QUARTER, Bits, grid, nearest, rounded_gaussian
+from tabsynth.privacy.noise import (
+    FINENESS,
+    QUARTER,
+    Bits,
+    Keystream,
+    grid,
+    nearest,
+    rounded_gaussian,
+)
 
 # As ERROR and TAIL of tabsynth.privacy.noise, but in float32 from 31 and 32 digits: R errs by
-# 2⁻³¹/(U R) < 2⁻²² at U = TAIL and by 2⁻²⁵/R < 2⁻²⁰ at 1 − TAIL, the angle by 2⁻²¹ times R < 3.8.
+# 2⁻³¹/(U R) < 2⁻²² at U = 2⁻¹⁰ and by 2⁻²⁵/R < 2⁻²⁰ at 1 − 2⁻¹⁰, the angle by 2⁻²¹ times R < 3.8.
 ERROR = 2.0**-17
-TAIL = 2.0**-10
+TAIL = 2**21  # of 2³¹
 
 
 class TensorNoise:
@@ -64,8 +72,7 @@ class TensorNoise:
             return values
         step = grid(size)
         if values.dtype == torch.float32:
-            found = rounded(values / step, size / step, self.bits)
-            return _times(found, step)
+            return _times(rounded(values, step, size / step, self.bits), step)
         found = rounded_gaussian(values.double().numpy() / step, size / step, self.bits)
         return _times(torch.from_numpy(found), step).to(values)
 
@@ -85,45 +92,46 @@ def _times(found: Tensor, step: float) -> Tensor:
     return torch.zeros((), dtype=found.dtype).add(found, alpha=step)
 
 
-def rounded(centres: Tensor, ratio: float, bits: Bits) -> Tensor:
-    """As :func:`tabsynth.privacy.noise.rounded_gaussian`, of a float32 tensor on the CPU.
+def rounded(values: Tensor, step: float, ratio: float, bits: Bits) -> Tensor:
+    """As :func:`tabsynth.privacy.noise.rounded_gaussian`, of ``values / step``: a float32 tensor on the CPU.
 
     In float32 first, from half the digits, two values from each pair of uniform numbers; those that this
     leaves in doubt (one in some hundred) get the other half of their digits, and float64.
     """
-    count = len(centres)
+    count = len(values)
     half = (count + 1) // 2
     words = np.frombuffer(bits.bytes(8 * half), dtype="<i4").reshape(2, half)
-    first = torch.from_numpy(words[0] & 2**31 - 1).float().mul_(2.0**-31)
+    spare = Keystream(bits.bytes(32))
+    first = words[0] & 2**31 - 1
+    radius = torch.from_numpy(first.astype(np.float32)).mul_(2.0**-31).log_()
     turn = torch.from_numpy(words[1].astype(np.float32)).mul_(math.pi * 2.0**-31)
-    radius = first.log().mul_(-2 * ratio**2).sqrt_()
+    radius.mul_(-2 * ratio**2).sqrt_()
     both = torch.empty(2 * half)
     torch.mul(radius, turn.cos(), out=both[:half])
-    torch.mul(radius, turn.sin(), out=both[half:])
-    total = both[:count].add_(centres)
+    torch.mul(radius, turn.sin_(), out=both[half:])
+    total = both[:count].add_(values, alpha=1 / step)
     found = total.round()
     apart = (total - found).abs_().add_(total.abs_(), alpha=2.0**-22).numpy()
     with np.errstate(invalid="ignore"):
         doubt = np.flatnonzero(apart >= np.float32(0.5 - ratio * ERROR))
-    u = first.numpy()
-    tail = np.flatnonzero((u < TAIL) | (u > 1 - TAIL))
+    tail = np.flatnonzero(np.abs(first - 2**30) >= 2**30 - TAIL)
     doubt = np.union1d(doubt, np.concatenate([tail, tail + half]))
     doubt = doubt[doubt < count]
     if len(doubt):
-        settled = _in_float64(centres.numpy()[doubt], ratio, words, doubt, bits)
-        found.numpy()[doubt] = settled
+        centres = values.numpy()[doubt].astype(np.float64) / step
+        found.numpy()[doubt] = _in_float64(centres, ratio, words, doubt, spare)
     return found
 
 
 def _in_float64(
-    centres: np.ndarray, ratio: float, words: np.ndarray, which: np.ndarray, bits: Bits
+    centres: np.ndarray, ratio: float, words: np.ndarray, which: np.ndarray, spare: Bits
 ) -> np.ndarray:
     """The integers of some of the values, of whose numbers the first half of the digits are given."""
     half = words.shape[1]
     pairs, pair = np.unique(which % half, return_inverse=True)
-    more = np.frombuffer(bits.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
+    more = np.frombuffer(spare.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
     first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | more[0]
     turn = words[1, pairs].astype(np.int64) << 32 | more[1]
     # sin x = cos(x − a quarter of a turn), round the circle: int64 wraps as angles do.
     turn = turn[pair] - np.where(which < half, 0, QUARTER)
-    return nearest(centres.astype(np.float64), ratio, first[pair], turn, pair, bits)
+    return nearest(centres, ratio, first[pair], turn, pair, spare.bytes(32))
