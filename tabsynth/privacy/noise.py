@@ -53,6 +53,9 @@ class Bits(Protocol):
         """The next ``length`` bytes."""
 
 
+_ZEROS = memoryview(builtins.bytes(2**20))  # what is enciphered: at hand, for it is slow to clear
+
+
 class Keystream:
     """Bits from AES-256 in counter mode: whoever sees some of them can foretell no other.
 
@@ -81,7 +84,9 @@ class Keystream:
         """The next ``length`` bytes."""
         if not self._given and os.getpid() != self._process:
             self._start(os.urandom(32))
-        return self._cipher.update(builtins.bytes(length))
+        return self._cipher.update(
+            _ZEROS[:length] if length <= len(_ZEROS) else builtins.bytes(length)
+        )
 
 
 def uniform(count: int, bits: Bits) -> np.ndarray:

@@ -18,9 +18,9 @@ from tabsynth.privacy.noise import (
 )
 
 # As ERROR and TAIL of tabsynth.privacy.noise, but in float32 from 31 and 32 digits: R errs by
-# 2⁻³¹/(U R) < 2⁻²² at U = 2⁻¹⁰ and by 2⁻²⁵/R < 2⁻²⁰ at 1 − 2⁻¹⁰, the angle by 2⁻²¹ times R < 3.8.
+# 2⁻³¹/(U R) < 2⁻²⁰ at U = 2⁻¹² and by 2⁻²⁵/R < 2⁻¹⁹ at 1 − 2⁻¹², the angle by 2⁻²⁰ times R < 4.1.
 ERROR = 2.0**-17
-TAIL = 2**21  # of 2³¹
+TAIL = 2**19  # of 2³¹
 
 
 class TensorNoise:
@@ -49,6 +49,7 @@ class TensorNoise:
 
     def __init__(self, bits: Bits, generator: torch.Generator) -> None:
         self.bits, self.generator = bits, generator
+        self._room = torch.empty(0)
 
     def add(self, sums: Sequence[Tensor], stds: Tensor, groups: Sequence[int]) -> None:
         """Noise on each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
@@ -72,7 +73,9 @@ class TensorNoise:
             return values
         step = grid(size)
         if values.dtype == torch.float32:
-            return _times(rounded(values, step, size / step, self.bits), step)
+            if len(self._room) != workspace(len(values)):
+                self._room = torch.empty(workspace(len(values)))
+            return _times(rounded(values, step, size / step, self.bits, self._room), step)
         found = rounded_gaussian(values.double().numpy() / step, size / step, self.bits)
         return _times(torch.from_numpy(found), step).to(values)
 
@@ -92,46 +95,69 @@ def _times(found: Tensor, step: float) -> Tensor:
     return torch.zeros((), dtype=found.dtype).add(found, alpha=step)
 
 
-def rounded(values: Tensor, step: float, ratio: float, bits: Bits) -> Tensor:
+def rounded(
+    values: Tensor, step: float, ratio: float, bits: Bits, room: Tensor | None = None
+) -> Tensor:
     """As :func:`tabsynth.privacy.noise.rounded_gaussian`, of ``values / step``: a float32 tensor on the CPU.
 
     In float32 first, from half the digits, two values from each pair of uniform numbers; those that this
     leaves in doubt (one in some hundred) get the other half of their digits, and float64.
+
+    Parameters
+    ----------
+    room : float32 Tensor, shape (workspace(count),), optional
+        Written over, and held by what is returned: new memory for each call takes longer than the noise.
     """
     count = len(values)
     half = (count + 1) // 2
     words = np.frombuffer(bits.bytes(8 * half), dtype="<i4").reshape(2, half)
     spare = Keystream(bits.bytes(32))
+    room = torch.empty(workspace(count)) if room is None else room
+    radius, turn, wave, both, found, apart = room.split([half] * 3 + [2 * half] * 3)
     first = words[0] & 2**31 - 1
-    radius = torch.from_numpy(first.astype(np.float32)).mul_(2.0**-31).log_()
-    turn = torch.from_numpy(words[1].astype(np.float32)).mul_(math.pi * 2.0**-31)
-    radius.mul_(-2 * ratio**2).sqrt_()
-    both = torch.empty(2 * half)
-    torch.mul(radius, turn.cos(), out=both[:half])
+    np.copyto(radius.numpy(), first, casting="unsafe")
+    np.copyto(turn.numpy(), words[1], casting="unsafe")
+    radius.mul_(2.0**-31).log_().mul_(-2 * ratio**2).sqrt_()
+    turn.mul_(math.pi * 2.0**-31)
+    torch.mul(radius, torch.cos(turn, out=wave), out=both[:half])
     torch.mul(radius, turn.sin_(), out=both[half:])
-    total = both[:count].add_(values, alpha=1 / step)
-    found = total.round()
-    apart = (total - found).abs_().add_(total.abs_(), alpha=2.0**-22).numpy()
+    total, found, apart = both[:count].add_(values, alpha=1 / step), found[:count], apart[:count]
+    torch.round(total, out=found)
+    torch.sub(total, found, out=apart).abs_().add_(total.abs_(), alpha=2.0**-22)
     with np.errstate(invalid="ignore"):
-        doubt = np.flatnonzero(apart >= np.float32(0.5 - ratio * ERROR))
-    tail = np.flatnonzero(np.abs(first - 2**30) >= 2**30 - TAIL)
-    doubt = np.union1d(doubt, np.concatenate([tail, tail + half]))
-    doubt = doubt[doubt < count]
-    if len(doubt):
-        centres = values.numpy()[doubt].astype(np.float64) / step
-        found.numpy()[doubt] = _in_float64(centres, ratio, words, doubt, spare)
+        doubt = np.zeros(2 * half, dtype=bool)
+        np.greater_equal(apart.numpy(), np.float32(0.5 - ratio * ERROR), out=doubt[:count])
+    first -= 2**30
+    tail = np.abs(first, out=first) >= 2**30 - TAIL
+    pairs = np.flatnonzero(doubt[:half] | doubt[half:] | tail)
+    if len(pairs):
+        _settle(found.numpy(), values.numpy(), step, ratio, words, pairs, spare)
     return found
 
 
-def _in_float64(
-    centres: np.ndarray, ratio: float, words: np.ndarray, which: np.ndarray, spare: Bits
-) -> np.ndarray:
-    """The integers of some of the values, of whose numbers the first half of the digits are given."""
-    half = words.shape[1]
-    pairs, pair = np.unique(which % half, return_inverse=True)
+def workspace(count: int) -> int:
+    """Numbers that :func:`rounded` writes to on its way."""
+    return 9 * ((count + 1) // 2)
+
+
+def _settle(
+    found: np.ndarray,
+    values: np.ndarray,
+    step: float,
+    ratio: float,
+    words: np.ndarray,
+    pairs: np.ndarray,
+    spare: Bits,
+) -> None:
+    """Both integers of some pairs, of whose numbers the first half of the digits are given."""
     more = np.frombuffer(spare.bytes(8 * len(pairs)), dtype="<u4").reshape(2, -1).astype(np.int64)
     first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | more[0]
     turn = words[1, pairs].astype(np.int64) << 32 | more[1]
+    which = np.concatenate([pairs, pairs + words.shape[1]])
+    held = which < len(values)  # the last pair may have one value
+    which = which[held]
     # sin x = cos(x − a quarter of a turn), round the circle: int64 wraps as angles do.
-    turn = turn[pair] - np.where(which < half, 0, QUARTER)
-    return nearest(centres, ratio, first[pair], turn, pair, spare.bytes(32))
+    turn = np.concatenate([turn, turn - QUARTER])[held]
+    centres = values[which].astype(np.float64) / step
+    owner = np.tile(pairs, 2)[held]
+    found[which] = nearest(centres, ratio, np.tile(first, 2)[held], turn, owner, spare.bytes(32))
