@@ -25,6 +25,7 @@ from tabsynth.networks import ACTIVATIONS, Heads, mlp, set_bias
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.privacy.noise import Bits
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import OPTIMIZERS, State, optimizer
@@ -134,11 +135,12 @@ class Autoencoder(nn.Module):
         rows: float,
         rng: torch.Generator,
         watch: Watch,
+        bits: Bits | None = None,
     ) -> int:
         """Train until the account is spent or time is up; returns the steps done.
 
         ``table`` guards codes, shape (n, layout.width); ``rows`` is a public or privatised estimate
-        of n.
+        of n. ``bits`` is as in :class:`PrivateStep`.
         """
         config = self.config
         step = PrivateStep(
@@ -151,6 +153,7 @@ class Autoencoder(nn.Module):
             rule=config.rule(),
             clipping=Clipping(max_norm=config.max_norm),
             physical_batch=config.physical_batch,
+            bits=bits,
         )
         moves = optimizer(config.optimizer, self.parameters(), config.lr, ADAM)
 

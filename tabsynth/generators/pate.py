@@ -32,14 +32,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth._random import numpy_stream, words_of
+from tabsynth._random import keystream
 from tabsynth.generators.anchors import Anchors
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
+from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.noise import Bits
 from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
@@ -77,9 +79,9 @@ class Booth:
     """Where clean votes become noisy answers, and from where nothing else comes out (R16)."""
 
     def __init__(
-        self, table: PrivateTable[Tensor], accounts: Sequence[Account], rng: np.random.Generator
+        self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
     ) -> None:
-        self._table, self._accounts, self._rng = table, accounts, rng
+        self._table, self._accounts, self._bits = table, accounts, bits
 
     def open(self, questions: int) -> Tensor:
         """The private rows, for so many questions of each account: written off first."""
@@ -102,7 +104,7 @@ class Booth:
         """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
         mechanism, counts = self._accounts[0].mechanism, yes.cpu().numpy()
         if isinstance(mechanism, NoisyVote):
-            answers = majority(counts, mechanism, self._rng)
+            answers = majority(counts, mechanism, self._bits)
         else:
             answers = counts > teachers / 2
         return torch.from_numpy(answers).to(yes.device)
@@ -114,8 +116,9 @@ class Booth:
         ----------
         votes : Tensor, shape (questions, classes)
         """
-        noise = self.noise(1) * self._rng.standard_normal(tuple(votes.shape))
-        return torch.from_numpy((votes.cpu().numpy() + noise).argmax(1)).to(votes.device)
+        # On a grid so fine that ties, which go to the first class, do not matter.
+        counts = noise.noisy(votes.cpu().numpy(), self.noise(1), self._bits, fineness=20)
+        return torch.from_numpy(counts.argmax(1)).to(votes.device)
 
 
 class PATE(GeneratorTraining):
@@ -207,14 +210,16 @@ class PATE(GeneratorTraining):
         watch: Watch,
         standins: Tensor | None = None,
         most: int | None = None,
+        bits: Bits | None = None,
     ) -> int:
         """As :meth:`GeneratorTraining.fit`; returns the generator steps.
 
         Accounts are those of the votes and, in mode B, of the class votes.
         """
         config = self.config
-        key = words_of(private_rng)
-        booth = Booth(table, accounts, numpy_stream(private_rng))
+        bits = keystream(private_rng) if bits is None else bits
+        key = np.frombuffer(bits.bytes(64), dtype="<u4")
+        booth = Booth(table, accounts, bits)
         self.prepare(rows)
         # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
         # is kept reveals nothing: the guarantee holds whatever it is.

@@ -7,8 +7,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 
 T = TypeVar("T")
 
@@ -25,7 +27,7 @@ class Measured:
     columns : tuple of int
         The columns' positions.
     counts : ndarray, shape (size of each column, …), float64
-        Real-valued counts, possibly negative.
+        Whole numbers, possibly negative.
     std : float
         Standard deviation of the noise on each cell, in counts; 0 where none was asked for.
     """
@@ -99,7 +101,7 @@ class NoisyCounts(Generic[T]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         shares: Sequence[float],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
         """Counts of each set of columns with Gaussian noise, for one use of ``account``.
@@ -129,8 +131,8 @@ class NoisyCounts(Generic[T]):
         found = []
         for i, (columns, std) in enumerate(zip(sets, stds, strict=True)):
             exact = self._exact(rows, columns, None if groups is None else groups[i])
-            noise = rng.standard_normal(exact.shape)
-            found.append(Measured(tuple(columns), exact + std * noise, std))
+            noised = noise.noisy(exact, std, bits, whole=True)
+            found.append(Measured(tuple(columns), noised, std))
         return found
 
     def distances(
@@ -138,7 +140,7 @@ class NoisyCounts(Generic[T]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         expected: Callable[[tuple[int, ...]], np.ndarray],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
         """Noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
@@ -151,12 +153,15 @@ class NoisyCounts(Generic[T]):
         Formal guarantees
         -----------------
         Adding or removing one record changes one cell of each set by 1, so that each distance changes
-        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each.
+        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
+        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
         std = account.noise_multiplier * math.sqrt(len(sets))
         rows = self.table.read(account)
-        exact = [np.abs(self._exact(rows, s, groups) - expected(s)).sum() for s in sets]
-        return np.array(exact) + std * rng.standard_normal(len(sets))
+        exact = [
+            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+        ]
+        return noise.noisy(exact, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
@@ -207,7 +212,7 @@ def noisy_marginals(
     table: PrivateTable[np.ndarray],
     account: Account,
     sizes: Sequence[int],
-    rng: np.random.Generator,
+    bits: Bits,
 ) -> list[np.ndarray]:
     """One-way counts of every column with Gaussian noise.
 
@@ -222,7 +227,7 @@ def noisy_marginals(
     Returns
     -------
     list of ndarray, shape (size,)
-        Real-valued counts, possibly negative.
+        Whole numbers, possibly negative.
 
     Formal guarantees
     -----------------
@@ -234,7 +239,7 @@ def noisy_marginals(
     counts = []
     for j, size in enumerate(sizes):
         exact = np.bincount(rows[:, j], minlength=size).astype(np.float64)
-        counts.append(exact + std * rng.standard_normal(size))
+        counts.append(noise.noisy(exact, std, bits, whole=True))
     return counts
 
 
@@ -243,12 +248,10 @@ def marginal_noise(account: Account, columns: int) -> float:
     return account.noise_multiplier * math.sqrt(columns)
 
 
-def noisy_row_count(
-    table: PrivateTable[np.ndarray], account: Account, rng: np.random.Generator
-) -> float:
+def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
     std = account.noise_multiplier
-    return max(1.0, len(table.read(account)) + std * rng.standard_normal())
+    return max(1.0, float(noise.noisy(len(table.read(account)), std, bits, whole=True)))
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

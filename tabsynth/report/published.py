@@ -23,6 +23,7 @@ from tabsynth.privacy.certificate import rounded_up
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.noise import Keystream
 from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
 from tabsynth.report.page import render_page
 from tabsynth.report.privacy import is_private
@@ -164,7 +165,8 @@ def published(
         names=schema.names,
         sizes=schema.sizes,
         scores=[numbers(column) for column in schema.columns],
-        rng=np.random.default_rng(),  # the system's entropy: noise is never seeded (R17)
+        rng=np.random.default_rng(),
+        bits=Keystream(),  # the system's entropy: noise is never seeded (R17)
     )
     together = Ledger.from_list(math.inf, delta, [*items, *ledger.to_list()])
     return PublishedReport(

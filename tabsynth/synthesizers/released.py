@@ -8,9 +8,11 @@ import numpy as np
 from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy import noise
 from tabsynth.privacy.counts import probabilities
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.noise import Bits
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 
@@ -101,7 +103,7 @@ def noisy_overlap(
     table: PrivateTable[np.ndarray],
     account: Account,
     public: np.ndarray,
-    rng: np.random.Generator,
+    bits: Bits,
 ) -> float:
     """Noisy number of private rows that equal some public row.
 
@@ -116,4 +118,4 @@ def noisy_overlap(
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
     exact = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
-    return float(exact + std * rng.standard_normal())
+    return float(noise.noisy(exact, std, bits, whole=True))

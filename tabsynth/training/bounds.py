@@ -11,6 +11,7 @@ from tabsynth.errors import InputError
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
+from tabsynth.training.noising import TensorNoise
 
 BOUNDS = ("fixed", "public", "quantile")
 STATISTICS = ("median", "mean")
@@ -120,14 +121,13 @@ class Bounds:
             )
             self.now.copy_(self.clipping.max_norm * typical.clamp_min(1e-12))
 
-    def adapt(self, votes: Tensor, generator: torch.Generator) -> None:
+    def adapt(self, votes: Tensor, noise: TensorNoise) -> None:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
         groups = len(self.now)
-        noise = torch.empty_like(votes).normal_(generator=generator)
-        noised = votes + math.sqrt(groups) * self.count_noise * noise
-        share = noised / self.expected_batch + 0.5
+        std = votes.new_tensor(math.sqrt(groups) * self.count_noise)
+        share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
 
     def noise_scales(self) -> Tensor:

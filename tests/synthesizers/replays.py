@@ -11,6 +11,7 @@ import torch
 from fitted_tables import facts
 
 from tabsynth.generators import pate, row_losses
+from tabsynth.privacy import noise
 from tabsynth.synthesizers import counting
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training import private_step
@@ -53,26 +54,33 @@ class Recorder:
 
     def _counts(self, patch: pytest.MonkeyPatch) -> None:
         originals = counting.noisy_marginals, counting.noisy_row_count, counting.noisy_overlap
+        noisy = noise.noisy
+        clean: list[np.ndarray] = []  # what is on its way to the noise
 
-        def marginals(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
-            silent = np.random.default_rng(0)
-            exact = originals[0](table, account, sizes, silent)
-            noise = np.random.default_rng(0)
-            std = counting.marginal_noise(account, len(sizes))
-            exact = [c - std * noise.standard_normal(len(c)) for c in exact]
-            self.tape.inputs.append((len(sizes) ** 0.5, np.concatenate(exact)))
-            return self._out([c + std * rng.standard_normal(len(c)) for c in exact])
+        def seen(values: Any, *rest: Any, **options: Any) -> Any:
+            clean.append(np.array(values, dtype=float).ravel())
+            return noisy(values, *rest, **options)
 
-        def row_count(table: Any, account: Any, rng: Any) -> Any:
-            return self._out(originals[1](table, account, rng))
+        def taped(sensitivity: float) -> None:
+            self.tape.inputs.append((sensitivity, np.concatenate(clean)))
+            clean.clear()
 
-        def overlap(table: Any, account: Any, public: Any, rng: Any) -> Any:
-            found = originals[2](table, account, public, np.random.default_rng(0))
-            std = account.mechanism.noise_multiplier
-            exact = found - std * np.random.default_rng(0).standard_normal()
-            self.tape.inputs.append((1.0, np.array([exact])))
-            return self._out(exact + std * rng.standard_normal())
+        def marginals(table: Any, account: Any, sizes: Any, bits: Any) -> Any:
+            found = originals[0](table, account, sizes, bits)
+            taped(len(sizes) ** 0.5)
+            return self._out(found)
 
+        def row_count(table: Any, account: Any, bits: Any) -> Any:
+            found = originals[1](table, account, bits)
+            clean.clear()
+            return self._out(found)
+
+        def overlap(table: Any, account: Any, public: Any, bits: Any) -> Any:
+            found = originals[2](table, account, public, bits)
+            taped(1.0)
+            return self._out(found)
+
+        patch.setattr(noise, "noisy", seen)
         patch.setattr(counting, "noisy_marginals", marginals)
         patch.setattr(counting, "noisy_row_count", row_count)
         patch.setattr(counting, "noisy_overlap", overlap)
