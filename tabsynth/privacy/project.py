@@ -22,10 +22,16 @@ from typing import Any, Self
 
 from tabsynth._validate import between, positive, shown
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting import Spend, calibrate, epsilon_of
+from tabsynth.privacy.accounting import (
+    Spend,
+    calibrate,
+    epsilon_of,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 from tabsynth.privacy.certificate import number
 from tabsynth.privacy.ledger import Ledger, past
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.mechanisms import Gaussian, of_sum
 from tabsynth.privacy.shared import SharedJournal
 
 LONGEST = 200  # characters of the table's label
@@ -170,13 +176,8 @@ class ProjectLedger:
         spends = self._spends()
         if math.isinf(self.epsilon) or not spends:
             return self.epsilon
-        try:
-            sigma = calibrate(
-                lambda s: [*spends, (Gaussian(noise_multiplier=s), 1)], self.epsilon, self.delta
-            )
-        except BudgetError:
-            return 0.0
-        found = epsilon_of([(Gaussian(noise_multiplier=sigma), 1)], self.delta)
+        mu = _mu_left(spends, self.epsilon, self.delta)
+        found = gaussian_epsilon(mu, self.delta) if mu > 0 else 0.0
         return math.floor(found * 1e3) / 1e3
 
     def entered(self) -> list[Entered]:
@@ -259,3 +260,14 @@ class ProjectLedger:
             "limit": number(self.epsilon),
             "chain": self.journal.chain,
         }
+
+
+def _mu_left(spends: Sequence[Spend], epsilon: float, delta: float) -> float:
+    """1/σ of the largest Gaussian that still fits."""
+    if all(isinstance(mechanism, Gaussian) for mechanism, _ in spends):  # their squares add up
+        used = sum(n / of_sum(mechanism).noise_multiplier ** 2 for mechanism, n in spends)
+        return math.sqrt(max(0.0, gaussian_mu(epsilon, delta) ** 2 - used))
+    try:
+        return 1 / calibrate(lambda s: [*spends, (Gaussian(noise_multiplier=s), 1)], epsilon, delta)
+    except BudgetError:
+        return 0.0
