@@ -82,6 +82,15 @@ def sha256(path: str | Path) -> str:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
 
 
+def fsync_folder(path: Path) -> None:
+    """Make new names in a folder last through a crash."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 from tabsynth._files import check_writable
 from tabsynth.cli.console import fail, guarded, say
 from tabsynth.cli.fitting import fit_and_tell
+from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -24,6 +25,7 @@ from tabsynth.cli.options import (
     Flips,
     Label,
     Labels,
+    LedgerOption,
     Method,
     Mode,
     Overlap,
@@ -64,6 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(ledger_app, name="ledger")
 DEMO_ROWS, DEMO_SECONDS = 7_000, 60  # seconds at most for each fit
 
 
@@ -130,6 +133,7 @@ def fit(
     seed: Seed = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     checkpoint: CheckpointOption = None,
+    ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
 ) -> None:
     """Fit a synthesizer to a table under a privacy budget. Prints the price first."""
@@ -152,11 +156,11 @@ def fit(
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
-    keep_apart(out, table, schema, public, warm_start)
+    keep_apart(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
         raise InputError(f"{public} is the table to fit itself; give one that is public.")
     check_writable(out)
-    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint)
+    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint, ledger)
     say(f"Model: {out}")
 
 
@@ -238,17 +242,17 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="Only noised figures, for this price: to be published.")
     ] = None,
+    ledger: LedgerOption = None,
 ) -> None:
     """Measure a synthetic table against the real one: report.html and metrics.json."""
     facts = Schema.load(schema)
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    asked = {"target": target, "by": by, "weights": weights, "boosting": boosting}
-    report = measured(
-        frames[0], frames[1], held, facts, certificate_of(synthetic), epsilon=epsilon, **asked
-    )
-    write_report(report, out, real, synthetic, schema, holdout)
+    asked: dict[str, Any] = {"target": target, "by": by, "weights": weights}
+    asked |= {"boosting": boosting, "epsilon": epsilon, "ledger": ledger}
+    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
+    write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)
 
 

@@ -54,6 +54,12 @@ CheckpointOption = Annotated[
     Path | None,
     typer.Option(help="A folder to go on from after a kill: run the same command again."),
 ]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="The project's ledger: what this spends composes there with all others."
+    ),
+]
 AcceptDrafted = Annotated[
     bool, typer.Option("--accept-drafted-domain", help="Fit on a schema drafted from a table.")
 ]

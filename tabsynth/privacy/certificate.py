@@ -26,11 +26,12 @@ def make_certificate(
     public: dict[str, Any],
     versions: dict[str, str],
     training: dict[str, Any],
+    project: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The certificate of everything that ``ledger`` has spent; JSON-ready.
 
     ``public`` says what was taken as public and from where; ``training`` holds only what follows from
-    privatised state (post-processing).
+    privatised state (post-processing). ``project`` is what a project's ledger states of all fits under it.
     """
     epsilon = ledger.spent
     return {
@@ -49,6 +50,7 @@ def make_certificate(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions,
         "training": training,
+        **({} if project is None else {"project": project}),
     }
 
 

@@ -53,6 +53,8 @@ def load(path: str | Path) -> Synthesizer:
         model.seeded_ = bool(facts["seeded"])
         model.config_ = facts["config"]
         model.facts_ = _facts(facts["facts"])
+        known = model.facts_.get("project", {})
+        model.ledger_.project, model.ledger_.run = known.get("project"), str(known.get("run", ""))
         # A file from a stranger must not make us build more than it holds: neither codebooks …
         held = sum(tensor.numel() for tensor in weights.values())
         if _one_hot(schema, model.encoding) > held:
@@ -74,7 +76,8 @@ def load(path: str | Path) -> Synthesizer:
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
-    return {name: dict(facts[name]) for name in ("public", "versions", "training")}
+    known = {name: dict(facts[name]) for name in ("public", "versions", "training")}
+    return known | ({"project": dict(facts["project"])} if "project" in facts else {})
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:

@@ -11,6 +11,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.training.states import write_durably
 
+# A checkpoint of a fit under a project's ledger names that in ``fit``, and has no ledger of its own.
 FORMAT = "tabsynth-checkpoint/1"
 INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
 
@@ -34,7 +35,7 @@ def read_index(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
     if index.get("sha256") != _digest(index):
         raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
-    if not (path.parent / LEDGER).exists():
+    if "ledger" not in index["fit"] and not (path.parent / LEDGER).exists():
         raise FileFormatError(f"Checkpoint {path.parent} is damaged: its {LEDGER} is missing.")
     return dict(index)
 

@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from tabsynth._files import fsync_folder
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.journal import fsync_folder
 
 MAX_STATE_BYTES = 8 * 2**30
 MAX_DEPTH = 50
