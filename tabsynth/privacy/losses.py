@@ -91,7 +91,7 @@ class SampledGaussian:
     def _outcomes(self, losses: np.ndarray) -> np.ndarray:
         """x at which log(1 − q + q e^{(2x−1)/2σ²}) is each of ``losses``; −∞ where it never is."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log((np.expm1(losses) + self.rate) / self.rate)
+            ratio = np.log1p(np.expm1(losses) / self.rate)
             if self.rate == 1.0:
                 ratio = losses
         return np.where(np.isnan(ratio), -np.inf, self.sigma**2 * ratio + 0.5)
@@ -122,9 +122,7 @@ class Atoms:
         i = np.clip(np.searchsorted(losses, self.losses, "right") - 1, 0, len(losses) - 2)
         part = np.expm1(losses[i] - self.losses) / np.expm1(losses[i] - losses[i + 1])
         up = self.weights * np.clip(part, 0.0, 1.0)
-        found = np.bincount(i + 1, up, len(losses)) + np.bincount(
-            i, self.weights - up, len(losses)
-        )
+        found = np.bincount(i + 1, up, len(losses)) + np.bincount(i, self.weights - up, len(losses))
         return found, self.infinite
 
 
@@ -226,7 +224,9 @@ def _worst(
     Below 0 by F(−ε) = 1 − e^{−ε} + e^{−ε}F(ε), for the reversed choices are choices too; beyond the grid
     no smaller than at its end; between points on the line in e^ε, which is above a convex curve.
     """
-    whole = np.concatenate([[1.0], _below(curve, epsilon), curve, curve[-1:]])  # at −∞, −top … top, ∞
+    whole = np.concatenate(
+        [[1.0], _below(curve, epsilon), curve, curve[-1:]]
+    )  # at −∞, −top … top, ∞
     found = weights[:, 1, None] * curve
     for (at, part), weight in zip(shifts, weights[:, [0, 2]].T, strict=True):
         left = whole[at]

@@ -100,12 +100,14 @@ def _composed(pairs: Sequence[Counted], delta: float) -> float:
     masses = [loss.masses(points)[0] for (loss, _), points in zip(pairs, coarse, strict=True)]
     tilt = _tilt(coarse, masses, counts, delta)
     moments = [_tilted(p, m, tilt) for p, m in zip(coarse, masses, strict=True)]
-    spread = math.sqrt(sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True)))
+    spread = math.sqrt(
+        sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True))
+    )
     width = DEVIATIONS * spread + max(float(points[-1] - points[0]) for points in coarse)
     step = min(math.sqrt(VARIANCE / counts.sum()) * spread, width / LEAST_CELLS)
     step = max(step, width / CELLS)
     cells = int(next_fast_len(math.ceil(width / step) + 2, real=True))
-    return _on_grid(pairs, coarse, tilt, step, cells, delta)
+    return _on_grid(pairs, coarse, (tilt, tilt + DEVIATIONS / (2 * spread)), step, cells, delta)
 
 
 def _tilt(
@@ -124,7 +126,9 @@ def _tilt(
 
     widest = max(float(np.abs(p).max()) for p in points)
     top = math.log(1e3) - math.log(max(widest, 1e-290)) + math.log(max(1.0, -math.log(delta)))
-    found = minimize_scalar(bound, bounds=(top - 60, top), method="bounded", options={"xatol": 1e-2})
+    found = minimize_scalar(
+        bound, bounds=(top - 60, top), method="bounded", options={"xatol": 1e-2}
+    )
     return math.exp(float(found.x))
 
 
@@ -143,34 +147,39 @@ def _variance(points: np.ndarray, chances: np.ndarray) -> float:
 def _on_grid(
     pairs: Sequence[Counted],
     coarse: Sequence[np.ndarray],
-    tilt: float,
+    tilts: tuple[float, float],
     step: float,
     cells: int,
     delta: float,
 ) -> float:
-    """The FFT of tilted losses: its rounding is small beside the masses that decide about ε."""
+    """The FFT of losses tilted by the first tilt: its rounding is small beside the masses that decide.
+
+    The second tilt bounds the mass beyond the grid.
+    """
     spectrum = np.ones(cells // 2 + 1, dtype=complex)
-    first, mean, log_moment, infinite, total = 0, 0.0, 0.0, 0.0, 0
+    first, mean, moments, infinite, total = 0, 0.0, np.zeros(2), 0.0, 0
     for (loss, count), points in zip(pairs, coarse, strict=True):
         low, high = math.floor(points[0] / step), math.ceil(points[-1] / step)
         grid = np.arange(low, high + 1) * step
-        masses, beyond = loss.masses(grid)
-        chances, moment = _tilted(grid, masses, tilt)
+        masses, at_infinity = loss.masses(grid)
+        (chances, *_), log_moments = zip(*(_tilted(grid, masses, t) for t in tilts), strict=True)
         wrapped = np.bincount(np.arange(len(grid)) % cells, chances, cells)
         spectrum *= rfft(wrapped) ** count
         first, total = first + count * low, total + count
         mean += count * float(chances @ grid)
-        log_moment += count * moment
-        infinite += count * beyond
+        moments += count * np.array(log_moments)
+        infinite += count * at_infinity
     bottom = math.floor(mean / step) - cells // 2
     composed = np.roll(irfft(spectrum, cells), (first - bottom) % cells)
     rounding = ROUNDING * (total + math.log2(cells)) * float(np.abs(spectrum).mean())
     # NOTE: what wraps around adds to the cells, never takes away: an upper bound on each of them.
     composed = np.maximum(composed, 0.0) + rounding
     losses = (bottom + np.arange(cells)) * step
-    logs = np.log(composed) + log_moment - tilt * losses
-    above = log_moment - tilt * (losses[-1] + step)  # Markov: the mass beyond the grid
-    return _epsilon(losses, logs, infinite + math.exp(min(above, 0.0)), step, delta)
+    logs = np.log(composed) + moments[0] - tilts[0] * losses
+    beyond = float(
+        (moments - np.array(tilts) * (losses[-1] + step)).min()
+    )  # Markov, by either tilt
+    return _epsilon(losses, logs, infinite + math.exp(min(beyond, 0.0)), step, delta)
 
 
 def _epsilon(
@@ -195,4 +204,3 @@ def _epsilon(
     part = -math.expm1(float(min(deltas[i] - goal, 0.0)))
     back = part * math.exp(min(goal - float(slopes[i]) - float(losses[i]), 0.0))
     return max(0.0, float(losses[i]) + math.log1p(-min(back, -math.expm1(-step))))
-
