@@ -1,4 +1,4 @@
-"""The accountant: ε of a composition, and the noise that a budget asks for. Opacus, and only here.
+"""The accountant: ε of a composition, and the noise that a budget asks for. Opacus is used only here.
 
 An event is a Poisson-subsampled Gaussian, (noise multiplier σ, sampling rate q, count), or a noisy vote.
 Adjacency is add or remove one record. Full-batch Gaussians (q = 1) compose exactly into one; where votes
@@ -33,8 +33,7 @@ Spend = tuple[Mechanism, int]
 Event = tuple[float, float, int]
 Vote = tuple[NoisyVote, int]
 
-# The numerical accountants stop making sense (and PRV of fitting in memory) past this ε.
-PRV_LIMIT = 40.0
+PRV_LIMIT = 40.0  # past this ε PRV does not fit in memory
 RELATIVE_ERROR = 0.003  # of ε, added by PRV on the safe side
 TOLERANCE = 0.004  # calibration spends between (1 - TOLERANCE) ε and ε
 MOST_POINTS = 2**21  # of PRV's grid: with more it takes minutes, and the library's own PLD seconds

@@ -74,7 +74,9 @@ def load(path: str | Path) -> Synthesizer:
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
-    return {name: dict(facts[name]) for name in ("public", "versions", "training")}
+    # A model file of before does not tell its code's hash.
+    code = {"code": dict(facts["code"])} if facts.get("code") is not None else {}
+    return {name: dict(facts[name]) for name in ("public", "versions", "training")} | code
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
