@@ -52,19 +52,34 @@ def _refuse_folder(target: Path) -> None:
         raise InputError(f"Cannot write {target}: it is a folder; name a file.")
 
 
-def read_json(path: str | Path, what: str) -> Any:
-    """The JSON value of a small UTF-8 file; ``what`` it should be is named in errors."""
+def read_json(path: str | Path, what: str, *, strict: bool = False) -> Any:
+    """The JSON value of a small UTF-8 file; ``what`` it should be is named in errors.
+
+    ``strict`` refuses what JSON does not know, NaN and infinity, and an object with a name twice.
+    """
     file = Path(path)
     try:
         if file.stat().st_size > MAX_JSON_BYTES:
             raise FileFormatError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; not a {what}.")
-        return json.loads(file.read_text("utf-8-sig"))
+        hooks: dict[str, Any] = {"parse_constant": _refuse, "object_pairs_hook": _once}
+        return json.loads(file.read_text("utf-8-sig"), **hooks if strict else {})
     except OSError as error:
         raise FileFormatError(f"Cannot read {what} {file}: {error.strerror}.") from None
     except FileFormatError:
         raise
     except (ValueError, RecursionError):
         raise FileFormatError(f"{file} is not a {what}: not valid JSON.") from None
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
 
 
 def write_text(path: str | Path, text: str) -> None:

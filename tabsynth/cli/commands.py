@@ -1,6 +1,5 @@
 """The commands. Each imports what it alone needs: torch takes seconds."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from tabsynth._files import check_writable
-from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.console import guarded, say
 from tabsynth.cli.fitting import fit_and_tell
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
@@ -207,16 +206,24 @@ def sample(
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
     ] = False,
+    sign: Annotated[
+        Path | None, typer.Option(help="A private key, of keygen, to sign the certificate with.")
+    ] = None,
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
+    from tabsynth.cli.certifying import private_key
+    from tabsynth.privacy.certificate import certify
     from tabsynth.synthesizers import load
 
     suffix(out)
-    keep_apart(out, model)
+    keep_apart(out, model, sign)
+    key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     options = condition(synthesizer, where) if where else {}
     options |= of_class(synthesizer, label) if label is not None else {}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
+    if key is not None:
+        certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")
 
@@ -254,28 +261,6 @@ def evaluate(
     report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)
-
-
-@app.command(name="verify")
-@guarded
-def verify_command(
-    table: Annotated[
-        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-) -> None:
-    """Check a table's certificate: its hash, and epsilon recomputed from the mechanisms."""
-    from tabsynth.privacy.certificate import verify
-
-    found = verify(table)
-    if as_json:
-        facts = {"valid": found.valid, "epsilon": str(found.epsilon), "problems": found.problems}
-        say(json.dumps(facts))
-    if not found.valid:
-        fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
-    if not as_json:
-        say(f"{table} agrees with its certificate.")
-        say(str(found.certificate.get("statement", "")))
 
 
 @app.command()

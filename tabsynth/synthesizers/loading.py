@@ -76,8 +76,10 @@ def load(path: str | Path) -> Synthesizer:
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
+    # A model file of before does not tell its code's hash.
     known = {name: dict(facts[name]) for name in ("public", "versions", "training")}
-    return known | ({"project": dict(facts["project"])} if "project" in facts else {})
+    more = {name: dict(facts[name]) for name in ("code", "project") if facts.get(name) is not None}
+    return known | more
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
