@@ -16,6 +16,7 @@ from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.recording import exact
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
@@ -68,7 +69,8 @@ def charged_metrics(
     columns = len(sizes)
 
     def noisy(statistic: Callable[[np.ndarray], float]) -> float:
-        return statistic(table.read(account)) + std * float(rng.standard_normal())
+        (value,) = exact(account, [statistic(table.read(account))], [std])
+        return value + std * float(rng.standard_normal())
 
     rows = max(1.0, noisy(lambda rows: float(len(rows))))
     alone = shuffled(synthetic, len(synthetic), rng)  # of the public table: costs nothing

@@ -40,6 +40,7 @@ from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.recording import exact
 from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
@@ -100,7 +101,8 @@ class Booth:
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
         """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
-        mechanism, counts = self._accounts[0].mechanism, yes.cpu().numpy()
+        account, mechanism = self._accounts[0], self._accounts[0].mechanism
+        (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
         if isinstance(mechanism, NoisyVote):
             answers = majority(counts, mechanism, self._rng)
         else:
@@ -114,8 +116,10 @@ class Booth:
         ----------
         votes : Tensor, shape (questions, classes)
         """
-        noise = self.noise(1) * self._rng.standard_normal(tuple(votes.shape))
-        return torch.from_numpy((votes.cpu().numpy() + noise).argmax(1)).to(votes.device)
+        std = self.noise(1)
+        (counts,) = exact(self._accounts[1], [votes.cpu().numpy()], [std], uses=len(votes))
+        noise = std * self._rng.standard_normal(counts.shape)
+        return torch.from_numpy((counts + noise).argmax(1)).to(votes.device)
 
 
 class PATE(GeneratorTraining):

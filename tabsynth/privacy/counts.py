@@ -9,6 +9,7 @@ import numpy as np
 
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.recording import exact as passed
 
 T = TypeVar("T")
 
@@ -126,12 +127,12 @@ class NoisyCounts(Generic[T]):
             raise ValueError("shares must be positive and sum to 1")
         stds = [noise_of(account, share) for share in shares]
         rows = self.table.read(account)
-        found = []
-        for i, (columns, std) in enumerate(zip(sets, stds, strict=True)):
-            exact = self._exact(rows, columns, None if groups is None else groups[i])
-            noise = rng.standard_normal(exact.shape)
-            found.append(Measured(tuple(columns), exact + std * noise, std))
-        return found
+        by = [None] * len(sets) if groups is None else groups
+        counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
+        counts = passed(account, counts, stds)
+        for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
+            counts[i] = counts[i] + std * rng.standard_normal(counts[i].shape)
+        return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
         self,
@@ -156,7 +157,8 @@ class NoisyCounts(Generic[T]):
         std = account.noise_multiplier * math.sqrt(len(sets))
         rows = self.table.read(account)
         exact = [np.abs(self._exact(rows, s, groups) - expected(s)).sum() for s in sets]
-        return np.array(exact) + std * rng.standard_normal(len(sets))
+        (found,) = passed(account, [np.array(exact)], [std])
+        return found + std * rng.standard_normal(len(sets))
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
@@ -231,11 +233,11 @@ def noisy_marginals(
     """
     std = marginal_noise(account, len(sizes))
     rows = table.read(account)
-    counts = []
-    for j, size in enumerate(sizes):
-        exact = np.bincount(rows[:, j], minlength=size).astype(np.float64)
-        counts.append(exact + std * rng.standard_normal(size))
-    return counts
+    counts = [
+        np.bincount(rows[:, j], minlength=size).astype(np.float64) for j, size in enumerate(sizes)
+    ]
+    counts = passed(account, counts, [std] * len(counts))
+    return [exact + std * rng.standard_normal(len(exact)) for exact in counts]
 
 
 def marginal_noise(account: Account, columns: int) -> float:
@@ -248,7 +250,8 @@ def noisy_row_count(
 ) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
     std = account.noise_multiplier
-    return max(1.0, len(table.read(account)) + std * rng.standard_normal())
+    (exact,) = passed(account, [float(len(table.read(account)))], [std])
+    return max(1.0, exact + std * rng.standard_normal())
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

@@ -11,6 +11,7 @@ from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.counts import probabilities
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.recording import exact as passed
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 
@@ -115,5 +116,6 @@ def noisy_overlap(
     std = account.noise_multiplier
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
-    exact = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    (exact,) = passed(account, [float(equal)], [std])
     return float(exact + std * rng.standard_normal())

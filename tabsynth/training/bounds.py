@@ -124,11 +124,14 @@ class Bounds:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
-        groups = len(self.now)
         noise = torch.empty_like(votes).normal_(generator=generator)
-        noised = votes + math.sqrt(groups) * self.count_noise * noise
+        noised = votes + self.votes_noise() * noise
         share = noised / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
+
+    def votes_noise(self) -> float:
+        """Standard deviation of the noise on each group's votes: √G σ_b."""
+        return math.sqrt(len(self.now)) * self.count_noise
 
     def noise_scales(self) -> Tensor:
         """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

@@ -18,6 +18,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy, of_sum
+from tabsynth.privacy.recording import exact
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
@@ -266,7 +267,8 @@ def overestimation(
     if found.numel() != len(table):
         raise InputError("Expected one score a row; see score.")
     centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
-    total, std = centred.sum(), account.noise_multiplier / 2
+    std = account.noise_multiplier / 2
+    (total,) = exact(account, [centred.sum()], [std])
     if private:
         total = total + std * torch.randn((), dtype=torch.float64, generator=generator)
     size = size if size is not None else max(len(table), 1)
