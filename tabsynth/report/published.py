@@ -136,8 +136,11 @@ def published(
     epsilon: float,
     delta: float | None,
     label: str,
+    rng: np.random.Generator | None = None,
 ) -> PublishedReport:
     """Release the figures of bounded sensitivity for ``epsilon``; see :mod:`tabsynth.evaluation.charged`.
+
+    ``rng`` is for audits alone: a report of seeded noise is not private.
 
     Raises
     ------
@@ -164,7 +167,8 @@ def published(
         names=schema.names,
         sizes=schema.sizes,
         scores=[numbers(column) for column in schema.columns],
-        rng=np.random.default_rng(),  # the system's entropy: noise is never seeded (R17)
+        # The system's entropy: noise is never seeded (R17).
+        rng=np.random.default_rng() if rng is None else rng,
     )
     together = Ledger.from_list(math.inf, delta, [*items, *ledger.to_list()])
     return PublishedReport(
