@@ -1,9 +1,12 @@
-"""A small schema and its tables, for the tests of record and replay."""
+"""A small schema, its tables, and the check that all systems have to stand."""
 
 import numpy as np
 import pandas as pd
 
 from tabsynth import Column, Schema
+from tabsynth.audit.replay import ReplayResult, replay
+from tabsynth.audit.replay_neighbours import Neighbour, neighbours
+from tabsynth.audit.replay_systems import systems, tiny
 
 SCHEMA = Schema(
     [
@@ -20,6 +23,7 @@ SCHEMA = Schema(
     ]
 )
 EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise
+ROUNDING = 1e-4  # of gradients in float32
 
 
 def frame(rows: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -34,3 +38,30 @@ def frame(rows: int = 60, seed: int = 0) -> pd.DataFrame:
             "b": rng.random(rows) < 0.5,
         }
     )
+
+
+def pairs_of(name: str) -> list[Neighbour]:
+    """Two neighbours for a system, one added and one removed: over the systems, of all kinds."""
+    number = systems().index(name)
+    found = neighbours(frame(60), SCHEMA, seed=number)
+    assert len(found) == 16
+    return [found[2 * (number % 8)], found[2 * ((number + 3) % 8) + 1]]
+
+
+def checked(name: str, pair: Neighbour) -> ReplayResult:
+    """A replay of a system that must pass, and in which every mechanism took part."""
+    model = tiny(name, SCHEMA, epsilon=EPSILON)
+    found = replay(model, pair.table, pair.neighbour, seed=systems().index(name))
+    assert found.first_difference is None, (pair.kind, pair.change, found.first_difference)
+    assert found.compared > 300
+    assert 0.9 < found.worst_move <= 1 + ROUNDING
+    used: dict[str, int] = {}
+    moved: dict[str, float] = {}
+    for mechanism in found.mechanisms:
+        purpose = mechanism.purpose
+        used[purpose] = used.get(purpose, 0) + mechanism.uses
+        moved[purpose] = max(moved.get(purpose, 0.0), mechanism.move)
+    # Every use that the plan charges passed the seam, and each sum saw the neighbour.
+    assert used == {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
+    assert all(moved[p] > 0.2 for p in moved if "votes" not in p and "overlap" not in p)
+    return found
