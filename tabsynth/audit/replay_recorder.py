@@ -96,6 +96,7 @@ class Tape:
         self._most = 1 if coins is None else int(coins.alone.sum())
         self.events: list[tuple[str, list[Leaf]]] = []
         self.values: list[list[Any]] = []
+        self.taught: list[list[Tensor]] = []
         self.mechanisms: list[Mechanism] = []
         self.difference: str | None = None
         self.compared = 0
@@ -156,6 +157,20 @@ class Tape:
         self._place = (place + rows) % max(1, whole)  # a batch may come in parts
         drawn = self.coins.toss(self._tosses, columns)
         return drawn[self._picked[place : place + rows]].to(generator.device)
+
+    def teachers(self, numbers: Sequence[Tensor]) -> None:
+        """As :meth:`Recorder.teachers`."""
+        turn, own = len(self.taught), [_copy(tensor) for tensor in numbers]
+        label = f"teachers, round {turn + 1}"
+        self.taught.append(own)
+        if not self._compare(label, leaves([list(t.shape) for t in own])) or self.recorded is None:
+            return
+        changed = torch.zeros(len(own[0]), dtype=torch.bool)
+        for one, other in zip(own, self.recorded.taught[turn], strict=True):
+            changed |= (one != other).flatten(1).any(1).cpu()
+        count = int(changed.sum())
+        if count > self._most:
+            self.differs(f"{label}: {count} of {len(changed)} changed, not {self._most} at most")
 
     def note(self, what: str, value: Any) -> None:
         """As :meth:`Recorder.note`."""

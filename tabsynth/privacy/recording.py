@@ -36,6 +36,9 @@ class Recorder(Protocol):
     def uniform(self, rows: int, columns: int, generator: torch.Generator) -> Tensor | None:
         """Uniform numbers for the next rows of that batch; None of another generator."""
 
+    def teachers(self, numbers: Sequence[Tensor]) -> None:
+        """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""
+
     def note(self, what: str, value: Any) -> None:
         """Something that must follow from releases alone: a release, or the state after a step."""
 

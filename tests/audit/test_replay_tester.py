@@ -167,6 +167,15 @@ def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> 
     assert "\n" not in found.first_difference and len(found.first_difference) < 250
 
 
+def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
+    """R10: noise without √G on two groups, each of which a record moves by its bound."""
+    monkeypatch.setattr(
+        bounds.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
+    )
+    found = replayed("dp-gan")
+    assert (found.first_difference or "").startswith("mechanism 2 (critic): its input moved by 1.4")
+
+
 def test_the_right_ones_pass() -> None:
     for name in (WGAN, "margnet", "pate-acgan"):
         assert replayed(name).passed
