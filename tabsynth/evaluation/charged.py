@@ -18,6 +18,7 @@ from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
@@ -77,8 +78,8 @@ def charged_metrics(
 
     def noisy(statistic: Callable[[np.ndarray], float], bound: int, whole: bool = False) -> float:
         """``bound`` is the statistic's sensitivity."""
-        exact = statistic(table.read(account))
-        return float(noise.noisy(exact, bound * std, bits or rng, whole=whole))
+        (value,) = exact(account, [statistic(table.read(account))], [bound * std])
+        return float(noise.noisy(value, bound * std, bits or rng, whole=whole))
 
     rows = max(1.0, noisy(lambda rows: float(len(rows)), 1, whole=True))
     alone = shuffled(synthetic, len(synthetic), rng)  # of the public table: costs nothing

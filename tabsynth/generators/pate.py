@@ -42,6 +42,7 @@ from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote
 from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact
 from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
@@ -102,7 +103,8 @@ class Booth:
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
         """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
-        mechanism, counts = self._accounts[0].mechanism, yes.cpu().numpy()
+        account, mechanism = self._accounts[0], self._accounts[0].mechanism
+        (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
         if isinstance(mechanism, NoisyVote):
             answers = majority(counts, mechanism, self._bits)
         else:
@@ -116,9 +118,11 @@ class Booth:
         ----------
         votes : Tensor, shape (questions, classes)
         """
+        std = self.noise(1)
+        (counts,) = exact(self._accounts[1], [votes.cpu().numpy()], [std], uses=len(votes))
         # On a grid so fine that ties, which go to the first class, do not matter.
-        counts = noise.noisy(votes.cpu().numpy(), self.noise(1), self._bits, fineness=20)
-        return torch.from_numpy(counts.argmax(1)).to(votes.device)
+        noised = noise.noisy(counts, std, self._bits, fineness=20)
+        return torch.from_numpy(noised.argmax(1)).to(votes.device)
 
 
 class PATE(GeneratorTraining):

@@ -11,6 +11,7 @@ from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact as passed
 
 T = TypeVar("T")
 
@@ -128,12 +129,12 @@ class NoisyCounts(Generic[T]):
             raise ValueError("shares must be positive and sum to 1")
         stds = [noise_of(account, share) for share in shares]
         rows = self.table.read(account)
-        found = []
-        for i, (columns, std) in enumerate(zip(sets, stds, strict=True)):
-            exact = self._exact(rows, columns, None if groups is None else groups[i])
-            noised = noise.noisy(exact, std, bits, whole=True)
-            found.append(Measured(tuple(columns), noised, std))
-        return found
+        by = [None] * len(sets) if groups is None else groups
+        counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
+        counts = passed(account, counts, stds)
+        for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
+            counts[i] = noise.noisy(counts[i], std, bits, whole=True)
+        return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
         self,
@@ -161,7 +162,8 @@ class NoisyCounts(Generic[T]):
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
-        return noise.noisy(exact, std, bits)
+        (found,) = passed(account, [np.array(exact)], [std])
+        return noise.noisy(found, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
@@ -236,11 +238,11 @@ def noisy_marginals(
     """
     std = marginal_noise(account, len(sizes))
     rows = table.read(account)
-    counts = []
-    for j, size in enumerate(sizes):
-        exact = np.bincount(rows[:, j], minlength=size).astype(np.float64)
-        counts.append(noise.noisy(exact, std, bits, whole=True))
-    return counts
+    counts = [
+        np.bincount(rows[:, j], minlength=size).astype(np.float64) for j, size in enumerate(sizes)
+    ]
+    counts = passed(account, counts, [std] * len(counts))
+    return [noise.noisy(exact, std, bits, whole=True) for exact in counts]
 
 
 def marginal_noise(account: Account, columns: int) -> float:
@@ -251,7 +253,8 @@ def marginal_noise(account: Account, columns: int) -> float:
 def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
     std = account.noise_multiplier
-    return max(1.0, float(noise.noisy(len(table.read(account)), std, bits, whole=True)))
+    (exact,) = passed(account, [float(len(table.read(account)))], [std])
+    return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

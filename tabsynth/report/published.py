@@ -151,8 +151,11 @@ def published(
     delta: float | None,
     label: str,
     ledger: str | Path | None = None,
+    rng: np.random.Generator | None = None,
 ) -> PublishedReport:
     """Release the figures of bounded sensitivity for ``epsilon``; see :mod:`tabsynth.evaluation.charged`.
+
+    ``rng`` is for audits alone: a report of seeded noise is not private.
 
     Raises
     ------
@@ -185,8 +188,8 @@ def published(
                 names=schema.names,
                 sizes=schema.sizes,
                 scores=[numbers(column) for column in schema.columns],
-                rng=np.random.default_rng(),
-                bits=Keystream(),  # the system's entropy: noise is never seeded (R17)
+                rng=np.random.default_rng() if rng is None else rng,
+                bits=Keystream() if rng is None else rng,
             )
         finally:
             own.close()

@@ -13,6 +13,7 @@ from tabsynth.privacy.counts import probabilities
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact as passed
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 
@@ -117,5 +118,6 @@ def noisy_overlap(
     std = account.noise_multiplier
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
-    exact = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    (exact,) = passed(account, [float(equal)], [std])
     return float(noise.noisy(exact, std, bits, whole=True))

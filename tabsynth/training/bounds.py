@@ -125,10 +125,13 @@ class Bounds:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
-        groups = len(self.now)
-        std = votes.new_tensor(math.sqrt(groups) * self.count_noise)
+        std = votes.new_tensor(self.votes_noise())
         share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
+
+    def votes_noise(self) -> float:
+        """Standard deviation of the noise on each group's votes: √G σ_b."""
+        return math.sqrt(len(self.now)) * self.count_noise
 
     def noise_scales(self) -> Tensor:
         """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

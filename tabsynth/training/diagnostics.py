@@ -20,6 +20,7 @@ from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy, of_sum
 from tabsynth.privacy.noise import noisy
+from tabsynth.privacy.recording import exact
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
@@ -269,7 +270,8 @@ def overestimation(
         raise InputError("Expected one score a row; see score.")
     centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
     centred = (centred * 2**24).round() / 2**24  # so that they add up without rounding
-    total, std = centred.sum(), account.noise_multiplier / 2
+    std = account.noise_multiplier / 2
+    (total,) = exact(account, [centred.sum()], [std])
     if private:
         assert generator is not None
         total = total.new_tensor(float(noisy(float(total), std, keystream(generator))))

@@ -15,6 +15,7 @@ from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact, recorder
 from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.capture import Captured, Slots
 from tabsynth.training.clipping import PerExampleClipper
@@ -159,7 +160,7 @@ class PrivateStep:
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
         rows = self.table.read(self.account)
-        picked = poisson_sample(len(rows), self.rate, self.noise.bits)
+        picked = self._picked(len(rows))
         terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and self._slots(rows.device).fits(picked):
             found = self._replay(terms, rows, picked)
@@ -173,6 +174,7 @@ class PrivateStep:
         with self._moved():
             reference = self._reference(terms)
             sums, votes = self._sums(terms.losses, batch, keep, reference)
+        sums, votes = self._passed(sums, votes)
         found = self._noised(sums)
         if self.private:
             self.bounds.adapt(votes, self.noise)
@@ -186,9 +188,27 @@ class PrivateStep:
                 torch._foreach_copy_(self._previous, found)
         return found
 
+    def _picked(self, rows: int) -> Tensor:
+        known = recorder()
+        if known is not None and self.private:
+            return known.batch(rows, self.rate, self.generator)
+        return poisson_sample(rows, self.rate, self.noise.bits)
+
+    def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
+        """All that a step releases, past an audit's recorder if there is one."""
+        if recorder() is None or not self.private:
+            return sums, votes  # the standard deviations would wait for the device
+        scales = self.bounds.noise_scales().tolist()
+        stds = [scales[j] for j in self.clipper.groups]
+        if self.bounds.clipping.bound != "quantile":
+            return exact(self.account, sums, stds), votes
+        *sums, votes = exact(self.account, [*sums, votes], [*stds, self.bounds.votes_noise()])
+        return sums, votes
+
     def _in_place(self, rows: Tensor) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
         recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
+        recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
     def _slots(self, device: torch.device) -> Slots:
