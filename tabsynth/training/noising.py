@@ -43,7 +43,7 @@ class TensorNoise:
     cryptographic one, under a key of 63 bits of the system's entropy, and float64 normals of it, rounded to
     the same grid. The low-order bits are gone, the law is not exact: a normal made of 53-bit numbers
     errs by some 2⁻⁵⁰, so that a value lands on another point of the grid with a chance near 2⁻⁴². Over
-    2²⁹ values (5,000 steps of a critic of 83,000 parameters) that adds up to a distance of at most 2⁻¹³
+    2²⁹ values (5,000 steps of a critic of 83,000 parameters) that adds up to a distance of some 2⁻¹³ at worst
     between all that a fit releases and what the theory says of it.
     """
 
