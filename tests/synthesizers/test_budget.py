@@ -16,8 +16,8 @@ from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
 
 from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, load
-from tabsynth.privacy.verification import verify
 from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.verification import verify
 
 torch.set_num_threads(1)
 
