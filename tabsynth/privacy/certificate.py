@@ -192,4 +192,6 @@ def check_form(data: Mapping[str, Any], path: Path) -> None:
 
     for error in Draft202012Validator(schema()).iter_errors(data):
         place = ".".join(map(str, error.absolute_path)) or "its fields"
-        raise FileFormatError(f"{path}: {shown(place, 80)}: {shown(error.message, 160)}.")
+        message = " ".join(error.message.split())  # it holds values as ``repr``
+        message = message if len(message) < 160 else f"… {message[-150:]}"
+        raise FileFormatError(f"{path}: {shown(place, 80)}: {message}.")

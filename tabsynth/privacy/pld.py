@@ -29,7 +29,7 @@ from tabsynth.privacy.mechanisms import (
 
 Counted = tuple[Loss, int]
 
-CELLS = 2**19  # of a grid, at most …
+CELLS = 2**18  # of a grid, at most …
 LEAST_CELLS = 2**14  # … and at least
 DEVIATIONS = 20.0  # width of the grid, in standard deviations of the composed loss
 VARIANCE = 1e-4  # a step's cell² over its variance: ε grows by some 1e-4 to 1e-3 of itself
@@ -103,7 +103,9 @@ def _composed(pairs: Sequence[Counted], delta: float) -> float:
     spread = math.sqrt(
         sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True))
     )
-    width = DEVIATIONS * spread + max(float(points[-1] - points[0]) for points in coarse)
+    single = max(float(points[-1] - points[0]) for points in coarse)
+    spread = max(spread, single / 1000)  # tilted as far as that, all may lie on one loss
+    width = DEVIATIONS * spread + single
     step = min(math.sqrt(VARIANCE / counts.sum()) * spread, width / LEAST_CELLS)
     step = max(step, width / CELLS)
     cells = int(next_fast_len(math.ceil(width / step) + 2, real=True))
