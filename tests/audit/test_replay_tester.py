@@ -173,7 +173,9 @@ def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
         bounds.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
     )
     found = replayed("dp-gan")
-    assert (found.first_difference or "").startswith("mechanism 2 (critic): its input moved by 1.73")
+    assert (found.first_difference or "").startswith(
+        "mechanism 2 (critic): its input moved by 1.73"
+    )
 
 
 def test_the_right_ones_pass() -> None:
