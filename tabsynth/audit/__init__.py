@@ -1,0 +1,1 @@
+"""Audits: whether what is claimed of a mechanism agrees with what it does."""
