@@ -42,9 +42,13 @@ class Errors:
 
 def upper_rate(count: int, trials: int, confidence: float) -> float:
     """Clopper–Pearson: the one-sided upper bound of a rate that was seen ``count`` times."""
-    if count >= trials:
-        return 1.0
-    return float(stats.beta.ppf(confidence, count + 1, trials - count))
+    return float(upper_rates(np.array([count]), trials, confidence)[0])
+
+
+def upper_rates(counts: np.ndarray, trials: int, confidence: float) -> np.ndarray:
+    """:func:`upper_rate` of each of several counts."""
+    found = stats.beta.ppf(confidence, counts + 1, np.maximum(trials - counts, 1))
+    return np.where(counts >= trials, 1.0, found)
 
 
 def lower_rate(count: int, trials: int, confidence: float) -> float:
@@ -127,10 +131,14 @@ def best_threshold(without: np.ndarray, with_canary: np.ndarray, confidence: flo
     """
     both = np.concatenate([without, with_canary])
     candidates = np.unique(np.quantile(both, np.linspace(0, 1, 201), method="lower"))
-    errors = [errors_at(t, without, with_canary) for t in candidates]
-    bounds = np.array([mu_of(*e.upper(confidence)) for e in errors])
-    shares = [e.false_positives / e.without + e.false_negatives / e.with_canary for e in errors]
-    return float(candidates[np.lexsort((shares, -bounds))[0]])
+    n, m = len(without), len(with_canary)
+    positives = n - np.searchsorted(np.sort(without), candidates, side="right")
+    negatives = np.searchsorted(np.sort(with_canary), candidates, side="right")
+    each = (1 + confidence) / 2
+    bounds = stats.norm.isf(upper_rates(positives, n, each)) - stats.norm.ppf(
+        upper_rates(negatives, m, each)
+    )
+    return float(candidates[np.lexsort((positives / n + negatives / m, -bounds.clip(0)))[0]])
 
 
 def separation(without: np.ndarray, with_canary: np.ndarray) -> float:
@@ -150,8 +158,7 @@ def power(true_mu: float, claimed_mu: float, runs: int, confidence: float = CONF
     """
     rate = float(stats.norm.cdf(-true_mu / 2))
     counts = np.arange(runs + 1)
-    each = (1 + confidence) / 2
-    upper = np.append(stats.beta.ppf(each, counts[:-1] + 1, runs - counts[:-1]), 1.0)
+    upper = upper_rates(counts, runs, (1 + confidence) / 2)
     # Of α, the greatest β that still refutes: Φ(Φ⁻¹(1 − α) − μ).
     most = stats.norm.cdf(stats.norm.isf(upper) - claimed_mu)
     refuting = np.searchsorted(upper, most, side="left") - 1  # the greatest count of the other side
@@ -179,9 +186,7 @@ def ceiling(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
     return epsilon_of(rate, rate, delta)
 
 
-def one_run_p_value(
-    canaries: int, guesses: int, right: int, epsilon: float, delta: float
-) -> float:
+def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """The chance of so many right guesses, or more, under (ε, δ)-DP (Steinke, Nasr, Jagielski 2023).
 
     Their Theorem 5.2. Each of ``canaries`` records is in or out by a fair coin of its own; a guess is made

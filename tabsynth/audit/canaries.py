@@ -14,6 +14,7 @@ import numpy as np
 from tabsynth.audit.bounds import CONFIDENCE, bounded, ceiling, detectable, separation
 from tabsynth.audit.observing import StepLanes, ratios
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged
+from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import Worlds, small_worlds
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.adversarial_config import AdversarialConfig
@@ -30,7 +31,7 @@ from tabsynth.synthesizers.split import MARGINALS
 from tabsynth.training.loop import Progress
 
 KIND, WHOLE = "white-box", "whole fit"
-STEPS, FITS = 10, 10  # steps of a critic and of an autoencoder; fits in each world
+STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits in each world
 CLIP = 0.1  # of the norm of public gradients: the canary is to be clipped, that is as long as it may be
 
 Ratios = Mapping[str, np.ndarray]  # by part, of the runs of one world
@@ -50,7 +51,9 @@ class Claim:
         steps = [steps_of(mechanism, count) for mechanism, count in spends]
         squared = sum(count / sigma**2 for sigma, _, count in steps)
         full = all(rate == 1 for _, rate, _ in steps)
-        return cls(epsilon=epsilon_of(spends, delta), delta=delta, mu=squared**0.5 if full else None)
+        return cls(
+            epsilon=epsilon_of(spends, delta), delta=delta, mu=squared**0.5 if full else None
+        )
 
 
 def canary_results(
@@ -176,7 +179,7 @@ def marginal_lanes(account: Account, worlds: Worlds, present: bool, lanes: int) 
     ledger = Ledger(np.inf, 0.5)
     again = ledger.open(account.purpose, account.mechanism, lanes)
     table = PrivateTable(worlds.index(worlds.table(present)), ledger)
-    sizes, rng = worlds.schema.sizes, np.random.default_rng()
+    sizes, rng = worlds.schema.sizes, noise_stream()
     known, (cells,) = worlds.index(worlds.without), worlds.index(worlds.canary)
     exact = np.array([(known[:, j] == cell).sum() for j, cell in enumerate(cells)])
     z = np.empty(lanes)
@@ -196,7 +199,7 @@ def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: f
             worlds.schema,
             autoencoder="dp-sgd",
             autoencoder_config=coder,
-            wgan_config=_narrow(WGANConfig(), rate),
+            wgan_config=_narrow(WGANConfig(weight_clip=0.1), rate),
             **shared,
         )
     config = _narrow(VARIANTS["advanced"], rate)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth._random import Randomness
 from tabsynth.audit.bounds import CONFIDENCE
 from tabsynth.audit.canaries import KIND, WHOLE, Claim, Ratios, canary_results
 from tabsynth.audit.observing import ratios
 from tabsynth.audit.results import AuditResult
+from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import Worlds, small_worlds
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.workload import Workload
@@ -115,7 +115,9 @@ def audit_counts(
     """
     started = time.monotonic()
     worlds = small_worlds()
-    model = MargNet(worlds.schema, epsilon=epsilon, delta=delta, rows=len(worlds.without), config=config)
+    model = MargNet(
+        worlds.schema, epsilon=epsilon, delta=delta, rows=len(worlds.without), config=config
+    )
     settings = config or MargNetConfig()
     workload = wanted(worlds.schema, None, None, settings.max_cells)
     planned = model._spends(Ledger(epsilon, delta))
@@ -138,7 +140,11 @@ class _Reads:
     """The reads of one fit, on either table."""
 
     def __init__(
-        self, worlds: Worlds, settings: MargNetConfig, workload: Workload, measuring: type[Measuring]
+        self,
+        worlds: Worlds,
+        settings: MargNetConfig,
+        workload: Workload,
+        measuring: type[Measuring],
     ) -> None:
         self.worlds, self.settings, self.workload = worlds, settings, workload
         self.measuring = measuring
@@ -148,7 +154,7 @@ class _Reads:
     def once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
         """The ratios of one run, by part."""
         table = PrivateTable(self.both if present else self.known, ledger)
-        rows, rng = len(self.known), Randomness().numpy()
+        rows, rng = len(self.known), noise_stream()
         reads = self.measuring(
             table, self.worlds.schema, self.settings, rows, rng, Watch(), self.workload
         )

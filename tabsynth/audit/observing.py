@@ -1,10 +1,10 @@
 """What an attacker who knows everything but the noise sees of private steps.
 
 The audit stands beside :class:`tabsynth.training.private_step.PrivateStep` while a fit runs, unchanged.
-Of each step it knows the clean sum and the canary's part in it; and it has the step noised many times
-over, each time by the call that the fit itself makes. Each of these *lanes* is a run of its own: its steps
-are those of the same mechanism at the same weights, and its noise is its own. That is how thousands of
-runs are made in one.
+Of each step it knows the clean sum and the canary's part in it; and it has many copies of the sum noised,
+stacked, by the method that noises the fit's own. Each of these *lanes* is a run of its own: its steps are
+those of the same mechanism at the same weights, and its noise is its own. That is how thousands of runs
+are made in one fit.
 """
 
 import math
@@ -16,9 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth._random import Randomness
+from tabsynth.audit.streams import coin_stream
+from tabsynth.privacy.mechanisms import of_sum
 from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.sampling import poisson_sample
+
+AT_ONCE = 2**22  # numbers of all lanes that are noised in one call
 
 
 class StepLanes:
@@ -48,9 +51,8 @@ class StepLanes:
     def __init__(self, canary: Tensor, present: bool, lanes: int) -> None:
         self.canary, self.present, self.lanes = canary, present, lanes
         self.found: dict[str, np.ndarray] = {}
-        self.steps: dict[str, int] = {}
         self._known: tuple[list[Tensor], list[Tensor]] | None = None
-        self._coins = Randomness().torch()
+        self._coins = coin_stream()
 
     @contextmanager
     def watching(self) -> Iterator["StepLanes"]:
@@ -85,39 +87,50 @@ class StepLanes:
         """The released step of every lane, along the canary's direction."""
         assert self._known is not None
         without, part = self._known
-        sigma, rate = step.account.mechanism.noise_multiplier, step.rate  # type: ignore[union-attr]
+        mechanism = of_sum(step.account.mechanism)
         scales = math.sqrt(len(step.bounds.now)) * step.bounds.now
         units = [scales[j] for j in step.clipper.groups]
-        direction = torch.cat([(p / c).flatten() for p, c in zip(part, units, strict=True)])
-        length = direction.norm()
-        if length > 0:
-            direction = direction / length
-        else:  # no gradient at all: any direction has the same noise
-            direction = torch.zeros_like(direction)
-            direction[0] = 1.0
-        sizes = [p.numel() for p in part]
-        along = torch.cat(
-            [d / c for d, c in zip(direction.split(sizes), units, strict=True)]
-        ) * float(step.expected_batch)
-        known = sum(
-            float((w.flatten() / c) @ d)
-            for w, c, d in zip(without, units, direction.split(sizes), strict=True)
-        )
-        whole = [a + b for a, b in zip(without, part, strict=True)]
-        z = np.empty(self.lanes)
-        for lane, there in enumerate(self._in_batch(rate)):
-            sums = [s.clone() for s in (whole if there else without)]
-            released = noised(step, sums)
-            z[lane] = float(torch.cat([r.flatten() for r in released]) @ along) - known
+        along = _direction([p / c for p, c in zip(part, units, strict=True)])
+        along = [d / c for d, c in zip(along, units, strict=True)]
+        known = _dots([w[None] for w in without], along)[0]
+        there = self._in_batch(step.rate)
+        room = max(1, AT_ONCE // sum(p.numel() for p in part))
+        z = []
+        for some in there.split(room):
+            sums = [
+                w + some.to(w).view(-1, *[1] * w.dim()) * p
+                for w, p in zip(without, part, strict=True)
+            ]
+            z.append(_dots(noised(step, sums), along) * float(step.expected_batch) - known)
         purpose = step.account.purpose
         before = self.found.get(purpose, np.zeros(self.lanes))
-        self.found[purpose] = before + ratios(z, sigma, rate)
-        self.steps[purpose] = self.steps.get(purpose, 0) + 1
+        found = ratios(torch.cat(z).numpy(), mechanism.noise_multiplier, step.rate)
+        self.found[purpose] = before + found
 
-    def _in_batch(self, rate: float) -> Iterator[bool]:
+    def _in_batch(self, rate: float) -> Tensor:
         """Whether the canary is in each lane's batch: one row of one, sampled as a fit samples."""
-        for _ in range(self.lanes):
-            yield self.present and len(poisson_sample(1, rate, self._coins)) > 0
+        if not self.present or rate == 1:
+            return torch.full((self.lanes,), self.present)
+        # A batch of a table of so many rows is a coin of each row's own.
+        there = torch.zeros(self.lanes, dtype=torch.bool)
+        there[poisson_sample(self.lanes, rate, self._coins)] = True
+        return there
+
+
+def _direction(part: list[Tensor]) -> list[Tensor]:
+    """The same direction, of length 1; without any gradient, any: the noise is the same in all."""
+    length = torch.stack([p.norm() for p in part]).norm()
+    if length > 0:
+        return [p / length for p in part]
+    found = [torch.zeros_like(p) for p in part]
+    found[0].view(-1)[0] = 1.0
+    return found
+
+
+def _dots(values: list[Tensor], along: list[Tensor]) -> Tensor:
+    """Inner products over all parameters, shape (lanes,)."""
+    pairs = zip(values, along, strict=True)
+    return torch.stack([v.double().flatten(1) @ d.double().flatten() for v, d in pairs]).sum(0)
 
 
 def ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from tabsynth.audit.bounds import (
 )
 from tabsynth.audit.canaries import KIND
 from tabsynth.audit.results import INVALID, REFUTED, AuditResult, judged
+from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import small_worlds
 from tabsynth.generators.pate import Booth
 from tabsynth.privacy.accounting import Spend, epsilon_of
@@ -105,7 +106,7 @@ def answers(vote: NoisyVote, count: int, questions: int, booth: type[Booth]) -> 
     """Noisy answers to questions to which ``count`` teachers say yes."""
     ledger = Ledger(math.inf, 0.5)
     account = ledger.open(PURPOSE, vote, questions)
-    asked = booth(PrivateTable(torch.zeros(1, 1), ledger), [account], np.random.default_rng())
+    asked = booth(PrivateTable(torch.zeros(1, 1), ledger), [account], noise_stream())
     asked.open(questions)
     return asked.binary(torch.full((questions,), count), vote.teachers).numpy()
 
@@ -121,9 +122,7 @@ def _single(
     """Of one answer: the log of how much likelier it is in one world, against the law's."""
     counts = ballot.vote.teachers // 2 + np.arange(2)
     chances = chance_of_yes(counts, ballot.vote)
-    claimed = max(
-        math.log(chances[1] / chances[0]), math.log((1 - chances[0]) / (1 - chances[1]))
-    )
+    claimed = max(math.log(chances[1] / chances[0]), math.log((1 - chances[0]) / (1 - chances[1])))
     each = (3 + confidence) / 4  # two bounds for each of two ratios
     lower = max(
         _log_ratio(lower_rate(yes[1], samples, each), upper_rate(yes[0], samples, each)),

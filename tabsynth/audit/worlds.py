@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from tabsynth.columns import Column
+from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema import Schema
 
 ROWS = 8  # of the small table
+CASES = ("average", "worst")
+COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the census table, in audits of many fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +67,30 @@ def small_worlds() -> Worlds:
     )
     canary = pd.DataFrame({"colour": ["f"], "grade": [4], "age": [95]})
     return Worlds(schema, without, canary)
+
+
+def census_worlds(rows: int, case: str) -> Worlds:
+    """Neighbours of four columns of the census table that ships.
+
+    ``average``: rows of the table, always the same; the canary is the one of the others that has the
+    fewest like it. ``worst``: all rows are the most common one, and the canary differs in every column.
+    """
+    table, facts = load_census()
+    schema = Schema(
+        [column for column in facts.columns if column.name in COLUMNS],
+        null_values=facts.null_values,
+    )
+    names = [column.name for column in schema.columns]
+    table = table[names].sample(frac=1, random_state=0).reset_index(drop=True)
+    index = TableEncoder(schema).to_index(table)
+    cells = np.ravel_multi_index(index.T, schema.sizes)
+    alike = np.bincount(cells)[cells]
+    if case == "average":
+        others = np.arange(rows, len(table))
+        canary = others[alike[rows:].argmin()]
+        return Worlds(schema, table.iloc[:rows], table.iloc[[canary]])
+    common = int(alike.argmax())
+    apart = (index != index[common]).all(1)
+    canary = int(np.where(apart, alike, len(table) + 1).argmin())
+    without = table.iloc[[common] * rows].reset_index(drop=True)
+    return Worlds(schema, without, table.iloc[[canary]])

@@ -15,6 +15,9 @@ from tabsynth.cli.fitting import fit_and_tell
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
+    AuditCase,
+    AuditKind,
+    AuditRuns,
     AutoencoderOption,
     Batches,
     CheckpointOption,
@@ -272,6 +275,25 @@ def verify_command(
     if not as_json:
         say(f"{table} agrees with its certificate.")
         say(str(found.certificate.get("statement", "")))
+
+
+@app.command()
+@guarded
+def audit(
+    method: Method,
+    epsilon: Annotated[float, typer.Option(help="What is claimed.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the page and audit.json.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    kind: AuditKind = None,
+    runs: AuditRuns = None,
+    case: AuditCase = "average",
+) -> None:
+    """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
+    from tabsynth.cli.auditing import audit_and_tell
+
+    code = audit_and_tell(method, epsilon, kind, out, delta=delta, runs=runs, case=case)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
