@@ -150,6 +150,11 @@ def separation(without: np.ndarray, with_canary: np.ndarray) -> float:
     return gap / spread
 
 
+def standard_error(without: np.ndarray, with_canary: np.ndarray) -> float:
+    """Of :func:`separation`, about: that of the means."""
+    return math.sqrt(1 / len(without) + 1 / len(with_canary))
+
+
 def power(true_mu: float, claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> float:
     """The chance that a claim of μ is refuted, where the mechanism really has ``true_mu``.
 

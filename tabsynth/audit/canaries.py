@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tabsynth.audit.bounds import CONFIDENCE, bounded, ceiling, detectable, separation
+from tabsynth.audit.bounds import (
+    CONFIDENCE,
+    bounded,
+    ceiling,
+    detectable,
+    separation,
+    standard_error,
+)
 from tabsynth.audit.observing import StepLanes, ratios
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged
 from tabsynth.audit.streams import noise_stream
@@ -69,7 +76,8 @@ def canary_results(
         without, with_canary = worlds[0][part], worlds[1][part]
         bound = bounded(without, with_canary, claim.delta, confidence)
         estimate = separation(without, with_canary)
-        verdict = judged(bound.epsilon, claim.epsilon, bound.mu, claim.mu, estimate)
+        error = standard_error(without, with_canary)
+        verdict = judged(bound.epsilon, claim.epsilon, bound.mu, claim.mu, estimate, error)
         counted = bound.errors.without
         out.append(
             AuditResult(
@@ -167,7 +175,7 @@ def audit_gan(
         found[present].append(seen.found)
         if progress is not None:
             progress(f"{KIND} {method}", turn + 1, 2 * fits)
-    spends[WHOLE] = [spend for part in spends.values() for spend in part]
+    spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
     claims = {part: Claim.of(spent, delta) for part, spent in spends.items()}
     joined = [{part: np.concatenate([f[part] for f in each]) for part in claims} for each in found]
     seconds = time.monotonic() - started

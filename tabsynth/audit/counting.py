@@ -122,7 +122,7 @@ def audit_counts(
     workload = wanted(worlds.schema, None, None, settings.max_cells)
     planned = model._spends(Ledger(epsilon, delta))
     spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
-    spends[WHOLE] = [spend for part in spends.values() for spend in part]
+    spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
     run = _Reads(worlds, settings, workload, measuring)
     found: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     for turn in range(2 * runs):

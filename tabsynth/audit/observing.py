@@ -130,7 +130,7 @@ def _direction(part: list[Tensor]) -> list[Tensor]:
 def _dots(values: list[Tensor], along: list[Tensor]) -> Tensor:
     """Inner products over all parameters, shape (lanes,)."""
     pairs = zip(values, along, strict=True)
-    return torch.stack([v.double().flatten(1) @ d.double().flatten() for v, d in pairs]).sum(0)
+    return torch.stack([(v.flatten(1) @ d.flatten()).double() for v, d in pairs]).sum(0)
 
 
 def ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:

@@ -56,6 +56,7 @@ def render(results: Sequence[AuditResult], method: str) -> str:
             method=method,
             tone=tone,
             verdict=sentence,
+            claim=_claim(first),
             groups=[
                 (kind, ABOUT.get(kind, ""), [(r, strip(r)) for r in results if r.kind == kind])
                 for kind in kinds
@@ -66,6 +67,15 @@ def render(results: Sequence[AuditResult], method: str) -> str:
             versions=first.versions,
             css=Markup(packaged("style.css")),  # our own file, never data
         )
+    )
+
+
+def _claim(result: AuditResult) -> str:
+    if result.epsilon_claimed is None or result.delta is None:
+        return ""
+    return (
+        f"Claimed: ({result.epsilon_claimed:.4g}, {result.delta:g})-differential privacy, for adding or"
+        " removing one record."
     )
 
 

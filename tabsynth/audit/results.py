@@ -79,15 +79,19 @@ def judged(
     mu_lower: float | None = None,
     mu_claimed: float | None = None,
     mu_estimate: float | None = None,
+    mu_error: float = 0.0,
 ) -> str:
-    """The verdict: refuted where a lower bound passes the claim; invalid where the attack hardly saw."""
+    """The verdict: refuted where a lower bound passes the claim; invalid where the attack hardly saw.
+
+    ``mu_error`` is the standard error of the estimate; two of them are put down to chance.
+    """
     if epsilon_lower > epsilon_claimed:
         return REFUTED
     if mu_claimed is None:
         return NOT_REFUTED
     if mu_lower is not None and mu_lower > mu_claimed:
         return REFUTED
-    if mu_estimate is not None and mu_estimate < LEAST_SHARE * mu_claimed:
+    if mu_estimate is not None and mu_estimate + 2 * mu_error < LEAST_SHARE * mu_claimed:
         return INVALID
     return NOT_REFUTED
 

@@ -14,10 +14,11 @@ from tabsynth.audit.bounds import (
     ceiling,
     lower_rate,
     separation,
+    standard_error,
     upper_rate,
 )
 from tabsynth.audit.canaries import KIND
-from tabsynth.audit.results import INVALID, REFUTED, AuditResult, judged
+from tabsynth.audit.results import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
 from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import small_worlds
 from tabsynth.generators.pate import Booth
@@ -99,7 +100,7 @@ def audit_votes(
         if progress is not None:
             progress(f"{KIND} {method}", first + some, runs)
     joined = np.concatenate(totals[0]), np.concatenate(totals[1])
-    return [single, _whole(method, ballot, joined, delta, confidence, started)]
+    return [_whole(method, ballot, joined, delta, confidence, started), single]
 
 
 def answers(vote: NoisyVote, count: int, questions: int, booth: type[Booth]) -> np.ndarray:
@@ -181,7 +182,7 @@ def _whole(
     mu = math.sqrt(ballot.count) * (p[1] - p[0]) / math.sqrt((p * (1 - p)).mean())
     estimate = separation(*totals)
     verdict = judged(bound.epsilon, claimed)
-    if verdict != REFUTED and estimate < 0.85 * mu:
+    if verdict != REFUTED and estimate + 2 * standard_error(*totals) < LEAST_SHARE * mu:
         verdict = INVALID
     said = {REFUTED: "Refuted", INVALID: "Says nothing"}.get(verdict, "Not refuted")
     return AuditResult(
