@@ -200,7 +200,7 @@ def marginal_lanes(account: Account, worlds: Worlds, present: bool, lanes: int) 
 
 def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: float) -> GAN:
     """The method, with its own losses and step, in small: few steps, narrow networks."""
-    shared = {"epsilon": epsilon, "delta": delta, "rows": len(worlds.without)}
+    shared = {"epsilon": epsilon, "delta": delta, "rows": len(worlds.without), "device": "cpu"}
     coder = AutoencoderConfig(latent_dim=8, sampling_rate=rate, steps=STEPS, max_norm=CLIP)
     if method == "dp-wgan":
         return DPWGAN(

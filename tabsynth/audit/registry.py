@@ -16,6 +16,7 @@ from tabsynth.audit.results import AuditResult
 from tabsynth.audit.worlds import CASES
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
+from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.synthesizers import METHODS
 from tabsynth.training.loop import Progress
 
@@ -95,7 +96,10 @@ def one_run_audit(asked: Asked) -> list[AuditResult]:
         schema, table[:KNOWN_ROWS], asked.count(one_run.KIND), np.random.default_rng()
     )
     rows = len(inserted.table)
-    model = METHODS[asked.method](schema, epsilon=asked.epsilon, delta=asked.delta, rows=rows)
+    given: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "rows": rows}
+    if asked.method == counting.METHOD:  # its counts are all that it releases
+        given["config"] = MargNetConfig(steps=1)
+    model = METHODS[asked.method](schema, device="cpu", **given)
     return [one_run.audit_one_run(model, inserted, progress=asked.progress)]
 
 

@@ -1,6 +1,7 @@
 """Black-box audits: on mechanisms of a known ε, on broken ones, and on the file that keeps the runs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from tabsynth.audit.blackbox import Runs, Setting, audit_black_box, features, sm
 from tabsynth.audit.results import NOT_REFUTED, REFUTED
 from tabsynth.errors import FileFormatError, InputError
 
-WORST = Setting(method="margnet", epsilon=1.0, delta=1e-5, case="worst", rows=40)
+# Of a claim in ε: that of margnet is one in μ too, which a Laplace mechanism does not keep.
+WORST = Setting(method="pate-gan", epsilon=1.0, delta=1e-5, case="worst", rows=40)
 
 
 def mechanism(scale, seed=0):
@@ -41,10 +43,18 @@ def test_mechanism_with_too_little_noise_is_refuted(tmp_path, scale):
     assert "Refuted" in found.sentence
 
 
+def test_a_claim_in_mu_is_held_to_mu(tmp_path):
+    """Laplace noise of ε = 1 is not the Gaussian mechanism that margnet claims to be."""
+    margnet = replace(WORST, method="margnet")
+    found = audit_black_box(margnet, tmp_path / "a.jsonl", runs=600, fit=mechanism(1.0))
+    assert found.verdict == REFUTED and found.mu_lower > found.mu_claimed
+    assert found.epsilon_lower <= 1.0
+
+
 def test_useless_rows_bound_nothing(tmp_path):
     rng = np.random.default_rng(0)
     found = audit_black_box(
-        WORST, tmp_path / "a.jsonl", runs=100, fit=lambda _: rng.integers(0, 3, (40, 4))
+        WORST, tmp_path / "a.jsonl", runs=50, fit=lambda _: rng.integers(0, 3, (40, 4))
     )
     assert found.epsilon_lower == 0 and found.verdict == NOT_REFUTED
     assert "No bound above" in found.power
@@ -104,7 +114,7 @@ def test_runs_of_another_audit_are_refused(tmp_path):
     path = tmp_path / "runs.jsonl"
     Runs(path, WORST)
     with pytest.raises(InputError, match="another audit"):
-        Runs(path, Setting(method="margnet", epsilon=2.0, delta=1e-5, case="worst", rows=40))
+        Runs(path, Setting(method="pate-gan", epsilon=2.0, delta=1e-5, case="worst", rows=40))
     with pytest.raises(InputError, match="at least 20"):
         audit_black_box(WORST, path, runs=19)
 
