@@ -15,6 +15,9 @@ from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
+    AuditCase,
+    AuditKind,
+    AuditRuns,
     AutoencoderOption,
     Batches,
     CheckpointOption,
@@ -261,6 +264,25 @@ def evaluate(
     report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)
+
+
+@app.command()
+@guarded
+def audit(
+    method: Method,
+    epsilon: Annotated[float, typer.Option(help="What is claimed.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the page and audit.json.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    kind: AuditKind = None,
+    runs: AuditRuns = None,
+    case: AuditCase = "average",
+) -> None:
+    """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
+    from tabsynth.cli.auditing import audit_and_tell
+
+    code = audit_and_tell(method, epsilon, kind, out, delta=delta, runs=runs, case=case)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()

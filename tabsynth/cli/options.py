@@ -15,6 +15,16 @@ SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema
 Seed = Annotated[
     int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
 ]
+AuditKind = Annotated[
+    str | None,
+    typer.Option(help="white-box, black-box, one-run or all. By default what takes a minute."),
+]
+AuditRuns = Annotated[
+    int | None, typer.Option(help="In each world; of one-run, canaries. More runs see more.")
+]
+AuditCase = Annotated[
+    str, typer.Option(help="Of black-box: average (census rows) or worst (all rows alike but one).")
+]
 Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
     str | None,
