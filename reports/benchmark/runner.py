@@ -48,7 +48,7 @@ class Runner:
     ) -> None:
         self.config, self.jobs, self.again = config, jobs, again
         self.runs = [run for run in config.runs() if not only or only in run.key]
-        self._lock = threading.Lock()
+        self._lock, self._starting = threading.Lock(), threading.Lock()
         self._ended = False
         self._children: set[subprocess.Popen] = set()
         self._without: set[str] = set()  # packages that did not install
@@ -65,10 +65,15 @@ class Runner:
                 for worker in workers:
                     worker.result()
             except BaseException:
-                self._ended = True
-                for child in list(self._children):
-                    child.terminate()
+                self.stop()
                 raise
+
+    def stop(self) -> None:
+        """End what runs and begin nothing more."""
+        with self._starting:
+            self._ended = True
+            for child in self._children:
+                child.terminate()
 
     def _work(self, queue: Iterator[Run], scratch: Path) -> None:
         while True:
@@ -83,8 +88,9 @@ class Runner:
             if found is None:
                 continue
             if "stopped" not in found:
-                found |= self.scored(run.table, folder, out)
-                found.pop("dwpre_weighted", None)
+                with self._lock:
+                    self.references(run.table, folder)
+                found |= means_of(self.scored(run.table, folder, out)[0])
             out.unlink(missing_ok=True)
             store.add(self.config.store, {run.key: vars(run) | found})
             self._say(run, found, time.monotonic() - began)
@@ -97,16 +103,15 @@ class Runner:
         return store.row_of(results, run) is None and package not in self._without
 
     def table(self, table: str, scratch: Path) -> Path:
-        """A folder with the split of a table; its references are scored where they are missing."""
+        """A folder with the split of a table."""
         folder = scratch / table
         if not folder.exists():
             folder.mkdir()
             prepare(self.config, table, folder)
-            self.references(table, folder)
         return folder
 
     def references(self, table: str, folder: Path) -> None:
-        """The private rows themselves, the test rows, and shuffled columns."""
+        """Score the private rows themselves, the test rows and shuffled columns, if none has yet."""
         known = store.load(self.config.store)
         if all("k_marginal" in known.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
@@ -115,10 +120,12 @@ class Runner:
         shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
         shuffled.to_csv(folder / "shuffled.csv", index=False)
         files = {"real": "train", "fresh": "test", "shuffled": "shuffled"}
-        for name in store.REFERENCES:
-            found = self.scored(table, folder, folder / f"{files[name]}.csv")
-            found.pop("dwpre_weighted", None)
-            store.add(self.config.store, {f"{table}-{name}": {"table": table, **found}})
+        found = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
+        rows = {
+            f"{table}-{name}": {"table": table} | means_of(score)
+            for name, score in zip(store.REFERENCES, found, strict=True)
+        }
+        store.add(self.config.store, rows)
 
     def _fit(self, run: Run, folder: Path, out: Path) -> dict | None:
         """What the fit cost, or {"stopped": reason}; None where the peer is not to be had."""
@@ -134,30 +141,35 @@ class Runner:
             what += [run.table, run.system, run.epsilon, run.seed, out]
         return self.process(what, limit)
 
-    def scored(self, table: str, folder: Path, out: Path) -> dict:
-        what = [sys.executable, HERE / "score.py", self.config.path.resolve(), table, folder, out]
-        found = self.process(what)
+    def scored(self, table: str, folder: Path, *synthetic: Path) -> list[dict]:
+        """The figures of synthetic tables, as score.py has them."""
+        what = [sys.executable, HERE / "score.py", self.config.path.resolve(), table, folder]
+        found = self.process([*what, *synthetic])
         if "stopped" in found:
             raise RuntimeError(f"score.py: {found['stopped']}")
-        return found
+        return found["scores"]
 
     def process(self, what: list, limit: int | None = None) -> dict:
         """The JSON of a process's last line, or {"stopped": reason} where it failed."""
-        child = subprocess.Popen(
-            [str(part) for part in what],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **THREADS},
-        )
-        self._children.add(child)
+        with self._starting:
+            if self._ended:
+                raise Stopped("The runs were stopped.")
+            child = subprocess.Popen(
+                [str(part) for part in what],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, **THREADS},
+            )
+            self._children.add(child)
         try:
             told, error = child.communicate()
         except BaseException:
             child.kill()
             raise
         finally:
-            self._children.discard(child)
+            with self._starting:
+                self._children.discard(child)
         if child.returncode == -signal.SIGXCPU:
             return {"stopped": f"{store.NOT_DONE}{limit:,} CPU s"}
         if child.returncode < 0:
@@ -192,6 +204,11 @@ class Runner:
             f"{run.key}: {done}, {seconds:.0f} s in all; {len(left)} left, about {hours:.1f} h",
             flush=True,
         )
+
+
+def means_of(score: dict) -> dict:
+    """A row's figures: what is kept for each column stays out."""
+    return {name: value for name, value in score.items() if not isinstance(value, dict)}
 
 
 def expected(config: Config, results: dict[str, dict], run: Run) -> float:

@@ -22,8 +22,8 @@ from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
-from fit import fitted  # noqa: E402
-from tables import TABLES  # noqa: E402
+from fit import fitted
+from tables import TABLES
 
 
 def equal_shares(cells: Sequence[int], *_: Any) -> list[float]:

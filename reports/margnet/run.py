@@ -9,7 +9,6 @@ run once. Only variants of MargNet, with one design choice taken out or with a w
 seeded: the epsilon shown is what the same run costs without a seed.
 """
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -23,7 +22,7 @@ import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
 from ours import VARIANTS, WISHES  # noqa: E402
-from runner import Runner  # noqa: E402
+from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")
@@ -62,8 +61,9 @@ def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
     found = runner.process(what, CONFIG.limits["ours"])
     if "stopped" in found:
         return found
-    found |= runner.scored(run.table, folder, out)
-    predicted = found.pop("dwpre_weighted", {})
+    score = runner.scored(run.table, folder, out)[0]
+    found |= means_of(score)
+    predicted = score.get("dwpre_weighted", {})
     if predicted.keys() >= WISHED_PAIR:
         found["wished_target"] = predicted[WISHED_TARGET]
         found["wished_pair"] = pair_distance(folder / "train.csv", out)
