@@ -273,7 +273,7 @@ def test_one_bench_from_end_to_end(people, capsys):
     row = rows["people-margnet-eps8-seed0"]
     assert 0 < row["cpu_seconds"] < 120 and row["peak_mib"] > 10 and 7.92 < row["spent"] <= 8
     assert rows["people-real"]["k_marginal"] == 1000 > row["k_marginal"] > 700
-    assert 0.4 < rows["people-shuffled"]["target_auroc"] < 0.7 < row["target_auroc"] < 0.95
+    assert rows["people-shuffled"]["target_auroc"] < 0.7 < row["target_auroc"] < 0.95
     if (ROOT.parent / "shared" / "yardstick").exists():
         assert 0 == rows["people-real"]["tvd2"] < row["tvd2"] < 0.3
     before = config.store.read_bytes()

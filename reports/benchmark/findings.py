@@ -92,7 +92,7 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
                 )
         if found:
             out.append(f"- **{figure.title}**: {'; '.join(found)}.")
-    return out or ["- Nowhere: no peer is ahead of the best of ours in any cell that both have."]
+    return out or ["- In no cell that a peer and one of ours both have."]
 
 
 def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:

@@ -93,22 +93,16 @@ def mean_ranks(config: Config, found: Found, systems: Iterable[str]) -> dict[str
     if not names:
         return {}
 
-    def table_of(chosen: list[Block], rng: np.random.Generator | None) -> np.ndarray:
-        out = np.full((len(chosen), len(names)), math.nan)
-        for i, block in enumerate(chosen):
-            for j, name in enumerate(names):
-                seeds = np.array(found.get((block, name), []))
-                if len(seeds):
-                    out[i, j] = (seeds if rng is None else rng.choice(seeds, len(seeds))).mean()
-        return out
-
-    point = pairwise_ranks(table_of(cells, None))
-    rng = np.random.default_rng(SEED)
-    tables, draws = list(config.tables), []
-    for _ in range(DRAWS):
-        drawn = [tables[i] for i in rng.integers(len(tables), size=len(tables))]
-        chosen = [block for name in drawn for block in cells if block[0] == name]
-        draws.append(pairwise_ranks(table_of(chosen, rng)))
+    point = pairwise_ranks(_means(found, cells, names, None)[0])
+    rng, tables, draws = np.random.default_rng(SEED), list(config.tables), []
+    # A table that is drawn twice has other seeds the second time.
+    copies = [_means(found, cells, names, rng) for _ in tables]
+    for draw in range(DRAWS):
+        chosen = [
+            copy[draw, [block[0] == tables[t] for block in cells]]
+            for copy, t in zip(copies, rng.integers(len(tables), size=len(tables)), strict=True)
+        ]
+        draws.append(pairwise_ranks(np.concatenate(chosen)))
     # A draw in which a pair never met says nothing of either's rank.
     with np.errstate(all="ignore"):
         low, high = np.nanquantile(np.array(draws), [0.025, 0.975], axis=0)
@@ -134,6 +128,19 @@ def ranked_systems(config: Config, found: Found) -> list[str]:
             min(alone, key=lambda n: (sum(met(n, m) >= least for m in names), len(here[n])))
         )
     return names
+
+
+def _means(
+    found: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
+) -> np.ndarray:
+    """Means over the seeds of each cell, or over seeds drawn anew; shape (draws, blocks, systems)."""
+    out = np.full((1 if rng is None else DRAWS, len(cells), len(names)), math.nan)
+    for i, block in enumerate(cells):
+        for j, name in enumerate(names):
+            if seeds := found.get((block, name)):
+                drawn = [seeds] if rng is None else rng.choice(seeds, (DRAWS, len(seeds)))
+                out[:, i, j] = np.mean(drawn, axis=1)
+    return out
 
 
 def complete(config: Config, found: Found, systems: Iterable[str]) -> int:

@@ -48,6 +48,9 @@ def write(config: Config) -> None:
         "LOSSES": findings.losses(config, results),
         "FLOOR": findings.below_floor(config, results),
         "AGAINST": findings.against(config, results, first),
+        "DELTA": [f"{config.delta:g}"],
+        "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
+        "ADOPTED": [adopted(config, results)],
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
         "DISCLOSURE": findings.disclosure(config, results),
@@ -79,6 +82,19 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
         if count:
             each.append(f"{system.title} {count}")
     return [f"{told} **{len(lacking)} are still to be made** ({', '.join(each)})."]
+
+
+def adopted(config: Config, results: Mapping[str, dict]) -> str:
+    """Which rows older reports made."""
+    sources = [r.get("adopted") for run in config.runs() if (r := results.get(run.key))]
+    counts = {name: sources.count(name) for name in sorted({s for s in sources if s})}
+    if not counts:
+        return "- All runs were made by this benchmark."
+    each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
+    return (
+        f"- Runs that older reports made: {each}. They lack what those did not measure: AUROC, k-marginal"
+        " and pMSE; those of `reports/census` and `reports/gans`, CPU time and memory, too."
+    )
 
 
 def summary(
