@@ -37,6 +37,11 @@ def build(system: configs.System, table: Table, schema: Schema, **price: Any) ->
     return CLASSES[system.method](schema, **price, **options)
 
 
+def limit_cpu(seconds: int) -> None:
+    """Have the system end this process after so many CPU seconds."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+
+
 def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
     """Fit, write as many rows as were fitted, say what it cost."""
     started, cpu = time.perf_counter(), time.process_time()
@@ -56,8 +61,7 @@ def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
 
 def main(path: str, table: str, system: str, epsilon: str, seed: str, out: str) -> dict[str, Any]:
     config = configs.load(Path(path))
-    limit = config.limit(system)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+    limit_cpu(config.limit(system))
     chosen = config.tables[table]
     schema, train, _ = chosen.split()
     price = {"epsilon": float(epsilon), "delta": config.delta, "random_state": int(seed)}

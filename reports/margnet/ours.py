@@ -1,8 +1,8 @@
 """One fit of a variant of MargNet in a process of its own: MargNet with one design choice taken out.
 
-    python ours.py TABLE EPSILON SEED VARIANT OUT
+    python ours.py TABLE EPSILON SEED VARIANT LIMIT OUT
 
-Writes the synthetic rows as value numbers.
+Writes the synthetic rows as value numbers; LIMIT is in CPU seconds.
 """
 
 import json
@@ -22,7 +22,7 @@ from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
-from fit import fitted
+from fit import fitted, limit_cpu
 from tables import TABLES
 
 
@@ -101,7 +101,8 @@ WISHES = {
 }
 
 
-def main(table: str, epsilon: str, seed: str, variant: str, out: str) -> dict[str, Any]:
+def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str) -> dict[str, Any]:
+    limit_cpu(int(limit))
     schema, train, _ = TABLES[table].split()
     chosen = (VARIANTS | WISHES)[variant]
     with ExitStack() as stack:

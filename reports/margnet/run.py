@@ -57,8 +57,9 @@ def pair_distance(real: Path, synthetic: Path) -> float:
 def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
     """Fit a variant and score it, with what its user wished for."""
     out, variant = folder / "synthetic.csv", run.system.partition(":")[2]
-    what = [sys.executable, HERE / "ours.py", run.table, run.epsilon, run.seed, variant, out]
-    found = runner.process(what, CONFIG.limits["ours"])
+    limit = CONFIG.limits["ours"]
+    what = [sys.executable, HERE / "ours.py", run.table, run.epsilon, run.seed, variant, limit, out]
+    found = runner.process(what, limit)
     if "stopped" in found:
         return found
     score = runner.scored(run.table, folder, out)[0]
