@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint reports clean
+.PHONY: demo test lint bench reports clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -22,6 +22,10 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Runs what reports/benchmark/config.toml names and its store lacks (half a day on one core), then writes its page.
+bench: $(VENV)/.installed
+	$(BIN)/python reports/benchmark/run.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +39,17 @@ class Table:
         Its public schema.
     rows : callable
         From the schema to all private rows.
+    target : str or None
+        The column that a user would predict.
     """
 
     title: str
     schema: Callable[[], Schema]
     rows: Callable[[Schema], pd.DataFrame]
+    target: str | None = None
+
+    def with_target(self, target: str | None) -> "Table":
+        return replace(self, target=target)
 
     def split(self) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
         """Schema, training rows and test rows."""
@@ -52,6 +58,11 @@ class Table:
         order = np.random.default_rng(0).permutation(len(rows))
         cut = int(TRAIN * len(rows))
         return schema, rows.iloc[order[:cut]], rows.iloc[order[cut:]]
+
+
+def table_of_files(title: str, schema: Path, rows: Path, target: str | None) -> Table:
+    """A user's table: a file of a schema, and a CSV or Parquet file of rows."""
+    return Table(title, lambda: Schema.load(schema), lambda known: read_table(rows, known), target)
 
 
 def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False) -> Column:

@@ -1,8 +1,9 @@
-"""One fit of a peer, in the environment that run.py makes for it: the only file here that imports it.
+"""One fit of a peer, in the environment that runner.py makes for it: the only file here that imports it.
 
-    python peers.py METHOD FOLDER EPSILON DELTA SEED OUT
+    python peers.py METHOD FOLDER EPSILON DELTA SEED LIMIT OUT
 
-FOLDER holds the private rows as value numbers (train.csv) and the public sizes (sizes.json).
+FOLDER holds the private rows as value numbers (train.csv) and the public sizes (sizes.json);
+LIMIT is in CPU seconds.
 """
 
 import json
@@ -16,8 +17,9 @@ from dpmm.pipelines import PIPELINE_DICT
 
 
 def main(
-    method: str, folder: str, epsilon: str, delta: str, seed: str, out: str
+    method: str, folder: str, epsilon: str, delta: str, seed: str, limit: str, out: str
 ) -> dict[str, float]:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
     rows = pd.read_csv(Path(folder) / "train.csv")
     sizes = json.loads((Path(folder) / "sizes.json").read_text())
     started, cpu = time.perf_counter(), time.process_time()
