@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from tabsynth._files import check_writable
+from tabsynth._formulas import HANDLINGS
+from tabsynth._validate import one_of
 from tabsynth.cli.console import fail, guarded, say
 from tabsynth.cli.fitting import fit_and_tell
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
@@ -22,6 +24,7 @@ from tabsynth.cli.options import (
     DeclaredRows,
     Encoding,
     Flips,
+    Formulas,
     Label,
     Labels,
     Method,
@@ -200,14 +203,13 @@ def sample(
     where: Where = None,
     label: SampledLabel = None,
     seed: Seed = None,
-    formulas: Annotated[
-        bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
-    ] = False,
+    formulas: Formulas = "refuse",
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
     from tabsynth.synthesizers import load
 
     suffix(out)
+    one_of("--formulas", formulas, HANDLINGS)
     keep_apart(out, model)
     synthesizer = load(model)
     options = condition(synthesizer, where) if where else {}

@@ -15,6 +15,7 @@ from tabsynth.networks import mlp
 LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
 CHUNK = 131_072  # rows that are drawn together
 MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
+MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
@@ -139,10 +140,14 @@ class Mixture(nn.Module):
         parts = []
         for start in range(0, rows, CHUNK):
             draw = _Draw(restricted, min(CHUNK, rows - start), generator)
-            if rounded and sweeps and self.layout.width <= MAX_ROUNDED:
+            if rounded and sweeps and self._roundable():
                 draw.round(sweeps)
             parts.append(draw.index)
         return np.concatenate(parts)
+
+    def _roundable(self) -> bool:
+        """Whether the counts of all pairs can be held, and be taken pair by pair."""
+        return self.layout.width <= MAX_ROUNDED and len(self.layout.blocks) <= MAX_PAIRED
 
     def complete(
         self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING

@@ -36,6 +36,7 @@ PRV_LIMIT = 40.0
 RELATIVE_ERROR = 0.003  # of ε, added by PRV on the safe side
 TOLERANCE = 0.004  # calibration spends between (1 - TOLERANCE) ε and ε
 LEAST_ERROR = 5e-4  # below it PRV takes minutes
+MOST_POINTS = 2**24  # of PRV's grids together: past it they take gigabytes, and RDP is taken
 LEAST_NOISE, MOST_NOISE = 0.2, 1e6
 # Orders of RDP: whole ones are quick, and the best order is rarely below 2.
 ORDERS = [1.5, 1.75, 2.5, 3.5, *map(float, range(2, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0]
@@ -148,14 +149,19 @@ def _rdp(events: Sequence[Event], delta: float) -> float:
 def _prv(events: Sequence[Event], delta: float, error: float) -> float:
     from opacus.accountants import PRVAccountant
 
+    # Its mesh as opacus chooses it, on an interval that is never shorter than from -1 to 1.
+    steps = sum(count for _, _, count in events)
+    mesh = error / math.sqrt(steps * math.log(12_000 / delta) / 2)
+    if len(events) * 2 / mesh > MOST_POINTS:
+        return math.inf  # the caller has the RDP bound
     accountant = PRVAccountant()
     accountant.history = list(events)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             found = float(accountant.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
-        except (RuntimeError, ValueError):
-            return math.inf  # the caller has the RDP bound
+        except (RuntimeError, ValueError, MemoryError):
+            return math.inf
     return found if math.isfinite(found) and found >= 0 else math.inf
 
 

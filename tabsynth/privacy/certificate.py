@@ -12,6 +12,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
 from tabsynth.privacy.accounting import accountant_of
 from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import check_listed
 
 FORMAT = "tabsynth-certificate/1"
 ADJACENCY = "add or remove one record"
@@ -144,6 +145,7 @@ def verify(table: str | Path) -> Verification:
         raise FileFormatError(f"{beside(table)}: delta or the list of mechanisms is not usable.")
     if not all(isinstance(item, dict) for item in items):
         raise FileFormatError(f"{beside(table)}: a mechanism must be an object.")
+    check_listed(items)
     epsilon = Ledger.from_list(math.inf, delta, items).spent
     # Another build of the accountant may differ in the last digits, and be a little looser.
     low, high = claimed * (1 - 0.005) - 1e-6, claimed * (1 + 1e-4) + 1e-6
