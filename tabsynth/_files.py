@@ -20,7 +20,7 @@ from tabsynth.errors import FileFormatError, InputError, TabsynthError
 MAX_JSON_BYTES = 16 * 2**20
 MAX_JSON_VALUES = 2_000_000
 MAX_JSON_DEPTH = 64
-MAX_DIGITS = 40  # of a whole number
+MAX_DIGITS = 308  # of a whole number: all of them are floats too
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

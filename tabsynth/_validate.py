@@ -92,5 +92,3 @@ def check_text(where: str, text: Any) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(f"{where}: {shown(text)} holds half a character; correct it.") from None
-    if "\0" in text:
-        raise InputError(f"{where}: {shown(text)} holds a NUL; take it out.")

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -271,15 +271,22 @@ def base_dtype(dtype: str) -> str:
 
 def check_dtype(dtype: Any, where: str) -> None:
     """Refuse a dtype that tables of this library cannot have."""
-    if not isinstance(dtype, str) or base_dtype(dtype) == "unsupported":
+    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) == "unsupported":
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
             " bool or category (turn a date into a year, or into text)."
         )
+    if not _known_to_pandas(dtype):
+        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
+
+
+@lru_cache(maxsize=256)
+def _known_to_pandas(dtype: str) -> bool:
     try:
         pd.Series([], dtype=dtype)
     except TypeError:
-        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.") from None
+        return False
+    return True
 
 
 def column_from(item: dict[str, Any], where: str) -> Column:

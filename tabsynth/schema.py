@@ -84,10 +84,7 @@ class Schema:
     def _check_size(self) -> None:
         for text in self.null_values:
             check_text("null_values", text)
-        if len(self.columns) > MAX_COLUMNS:
-            raise InputError(
-                f"The schema has {len(self.columns):,} columns; at most {MAX_COLUMNS:,} are supported."
-            )
+        _check_columns(len(self.columns))
         values = 0
         for column in self.columns:
             values += column.size
@@ -181,6 +178,7 @@ class Schema:
         items, nulls = data.get("columns"), data.get("null_values", [])
         if not isinstance(items, list) or not isinstance(nulls, list):
             raise FileFormatError(f"{where}: 'columns' and 'null_values' must be lists.")
+        _check_columns(len(items))  # before any is made
         if not all(isinstance(text, str) for text in nulls):
             raise FileFormatError(f"{where}: 'null_values' must be texts.")
         columns = []
@@ -211,6 +209,13 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
+
+
+def _check_columns(count: int) -> None:
+    if count > MAX_COLUMNS:
+        raise InputError(
+            f"The schema has {count:,} columns; at most {MAX_COLUMNS:,} are supported."
+        )
 
 
 def duplicates(names: Sequence[str]) -> list[str]:

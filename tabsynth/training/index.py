@@ -54,6 +54,7 @@ def _whole(index: dict[str, Any]) -> bool:
     kept, plan = index.get("kept"), index.get("plan")
     return (
         _has(index, _PARTS)
+        and {"model", "plan"} <= set(index)
         and isinstance(index.get("model"), str | None)
         and (plan is None or (isinstance(plan, list) and all(isinstance(p, dict) for p in plan)))
         and isinstance(kept, list)
