@@ -151,14 +151,12 @@ def _finite(text: str) -> float:
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
-        level = [
-            item
-            for held in level
-            if isinstance(held, dict | list)
-            for item in (held.values() if isinstance(held, dict) else held)
-        ]
+        level = [held for held in level if isinstance(held, dict | list)]
         if not level:
             return
+        level = [
+            item for held in level for item in (held.values() if isinstance(held, dict) else held)
+        ]
     raise _Refused(f"nested more than {MAX_JSON_DEPTH} deep")
 
 

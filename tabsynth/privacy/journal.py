@@ -181,6 +181,7 @@ class Journal:
         if size > MAX_BYTES:
             raise FileFormatError(f"{self.path}: larger than {MAX_BYTES:,} bytes; not a ledger.")
         data = os.pread(self._fd, size, 0)
+        self._check_begun(data)
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             end, chain = self._tip
             try:
@@ -197,6 +198,12 @@ class Journal:
                 ) from None
             self._take(entry, end + len(line) + 1, found)
 
+    def _check_begun(self, data: bytes) -> None:
+        """Refuse a file without a line that is not the beginning of ours: it would be written over."""
+        header = {"record": "ledger", "format": FORMAT, **self._limit}
+        if b"\n" not in data and not _line(header, _chained("", header)).startswith(data):
+            raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
+
     def _understood(self, record: dict[str, Any], *, first: bool) -> Entry | None:
         """The account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
@@ -207,7 +214,7 @@ class Journal:
             return None
         number = _uses(record["account"], MOST_USES)
         if kind == "open":
-            if any(number <= known for known in self.entries):
+            if number < self._next:
                 raise ValueError("an account's number is larger than those before it")
             return Entry(
                 number,

@@ -66,6 +66,10 @@ def load(path: str | Path) -> Synthesizer:
             raise damaged
         generator = model._empty()
         generator.load_state_dict(weights)
+        if not generator.sound():
+            raise FileFormatError(
+                f"{path} holds weights that are not probabilities; it is damaged."
+            )
     except TabsynthError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):

@@ -323,7 +323,7 @@ def parquets(folder: Path) -> Reader:
         "c": [pa.array([1, 2, 3], pa.int8()), pa.array([1.0, None, 2]), pa.array([2**40, 1, 1])],
         "b": [pa.array([True, None, False]), pa.array(["True", "x", None]), pa.nulls(3)],
         "n": [
-            pa.array([1, None, 9]),
+            pa.array([5, None, 9]),
             pa.array([1, 2, 3], pa.timestamp("ns")),
             pa.array([1, 2, 3], pa.duration("s")),
             pa.array([1, 2, 3], pa.time32("s")),

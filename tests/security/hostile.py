@@ -102,23 +102,23 @@ def parquet(name: str, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if name == "50,000,000 equal rows":
-        columns = {"a": pa.array([0], pa.int8()).take(pa.nulls(50_000_000, pa.int8()).fill_null(0))}
+    if name == "20,000,000 equal rows":
+        columns = {"a": pa.array([0], pa.int8()).take(pa.nulls(20_000_000, pa.int8()).fill_null(0))}
     elif name == "a text of 1 MB in 100,000 rows":
         codes = pa.nulls(100_000, pa.int32()).fill_null(0)
         columns = {"a": pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 10**6]))}
-    elif name == "1 GB of one letter":
-        columns = {"a": pa.array(["x" * 2**20] * 300)}
-    elif name == "20,000 columns":
-        columns = {f"c{i}": pa.array([1]) for i in range(20_000)}
+    elif name == "260 MB of one letter":
+        columns = {"a": pa.array(["x" * 2**20] * 260)}
+    elif name == "10,001 columns":
+        columns = {f"c{i}": pa.array([1]) for i in range(10_001)}
     else:
         columns = {"a": pa.array([[[1]]])}
     pq.write_table(pa.table(columns), path, compression="zstd", write_statistics=False)
 
 
 PARQUETS = (
-    *("50,000,000 equal rows", "a text of 1 MB in 100,000 rows", "1 GB of one letter"),
-    *("20,000 columns", "lists of lists"),
+    *("20,000,000 equal rows", "a text of 1 MB in 100,000 rows", "260 MB of one letter"),
+    *("10,001 columns", "lists of lists"),
 )
 
 

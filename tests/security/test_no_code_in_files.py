@@ -60,8 +60,10 @@ def _calls(node: ast.Call) -> list[str]:
     of = node.func.value if isinstance(node.func, ast.Attribute) else None
     owner = of.id if isinstance(of, ast.Name) else of.attr if isinstance(of, ast.Attribute) else ""
     out = []
+    safe = ast.unparse(node.func).startswith("safetensors.torch.")
     if (
-        name in ("load", "save", "fromfile", "memmap", "load_state_dict_from_url")
+        not safe
+        and name in ("load", "save", "fromfile", "memmap", "load_state_dict_from_url")
         and owner in LOADERS
     ):
         out.append(f"{node.lineno}: {owner}.{name}")
