@@ -214,7 +214,7 @@ class Journal:
             return None
         number = _uses(record["account"], MOST_USES)
         if kind == "open":
-            if number < self._next:
+            if number <= next(reversed(self.entries), -1):
                 raise ValueError("an account's number is larger than those before it")
             return Entry(
                 number,
