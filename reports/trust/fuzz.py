@@ -2,7 +2,8 @@
 
     python reports/trust/fuzz.py [--inputs 110000] [--seed 1] [--only schema,csv] [--saved DIR]
 
-Inputs are made from (reader, seed, number), so that any can be made again. What is not a clean refusal
+Inputs are made from (reader, seed, number), so that any can be made again; with --only, the figures of
+the other readers stay as they are in the file. What is not a clean refusal
 or a success is a finding; its input is saved, and the exit code is 1.
 """
 
@@ -15,6 +16,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "fuzz"))
@@ -60,7 +62,7 @@ def main() -> int:
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as pool:
         waiting = {
             pool.submit(
-                run, name, -(-asked.inputs * share // sum(shares.values())), asked.seed, asked.saved
+                run, name, -(-asked.inputs * share // sum(SHARES.values())), asked.seed, asked.saved
             ): name
             for name, share in shares.items()
         }
@@ -70,18 +72,24 @@ def main() -> int:
             print(name, json.dumps(tallies[name].to_dict()), flush=True)
             for finding in tallies[name].findings[:20]:
                 print(json.dumps(finding, indent=1), flush=True)
-    readers = {name: tallies[name].to_dict() for name in shares}
-    counted = ("inputs", "accepted", "refused", "findings")
-    total = {key: sum(found[key] for found in readers.values()) for key in counted}
-    facts = {
+    facts = together({name: tally.to_dict() for name, tally in tallies.items()}, asked)
+    asked.out.write_text(json.dumps(facts, indent=1) + "\n")
+    return 1 if any(tally.findings for tally in tallies.values()) else 0
+
+
+def together(new: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
+    """All readers' figures: those of this run, and of earlier runs of the same inputs for the others."""
+    about = {
         "command": f"python reports/trust/fuzz.py --inputs {asked.inputs} --seed {asked.seed}",
         "python": platform.python_version(),
         "limits": {"seconds_of_cpu": SECONDS, "bytes_of_memory": MEMORY},
-        **total,
-        "readers": readers,
     }
-    asked.out.write_text(json.dumps(facts, indent=1) + "\n")
-    return 1 if total["findings"] else 0
+    before = json.loads(asked.out.read_text()) if asked.out.exists() else {}
+    kept = before.get("readers", {}) if before.get("command") == about["command"] else {}
+    readers = {name: {**kept, **new}[name] for name in SHARES if name in {**kept, **new}}
+    counted = ("inputs", "accepted", "refused", "findings")
+    total = {key: sum(found[key] for found in readers.values()) for key in counted}
+    return {**about, **total, "readers": readers}
 
 
 if __name__ == "__main__":
