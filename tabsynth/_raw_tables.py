@@ -14,7 +14,7 @@ from tabsynth.errors import InputError
 from tabsynth.schema import duplicates
 
 MAX_TABLE_BYTES = 8 * 2**30  # of a file
-MAX_ROW = 2**24  # characters of a row of a CSV file
+MAX_ROW = 2**22  # characters of a row of a CSV file
 # Of Parquet, where a few bytes may stand for any number of cells: so many cells, and so many bytes
 # unpacked, are read in any case, and more only of a file that has this share of them.
 FREE_CELLS, CELLS_PER_BYTE = 10_000_000, 100

@@ -153,6 +153,9 @@ class Column:
             raise InputError(f"{where}: declare finite bounds, low and high.")
         if low > high:
             raise InputError(f"{where}: low={low:g} is above high={high:g}.")
+        if low < -(2**63) or high >= 2**64:  # whole numbers that numpy has no dtype for
+            object.__setattr__(self, "low", low)
+            object.__setattr__(self, "high", high)
         if self.resolution is not None:
             step = positive(f"resolution of {where}", self.resolution)
             if (high - low) / step > MAX_STEPS:

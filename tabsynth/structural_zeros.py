@@ -31,8 +31,8 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
             f"The schema has {len(impossible):,} impossible combinations; at most"
             f" {MAX_COMBINATIONS:,} are supported."
         )
+    _check_marks(columns, impossible)
     found: list[dict[str, Any]] = []
-    sizes, marks = {column.name: column.size for column in columns}, 0
     for i, combination in enumerate(impossible):
         where = f"impossible[{i}]"
         if not isinstance(combination, Mapping) or len(combination) < 2:
@@ -40,15 +40,22 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
                 f"{where}: expected a dict of two or more columns to their values, got"
                 f" {shown(combination)}; to exclude a single column's value, do not declare it."
             )
-        marks += sum(sizes.get(name, 0) for name in combination)
-        if len(combination) > MAX_NAMED or marks > MAX_MARKS:
-            raise InputError(
-                f"{where}: the schema's impossible combinations name too many columns or values;"
-                f" at most {MAX_NAMED} columns in one, and {MAX_MARKS:,} of their values in all."
-            )
         found.append({name: _plain(values, where) for name, values in combination.items()})
         _zero(columns, found[-1], where)
     return tuple(found)
+
+
+def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
+    """Refuse combinations that together take too much memory, before any is worked out."""
+    sizes, marks = {column.name: column.size for column in columns}, 0
+    for i, combination in enumerate(impossible):
+        named = combination if isinstance(combination, Mapping) else ()
+        marks += sum(sizes.get(name, 0) for name in named)
+        if len(named) > MAX_NAMED or marks > MAX_MARKS:
+            raise InputError(
+                f"impossible[{i}]: the schema's impossible combinations name too many columns or values;"
+                f" at most {MAX_NAMED} columns in one, and {MAX_MARKS:,} of their values in all."
+            )
 
 
 def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:

@@ -65,7 +65,7 @@ def _statement(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
             " can reproduce the noise and subtract it."
         )
     drafted = public.get("drafted") if isinstance(public, dict) else None
-    if drafted:
+    if isinstance(drafted, list) and drafted:
         return (
             f"Private: {claim}, if the domains of the columns that were drafted from a table"
             f" ({len(drafted)} of them) are public as its maker accepted; their categories and bounds"

@@ -173,9 +173,9 @@ def test_json_that_is_sound_is_what_json_loads_says() -> None:
 
 
 def test_accounting_of_a_huge_count_takes_no_memory() -> None:
-    """PRV's grid would have 10^12 points: RDP is taken, which is never below."""
+    """A grid of 10^12 points, as PRV would have it, is not made; RDP is never below what is said."""
     spends = [(SubsampledGaussian(noise_multiplier=1e20, sampling_rate=0.01), 10**15)]
-    assert epsilon_of(spends, 1e-5) == rdp_epsilon(spends, 1e-5)
+    assert 0 <= epsilon_of(spends, 1e-5) <= rdp_epsilon(spends, 1e-5)
 
 
 def test_no_escape_sequence_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
