@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.encoding.layout import Layout
 from tabsynth.networks import ACTIVATIONS, Heads, mlp, set_bias
 from tabsynth.privacy.guard import PrivateTable
@@ -74,8 +74,7 @@ class AutoencoderConfig:
     physical_batch: int | None = None
 
     def __post_init__(self) -> None:
-        for width in (*self.hidden, self.latent_dim):
-            integer("autoencoder width", width)
+        widths("autoencoder width", (*self.hidden, self.latent_dim))
         one_of("activation", self.activation, ACTIVATIONS)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         integer("steps", self.steps)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from tabsynth._files import check_writable
+from tabsynth._formulas import HANDLINGS
+from tabsynth._validate import one_of
 from tabsynth.cli.console import guarded, say
 from tabsynth.cli.fitting import fit_and_tell
 from tabsynth.cli.ledger import app as ledger_app
@@ -25,6 +27,7 @@ from tabsynth.cli.options import (
     DeclaredRows,
     Encoding,
     Flips,
+    Formulas,
     Label,
     Labels,
     LedgerOption,
@@ -206,9 +209,7 @@ def sample(
     where: Where = None,
     label: SampledLabel = None,
     seed: Seed = None,
-    formulas: Annotated[
-        bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
-    ] = False,
+    formulas: Formulas = "refuse",
     sign: Annotated[
         Path | None, typer.Option(help="A private key, of keygen, to sign the certificate with.")
     ] = None,
@@ -219,6 +220,7 @@ def sample(
     from tabsynth.synthesizers import load
 
     suffix(out)
+    one_of("--formulas", formulas, HANDLINGS)
     keep_apart(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)

@@ -56,6 +56,12 @@ Mode = Annotated[str | None, typer.Option(help="Of pate-acgan: C, B or A: what i
 SampledLabel = Annotated[
     str | None, typer.Option("--label", help="Rows of this class alone. Of pate-acgan.")
 ]
+Formulas = Annotated[
+    str,
+    typer.Option(
+        help="Of texts that a spreadsheet would run as formulas, in CSV: refuse, escape or keep them."
+    ),
+]
 StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
 Encoding = Annotated[str | None, typer.Option(help="one-hot, ordinal, binary or base-N.")]
 Rows = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]

@@ -167,14 +167,19 @@ def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
     """PRV's upper bound, at most ``2 error`` above the exact ε; infinite where it finds none."""
     from opacus.accountants import PRVAccountant
 
+    # Its mesh as opacus chooses it, on an interval that is never shorter than from -1 to 1.
+    steps = sum(count for _, _, count in events)
+    mesh = error / math.sqrt(steps * math.log(12_000 / delta) / 2)
+    if len(events) * 2 / mesh > 8 * MOST_POINTS:  # a grid for each: gigabytes
+        return math.inf  # the caller has the RDP bound
     accountant = PRVAccountant()
     accountant.history = list(events)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             found = float(accountant.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
-        except (RuntimeError, ValueError):
-            return math.inf  # the caller has the RDP bound
+        except (RuntimeError, ValueError, MemoryError):
+            return math.inf
     return found if math.isfinite(found) and found >= 0 else math.inf
 
 

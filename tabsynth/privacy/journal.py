@@ -213,6 +213,7 @@ class Journal:
         if size > MAX_BYTES:
             raise FileFormatError(f"{self.path}: larger than {MAX_BYTES:,} bytes; not a ledger.")
         data = os.pread(self._fd, size, 0)
+        self._check_begun(data)
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             end, chain = self._tip
             try:
@@ -229,6 +230,14 @@ class Journal:
                 ) from None
             self._take(entry, end + len(line) + 1, found)
 
+    def _check_begun(self, data: bytes) -> None:
+        """Refuse a file without a line that is not the beginning of ours: it would be written over."""
+        if b"\n" in data:
+            return
+        header = self._header()
+        if not _line(header, _chained("", header)).startswith(data):
+            raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
+
     def _understood(self, record: dict[str, Any], *, first: bool) -> Entry | Begun | None:
         """The account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
@@ -241,7 +250,7 @@ class Journal:
             return Begun(str(record["run"]), dict(record["about"]))
         number = _uses(record["account"], MOST_USES)
         if kind == "open":
-            if any(number <= known for known in self.entries):
+            if number <= next(reversed(self.entries), -1):
                 raise ValueError("an account's number is larger than those before it")
             return Entry(
                 number,

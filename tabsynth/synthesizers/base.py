@@ -243,12 +243,12 @@ class Synthesizer(BaseEstimator):
         n: int,
         *,
         random_state: int | None = None,
-        formulas: bool = False,
+        formulas: str = "refuse",
         **options: Any,
     ) -> Path:
         """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
 
-        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
         suffix(path)
         for output in (path, beside(path)):  # a table must not be left without its certificate

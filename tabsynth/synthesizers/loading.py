@@ -10,6 +10,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.model_file import read_model
 from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import check_listed
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
 from tabsynth.synthesizers.dpgan import DPGAN
@@ -49,6 +50,7 @@ def load(path: str | Path) -> Synthesizer:
             "encoding": facts["encoding"],
         }
         model = method._from_config(schema, facts["config"], **shared)
+        check_listed(facts["ledger"])
         model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
         model.seeded_ = bool(facts["seeded"])
         model.config_ = facts["config"]
@@ -66,6 +68,10 @@ def load(path: str | Path) -> Synthesizer:
             raise damaged
         generator = model._empty()
         generator.load_state_dict(weights)
+        if not generator.sound():
+            raise FileFormatError(
+                f"{path} holds weights that are not probabilities; it is damaged."
+            )
     except TabsynthError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):

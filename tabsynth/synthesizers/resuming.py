@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tabsynth._random import Randomness
-from tabsynth.errors import BudgetError, InputError
+from tabsynth._validate import shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.journal import MOST_USES
 from tabsynth.privacy.ledger import EARLIER, Ledger
 from tabsynth.privacy.mechanisms import mechanism_from
 from tabsynth.privacy.project import ProjectLedger
@@ -239,6 +241,7 @@ def _item(spend: PlannedSpend) -> dict[str, Any]:
 
 
 def _spend(item: dict[str, Any]) -> PlannedSpend:
-    return PlannedSpend(
-        purpose=item["purpose"], mechanism=mechanism_from(item), count=item["count"]
-    )
+    purpose, count = item.get("purpose"), item.get("count")
+    if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
+        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
+    return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)

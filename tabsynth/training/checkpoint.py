@@ -28,6 +28,7 @@ from tabsynth.training.index import (
     FORMAT,
     INDEX,
     LEDGER,
+    STATE_FILE,
     check_same,
     make_folder,
     read_index,
@@ -36,7 +37,7 @@ from tabsynth.training.index import (
 from tabsynth.training.states import Stateful, read_state, write_durably, write_state
 
 MODEL = "model.tabsynth"
-OURS = re.compile(r"state-\d+\.safetensors(\.tmp)?")
+OURS = re.compile(rf"{STATE_FILE.pattern}(\.tmp)?")
 EVERY = 10.0  # seconds from one state to the next at most …
 COST = 0.02  # … and as often as takes this share of the time
 
