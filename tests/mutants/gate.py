@@ -103,7 +103,7 @@ class Gate:
             arguments = ["tests", f"--ignore={OUR_OWN}"]
         if job.mutant:
             arguments.append("-x")
-        return Run(copy, arguments, WHOLE if job.whole else QUICK)
+        return Run(copy, arguments, QUICK if job.mutant and not job.whole else WHOLE)
 
     def _again(self, job: Job, run: Run) -> bool:
         """Take a run's result; True if the job is to run once more, on all tests."""
@@ -174,10 +174,8 @@ def _applying(chosen: list[Mutant]) -> None:
 
 
 def _baseline(chosen: list[Mutant]) -> Job:
-    """All tests that anyone expects to fail, on the code as it is."""
-    tests = dict.fromkeys(test for mutant in chosen for test in mutant.tests)
-    # A test's name is left out where its whole file is named too.
-    return Job(None, [t for t in tests if t.split("::")[0] == t or t.split("::")[0] not in tests])
+    """All tests that are expected to fail, on the code as it is."""
+    return Job(None, list(dict.fromkeys(test for mutant in chosen for test in mutant.tests)))
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-QUICK, WHOLE = 300, 3600  # seconds that a run may take, of the expected tests and of all
+QUICK, WHOLE = 600, 3600  # seconds that a run may take, of the expected tests and of all
 # What our code and tests import of others: once, here. Nothing of ours, which each run has its own copy of.
 OTHERS = """
 torch opacus.accountants opacus.grad_sample numpy pandas pyarrow.parquet scipy.stats scipy.integrate
