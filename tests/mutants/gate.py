@@ -22,7 +22,7 @@ from typing import Any
 os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}  # the same examples every time
 
 from page import write_report
-from patches import PACKAGE, ROOT, DoesNotApply, Mutant, mutants
+from patches import PACKAGE, ROOT, DoesNotApply, Mutant, mutants, there
 from runs import QUICK, WHOLE, Run, warm_up
 
 KILLED, SURVIVED, BROKEN, NOT_RUN = "killed", "SURVIVED", "BROKEN", "not run"
@@ -54,15 +54,17 @@ class Gate:
 
     def __init__(self, folder: Path, kept: Path, workers: int, expected_only: bool) -> None:
         self.folder, self.kept, self.workers = folder, kept, workers
-        self.expected_only = expected_only
+        self.expected_only, self.in_parts = expected_only, False
         self.results: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
         self.started = time.monotonic()
 
     def run(self, jobs: list[Job]) -> None:
         """All jobs; a result that is kept from an interrupted gate of the same code stands."""
-        left = [job for job in jobs if job.name not in self.results]
+        stand = {name for name, r in self.results.items() if r["outcome"] in (KILLED, PASSED)}
+        left = [job for job in jobs if job.name not in stand]
         if len(left) < len(jobs):
             print(f"{len(jobs) - len(left)} results of an earlier, interrupted gate stand")
+            self.in_parts = True
         waiting, running, total = list(left), dict[int, tuple[Job, Run]](), len(left)
         done = 0
         try:
@@ -173,9 +175,19 @@ def _applying(chosen: list[Mutant]) -> None:
         raise SystemExit(2)
 
 
-def _baseline(chosen: list[Mutant]) -> Job:
-    """All tests that are expected to fail, on the code as it is."""
-    return Job(None, list(dict.fromkeys(test for mutant in chosen for test in mutant.tests)))
+def _jobs(chosen: list[Mutant]) -> list[Job]:
+    """A job a mutant; before them all tests that are expected to fail, on the code as it is."""
+    import torch
+
+    jobs = []
+    for mutant in chosen:
+        tests = [test for test in mutant.tests if there(test)]
+        for test in set(mutant.tests) - set(tests):
+            print(f"{mutant.name} expects {test}, which is not there", flush=True)
+        if mutant.needs != "cuda" or torch.cuda.is_available():
+            jobs.append(Job(mutant, tests, whole=not tests))
+    expected = list(dict.fromkeys(test for job in jobs for test in job.tests))
+    return [Job(None, expected or [OUR_OWN]), *jobs]
 
 
 def main() -> int:
@@ -199,12 +211,9 @@ def main() -> int:
         kept.unlink(missing_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     warm_up()
-    import torch
-
-    jobs = [Job(m, m.tests) for m in chosen if m.needs != "cuda" or torch.cuda.is_available()]
     with tempfile.TemporaryDirectory(prefix="tabsynth-mutants-") as folder:
         gate = Gate(Path(folder), kept, asked.workers, asked.expected_only)
-        gate.run([_baseline(chosen), *jobs])
+        gate.run(_jobs(chosen))
         late = {r["killer"] for r in gate.results.values() if r["killer"] and not r["expected"]}
         if late:  # they were not among those that pass on the code as it is
             gate.run([Job(None, sorted(late), baseline=OTHERS)])
@@ -213,7 +222,10 @@ def main() -> int:
         results.setdefault(mutant.name, {"outcome": NOT_RUN, "why": f"needs {mutant.needs}"})
     bad = [name for name, r in results.items() if r["outcome"] not in (KILLED, NOT_RUN, PASSED)]
     if not asked.only:
-        write_report(chosen, results, wall, asked.workers)
+        cost = "in parts" if gate.in_parts else f"{wall:.0f} s"
+        write_report(
+            chosen, results, f"{cost}, {asked.workers} at a time on {os.cpu_count()} cores"
+        )
     killed = sum(r["outcome"] == KILLED for r in results.values())
     spared = f"; NOT: {', '.join(bad)}" if bad else ""
     print(f"{killed} of {len(chosen)} killed in {wall:.0f} s{spared}")

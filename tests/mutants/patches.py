@@ -69,6 +69,15 @@ class Mutant:
         return texts
 
 
+def there(test: str, root: Path = ROOT) -> bool:
+    """Whether a test of that name, of whatever parameter, is in its file."""
+    file, _, function = test.partition("::")
+    path = root / file
+    if not function or not path.is_file():
+        return path.is_file()
+    return f"def {function.split('[')[0]}(" in path.read_text(encoding="utf-8")
+
+
 def mutants(names: Iterable[str] = ()) -> list[Mutant]:
     """All of them by name, or those whose name contains one of ``names``."""
     wanted = list(names)

@@ -10,7 +10,6 @@ from report_tables import HOSTILE, PATH, certificate, schema, table
 
 from tabsynth import BudgetError, InputError, Schema, compare, evaluate
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import charged as charged_figures
 from tabsynth.evaluation.charged import charged_metrics, mean_gap, uses
 from tabsynth.evaluation.marginals import column_sets, distance
 from tabsynth.privacy.guard import PrivateTable
@@ -172,22 +171,6 @@ def test_the_noise_is_that_of_the_account_and_its_interval_covers():
         300, abs=2
     )
     assert np.mean(covered) >= 0.95
-
-
-def test_bins_follow_from_the_public_table_alone(monkeypatch):
-    """R12: two private tables without a number in common are counted in the same bins."""
-    bins, real = [], charged_figures.percentile_bins
-    kept = lambda *given: bins.append(real(*given)) or bins[-1]  # noqa: E731
-    monkeypatch.setattr(charged_figures, "percentile_bins", kept)
-    rng = np.random.default_rng(0)
-    public = rng.integers(0, 60, (90, 1))
-    for private in (rng.integers(0, 30, (80, 1)), rng.integers(30, 60, (40, 1))):
-        ledger = Ledger(math.inf, 1e-5)
-        account = ledger.open("report", NoPrivacy(), uses(1))
-        facts = {"names": ["number"], "sizes": [60], "scores": [np.arange(60.0)]}
-        charged_metrics(PrivateTable(private, ledger), account, public, **facts, rng=rng)
-    np.testing.assert_array_equal(*bins)
-    assert bins[0][0].max() == 19  # 20 bins
 
 
 def consistent(**changes):
