@@ -21,7 +21,7 @@ A test that never fails shows nothing. Here are {count} privacy mistakes, each m
 
 {killed} of {run} killed{rest}. {cost}; {versions}; {date}.
 
-| mutant | rule | the mistake | killed by | s |
+| mutant | rule | the mistake | killed by | CPU s |
 |---|---|---|---|---|
 """
 
@@ -52,7 +52,7 @@ def _page(chosen: Sequence[Mutant], found: Mapping[str, Mapping[str, Any]], cost
     killed, run = outcomes.count("killed"), len(outcomes) - outcomes.count("not run")
     text = HEAD.format(
         count=len(chosen),
-        verdict="All are noticed."
+        verdict=("All are noticed." if run == len(chosen) else "All that were run are noticed.")
         if killed == run
         else f"**{run - killed} are not noticed: those are missing tests.**",
         killed=killed,
@@ -67,7 +67,7 @@ def _page(chosen: Sequence[Mutant], found: Mapping[str, Mapping[str, Any]], cost
         by = f"`{_short(result['killer'])}`" if result.get("killer") else ""
         if result["outcome"] != "killed":
             by = f"**{result['outcome']}** {result.get('why', '')}".strip()
-        cells = (mutant.name, mutant.rule, mutant.mistake, by, result.get("seconds", ""))
+        cells = (mutant.name, mutant.rule, mutant.mistake, by, result.get("cpu_seconds", ""))
         text += "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"
     seen = [f"- {m.name}: {m.seen}" for m in chosen if m.seen]
     text += "\n## Where they were seen, or how they come about\n\n" + "\n".join(seen) + "\n"
