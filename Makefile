@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench reports audit-dependencies clean
+.PHONY: demo test lint bench mutants reports audit-dependencies clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+
+mutants: $(VENV)/.installed  # each known privacy mistake, made in a copy: the tests must fail on it
+	$(BIN)/python tests/mutants/gate.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
