@@ -199,9 +199,6 @@ def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
     from tabsynth.privacy.certificate import verify
     from tabsynth.tables import read_any
 
-    epsilon_of(
-        [(SubsampledGaussian(noise_multiplier=1.0, sampling_rate=0.01), 10)], 1e-5
-    )  # imports
     readers: dict[str, Callable[[Path], object]] = {
         ".schema.json": Schema.load,
         ".certificate.json": lambda path: verify(
