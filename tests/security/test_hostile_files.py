@@ -19,6 +19,7 @@ from tabsynth.cli.console import say
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.model_file import read_model, write_model
 from tabsynth.privacy.accounting import epsilon_of, rdp_epsilon
+from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.journal import Journal
 from tabsynth.privacy.mechanisms import SubsampledGaussian
 from tabsynth.training.checkpoint import Checkpoint
@@ -222,3 +223,23 @@ def test_a_file_that_is_no_ledger_is_not_written_over(content: bytes, tmp_path: 
     with pytest.raises(FileFormatError, match="is not a ledger"):
         Journal(tmp_path / "notes", 1.0, 1e-5)
     assert (tmp_path / "notes").read_bytes() == content
+
+
+def test_bounds_past_64_bits(tmp_path: Path) -> None:
+    """Found by fuzzing: whole numbers for which numpy has no dtype."""
+    column = {"name": "a", "kind": "numeric", "dtype": "float64", "low": -(2**70), "high": 2**80}
+    (tmp_path / "s.json").write_bytes(hostile.schema(columns=[column]))
+    schema = Schema.load(tmp_path / "s.json")
+    assert schema["a"].low == -(2.0**70) and schema.sizes == (64,)
+    assert Schema.from_dict(json.loads(schema.to_json())) == schema
+
+
+@pytest.mark.parametrize("drafted", [5, True, 0.5, {"a": 1}, "text"])
+def test_a_certificate_whose_drafted_columns_are_no_list(drafted: Any, tmp_path: Path) -> None:
+    """Found by fuzzing: of a model, and so of what is written beside its tables."""
+    facts, weights = read_model(a_model(tmp_path / "m"))
+    facts.pop("format")
+    facts["facts"]["public"]["drafted"] = drafted
+    write_model(tmp_path / "m", facts, weights)
+    load(tmp_path / "m").sample_to(tmp_path / "t.csv", 3)
+    assert verify(tmp_path / "t.csv").valid
