@@ -35,7 +35,7 @@ import mpmath
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-FINENESS = 6  # of the grid of what is no integer: a step is between 2⁻⁷ and 2⁻⁶ standard deviations
+FINENESS = 7  # of the grid of what is no integer: a step is between 2⁻⁸ and 2⁻⁷ standard deviations
 # Of Z in float64, for a first uniform number in [TAIL, 1 − TAIL]. With U known to 2⁻⁶³ and rounded by a
 # 2⁻⁵³rd, R = √(−2 ln U) errs by 2⁻⁶³/(U R) < 2⁻⁴¹ at U = TAIL, where R = 5.8; by 2⁻⁵³/R < 2⁻⁴¹ at 1 − TAIL,
 # where R = 2⁻¹¹·⁵. The angle, below π, errs by 2⁻⁵⁰; logarithm, root and cosine by a few 2⁻⁵³ each.

@@ -66,7 +66,7 @@ class TensorNoise:
         """
         if values.device.type != "cpu":
             return self._elsewhere(values, std)
-        size = float(std)
+        size = float(std.numpy())
         if not math.isfinite(size):
             return torch.full_like(values, math.nan)
         if size == 0:

@@ -196,7 +196,7 @@ def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
     """How each file ended: the error's name, what it said, seconds of CPU."""
     from tabsynth import Schema, load
     from tabsynth.drafting import draft_schema
-    from tabsynth.privacy.certificate import verify
+    from tabsynth.privacy.verification import verify
     from tabsynth.tables import read_any
 
     readers: dict[str, Callable[[Path], object]] = {

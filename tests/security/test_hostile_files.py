@@ -19,7 +19,7 @@ from tabsynth.cli.console import say
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.model_file import read_model, write_model
 from tabsynth.privacy.accounting import epsilon_of, rdp_epsilon
-from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.verification import verify
 from tabsynth.privacy.journal import Journal
 from tabsynth.privacy.mechanisms import SubsampledGaussian
 from tabsynth.training.checkpoint import Checkpoint

@@ -20,7 +20,7 @@ from tabsynth import (
 )
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.privacy.accounting import gaussian_delta
-from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.verification import verify
 from tabsynth.privacy.guard import PrivateTable
 
 torch.set_num_threads(1)
