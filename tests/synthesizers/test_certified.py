@@ -2,9 +2,12 @@
 
 import pytest
 from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
+from typer.testing import CliRunner
 
 from tabsynth import MargNet
+from tabsynth.cli import app
 from tabsynth.privacy.certificate import beside, read_certificate
+from tabsynth.privacy.signing import make_keys
 from tabsynth.privacy.verification import verify
 from tabsynth.synthesizers import METHODS, load
 
@@ -44,3 +47,14 @@ def test_certificates_of_every_method(tmp_path, method):
     found = verify(path)
     assert found.valid and found.notes == ()
     assert found.opinions[0].name != found.opinions[1].name
+
+
+def test_sample_signs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small(rows=60).fit(frame()).save("model")
+    public, _ = make_keys("key")
+    words = ["sample", "model", "-n", "9", "-o", "t.csv", "--sign"]
+    done = CliRunner().invoke(app, [*words, "nowhere"])
+    assert done.exit_code == 2 and not beside("t.csv").exists()
+    assert CliRunner().invoke(app, [*words, "key"]).exit_code == 0
+    assert verify("t.csv", public).signature.endswith("the key given")
