@@ -119,7 +119,8 @@ def _numbers(texts: pd.Series) -> pd.Series:
         return texts
     if not all(_REAL.fullmatch(value.strip()) for value in distinct):
         return texts
-    return texts.astype("float64")
+    # strip() takes off spaces that neither float() nor numpy knows.
+    return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")
 
 
 def _native(value: Any) -> Any:

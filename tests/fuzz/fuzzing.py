@@ -96,10 +96,11 @@ def fuzz(
     inputs: int,
     seed: int,
     saved: Path | None = None,
+    first: int = 0,
 ) -> Tally:
-    """Read ``inputs`` damaged files, each made from (seed, number), so that any can be made again."""
+    """Read ``inputs`` damaged files from number ``first`` on, each made from (seed, number), so that any can be made again."""
     tally = Tally()
-    for number in range(inputs):
+    for number in range(first, first + inputs):
         made = make(random.Random(f"{reader} {seed} {number}"))
         started = time.process_time()
         word, said = outcome(lambda made=made: read(made))  # type: ignore[misc]
