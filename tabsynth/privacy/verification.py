@@ -18,12 +18,12 @@ from tabsynth.privacy.certificate import (
 )
 from tabsynth.privacy.described import COMPOSITIONS, code, described
 from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import check_listed
 from tabsynth.privacy.second import Opinion, second_opinion
 
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
-MOST_KINDS = 32  # different mechanisms of a certificate: each takes an accountant up to a second
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,8 @@ def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
         raise FileFormatError(f"{path}: delta or the list of mechanisms is not usable.")
     if not all(isinstance(item, dict) for item in items):
         raise FileFormatError(f"{path}: a mechanism must be an object.")
-    ledger = Ledger.from_list(math.inf, delta, items)
-    kinds = len({mechanism for mechanism, _ in ledger.spends()})
-    if kinds > MOST_KINDS:
-        raise FileFormatError(
-            f"{path}: {kinds} different mechanisms; more than {MOST_KINDS} are not accounted."
-        )
-    return claimed, ledger
+    check_listed(items)
+    return claimed, Ledger.from_list(math.inf, delta, items)
 
 
 def _number(value: Any) -> float:

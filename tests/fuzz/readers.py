@@ -23,9 +23,10 @@ from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.model_file import _digest, read_model
 from tabsynth.privacy import journal
-from tabsynth.privacy.certificate import beside, verify
+from tabsynth.privacy.certificate import beside
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.verification import verify
 from tabsynth.report.privacy import privacy_panel
 from tabsynth.tables import read_any
 from tabsynth.training.checkpoint import Checkpoint

@@ -22,9 +22,9 @@ from tabsynth.privacy import certificate as certificates
 from tabsynth.privacy.certificate import beside, certify, make_certificate, schema, write_beside
 from tabsynth.privacy.described import code, described, versions
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
+from tabsynth.privacy.mechanisms import MOST_MECHANISMS, Gaussian, NoisyVote, SubsampledGaussian
 from tabsynth.privacy.signing import canonical, fingerprint, make_keys, read_private, read_public
-from tabsynth.privacy.verification import MOST_KINDS, verify
+from tabsynth.privacy.verification import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 AUDIT = {"method": "canary", "epsilon_lower_bound": 0.5, "confidence": 0.999, "date": "2026-11-21"}
@@ -330,7 +330,7 @@ def hostile() -> list[tuple[str, str]]:
     def listed(*items: Any) -> str:
         return json.dumps({**base, "mechanisms": [*items]})
 
-    noises = [{**item, "noise_multiplier": 1.5 + i} for i in range(MOST_KINDS + 1)]
+    noises = [{**item, "noise_multiplier": 1.5 + i} for i in range(MOST_MECHANISMS + 1)]
     long = {**item, "count": 10**9, "mechanism": "subsampled-gaussian", "sampling_rate": 0.5}
     rare = {**long, "sampling_rate": 1e-6, "noise_multiplier": 0.6}
     vote = {**base["mechanisms"][2], "accounting": "exact-binary", "count": 10**15}

@@ -19,9 +19,9 @@ from tabsynth.cli.console import say
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.model_file import read_model, write_model
 from tabsynth.privacy.accounting import epsilon_of, rdp_epsilon
-from tabsynth.privacy.verification import verify
 from tabsynth.privacy.journal import Journal
 from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.privacy.verification import verify
 from tabsynth.training.checkpoint import Checkpoint
 from tabsynth.training.index import INDEX, write_index
 

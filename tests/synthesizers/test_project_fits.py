@@ -20,8 +20,8 @@ from tabsynth import (
 )
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.privacy.accounting import gaussian_delta
-from tabsynth.privacy.verification import verify
 from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.verification import verify
 
 torch.set_num_threads(1)
 DELTA = 1e-5
