@@ -24,9 +24,9 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: without privacy there is no claim."
         )
-    from tabsynth.audit.registry import AUDITS, QUICK, Asked
+    from tabsynth.audit.registry import AUDITS, QUICK, Asked, kinds_of
 
-    kinds = _kinds(kind, tuple(AUDITS), QUICK)
+    kinds = kinds_of(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
     what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
     make_folder(out)
     results: list[AuditResult] = []
@@ -50,8 +50,6 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
 def _kinds(kind: str | None, known: tuple[str, ...], quick: tuple[str, ...]) -> tuple[str, ...]:
     if kind is None:
         return quick
-    if kind == EVERY:
-        return known
     if kind not in known:
         raise InputError(f"Expected --kind to be one of {', '.join(known)}, {EVERY}; got {kind!r}.")
     return (kind,)

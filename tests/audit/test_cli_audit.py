@@ -103,6 +103,8 @@ def test_interrupted(tmp_path, monkeypatch):
 def test_kinds_share_a_result(tmp_path, monkeypatch):
     """The registry: every audit takes the same request, and gives results that a page can show."""
     assert set(registry.QUICK) <= set(registry.AUDITS)
+    assert registry.kinds_of("margnet") == tuple(registry.AUDITS)
+    assert "one-run" not in registry.kinds_of("pate-gan")
     rng = np.random.default_rng(0)
     monkeypatch.setattr(blackbox, "small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4)))
     asked = registry.Asked(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
