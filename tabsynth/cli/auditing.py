@@ -24,9 +24,9 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: without privacy there is no claim."
         )
-    from tabsynth.audit.registry import AUDITS, QUICK, Asked
+    from tabsynth.audit.registry import AUDITS, QUICK, Asked, kinds_of
 
-    kinds = _kinds(kind, tuple(AUDITS), QUICK)
+    kinds = kinds_of(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
     what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
     make_folder(out)
     results: list[AuditResult] = []
@@ -40,7 +40,7 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
                 " the same command goes on from them.",
                 INTERRUPTED,
             )
-        _write(results, method, out)
+        _write(results, what, out)
     for result in results:
         say(f"{result.kind}, {result.part}: {result.sentence}")
     say(f"Page: {out / 'audit.html'}")
@@ -50,8 +50,6 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
 def _kinds(kind: str | None, known: tuple[str, ...], quick: tuple[str, ...]) -> tuple[str, ...]:
     if kind is None:
         return quick
-    if kind == EVERY:
-        return known
     if kind not in known:
         raise InputError(f"Expected --kind to be one of {', '.join(known)}, {EVERY}; got {kind!r}.")
     return (kind,)
@@ -63,9 +61,9 @@ def _watched(asked: Any, progress: Any) -> Any:
     return replace(asked, progress=progress)
 
 
-def _write(results: "list[AuditResult]", method: str, out: Path) -> None:
+def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
     from tabsynth.audit.page import write_page
     from tabsynth.audit.results import write_json
 
     write_json(results, out / "audit.json")
-    write_page(results, method, out / "audit.html")
+    write_page(results, what.method, what.epsilon, what.delta, out / "audit.html")
