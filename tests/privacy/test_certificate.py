@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.privacy import verification
 from tabsynth.privacy.certificate import (
     beside,
     make_certificate,
@@ -25,6 +26,7 @@ from tabsynth.privacy.mechanisms import (
     SubsampledGaussian,
     mechanism_from,
 )
+from tabsynth.privacy.second import Opinion
 from tabsynth.privacy.verification import verify
 
 
@@ -142,6 +144,19 @@ def test_edits_show(table: Path, changes: dict[str, Any], problem: str) -> None:
     edit(table, **changes)
     found = verify(table)
     assert not found.valid and any(problem in text for text in found.problems)
+
+
+def test_a_second_accountant_that_contradicts_shows(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past its own error, however well the first accountant agrees with the claim."""
+    claimed = verify(table).epsilon
+    for factor, error, valid in ((1.001, 0.0, True), (1.01, 0.0, False), (1.01, claimed, True)):
+        opinion = Opinion("PLD (tabsynth)", factor * claimed, error)
+        monkeypatch.setattr(verification, "second_opinion", lambda *_, found=opinion: found)
+        found = verify(table)
+        assert found.valid is valid and found.opinions[1] is opinion
+        assert valid or "a second accountant has" in found.problems[0]
 
 
 def test_a_removed_mechanism_shows(table: Path) -> None:

@@ -270,6 +270,14 @@ def test_canonical_form_is_fixed() -> None:
     assert canonical(data) == rb'{"a":{"b":2,"\u00fc":"\n"},"b":[1.0,1e-05,null,true]}'
 
 
+def test_a_signature_covers_every_field() -> None:
+    """Each that the form knows, and any that it does not: only the signature itself is left out."""
+    names = [*schema()["properties"], "of a later form"]
+    whole = canonical(dict.fromkeys(names, 1))
+    covered = {n for n in names if canonical({**dict.fromkeys(names, 1), n: 2}) != whole}
+    assert covered == {*names} - {"signature"}
+
+
 def test_certify_adds_audits_and_signs(table: Path, keys: Path, tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text(json.dumps([AUDIT, {**AUDIT, "method": "one run"}]))
     refused("certify", table, "--audit", "audit.json", cwd=tmp_path, says="is signed")

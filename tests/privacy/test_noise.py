@@ -278,6 +278,19 @@ def test_what_is_released_is_on_a_grid_that_follows_from_the_noise(
     assert found == int(found)
 
 
+@pytest.mark.parametrize("size", [0.0, 1.0, 300.0, 1e5])
+def test_the_grid_does_not_follow_from_the_values(size: float) -> None:
+    """However large or small a value is, every point of the noise's own grid is released, odd and even."""
+    for std in (2.3, 40.0):
+        for whole in (False, True):
+            found = noisy(np.full(1000, round(size) * std), std, Keystream(bytes(32)), whole=whole)
+            points = found / grid(std, whole=whole)
+            assert (points == points.round()).all() and 0.3 < (points % 2).mean() < 0.7
+        values = torch.full((1000,), size * std, dtype=torch.float64)
+        points = tensor_noise().noisy(values, torch.tensor(std)) / grid(float(np.float32(std)))
+        assert bool((points == points.round()).all()) and 0.3 < float((points % 2).mean()) < 0.7
+
+
 def test_zero_has_one_sign() -> None:
     """A negative zero would tell the sign of what was rounded to it."""
     found = noisy(np.zeros(3000), 0.3, Keystream(), whole=True)

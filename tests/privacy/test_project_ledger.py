@@ -146,6 +146,9 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
     found = ProjectLedger.read(path)
     (entry,) = found.journal.entries.values()
     assert 100 <= entry.spent <= 106 and not found.entered()[0].ended
+    assert gaussian_delta(math.sqrt(entry.spent) / sigma, found.spent) == pytest.approx(DELTA)
+    with pytest.raises(BudgetError, match="past its limit"):
+        spend(path, sigma, 400 - entry.spent + 1)
     spend(path, sigma, 300 - 10)
     again = Ledger(100.0, DELTA)
     with ProjectLedger(path) as project:
