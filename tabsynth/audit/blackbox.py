@@ -254,19 +254,20 @@ def small_fit(setting: Setting, worlds: Worlds) -> Fit:
 
 def _small(setting: Setting) -> dict[str, Any]:
     """Configurations that a fit of a hundred rows needs no more than."""
-    networks = {"latent_dim": 8, "generator_hidden": (32,)}
+    networks: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (32,)}
     few = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 0.2, **networks}
-    votes = {
+    votes: dict[str, Any] = {
         "teachers": max(2, setting.rows // 10),
         "pate_config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
     }
-    return {
+    settings: dict[str, dict[str, Any]] = {
         "margnet": {"config": MargNetConfig(components=50, steps=100, latent_dim=16, hidden=(32,))},
         "dp-wgan": {"wgan_config": WGANConfig(**few)},
         "dp-gan": {"dpgan_config": _replaced(VARIANTS["advanced"], few)},
         "pate-gan": votes,
         "pate-acgan": {**votes, "label": worlds_label(setting)},
-    }[setting.method]
+    }
+    return settings[setting.method]
 
 
 def _replaced(config: Any, changes: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ release is known; how far the releases lie along it, over all of a run, is the s
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +42,7 @@ KIND, WHOLE = "white-box", "whole fit"
 STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits in each world
 CLIP = 0.1  # of the norm of public gradients: the canary is to be clipped, that is as long as it may be
 
+Configured = TypeVar("Configured", bound=AdversarialConfig)
 Ratios = Mapping[str, np.ndarray]  # by part, of the runs of one world
 
 
@@ -200,7 +202,12 @@ def marginal_lanes(account: Account, worlds: Worlds, present: bool, lanes: int) 
 
 def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: float) -> GAN:
     """The method, with its own losses and step, in small: few steps, narrow networks."""
-    shared = {"epsilon": epsilon, "delta": delta, "rows": len(worlds.without), "device": "cpu"}
+    shared: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rows": len(worlds.without),
+        "device": "cpu",
+    }
     coder = AutoencoderConfig(latent_dim=8, sampling_rate=rate, steps=STEPS, max_norm=CLIP)
     if method == "dp-wgan":
         return DPWGAN(
@@ -214,7 +221,7 @@ def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: f
     return DPGAN(worlds.schema, dpgan_config=config, autoencoder=None, **shared)
 
 
-def _narrow(config: AdversarialConfig, rate: float) -> AdversarialConfig:
+def _narrow(config: Configured, rate: float) -> Configured:
     return replace(
         config,
         latent_dim=8,

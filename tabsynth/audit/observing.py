@@ -77,7 +77,7 @@ class StepLanes:
             self._lanes(step, noised)
             return noised(step, clean)
 
-        PrivateStep._sums, PrivateStep._noised = see, draw  # type: ignore[method-assign]
+        PrivateStep._sums, PrivateStep._noised = see, draw  # type: ignore[method-assign, assignment]
         try:
             yield self
         finally:

@@ -5,6 +5,9 @@ the highest scores that they were in and of those with the lowest that they were
 others. Each right guess is evidence, and a bound of ε follows from their number
 (:func:`tabsynth.audit.bounds.one_run_p_value`).
 
+For a GAN the bound is weak: with hundreds of canaries in one batch, what each adds to a gradient is hidden
+by the others as much as by the noise.
+
 The auditor sees the releases themselves, noisy counts or noisy gradients, and knows all rows but the
 canaries: no more than differential privacy grants an attacker.
 """
@@ -232,7 +235,7 @@ def watching_steps(inserted: Inserted) -> Iterator[np.ndarray]:
         scores[:] += step_scores(step, losses, codes, reference, known, released)
         return released
 
-    PrivateStep._sums, PrivateStep._noised = see, draw  # type: ignore[method-assign]
+    PrivateStep._sums, PrivateStep._noised = see, draw  # type: ignore[method-assign, assignment]
     try:
         yield scores
     finally:

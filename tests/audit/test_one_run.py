@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from broken import quieter
-from scipy import stats
 
 from tabsynth.audit import one_run
 from tabsynth.audit.results import NOT_REFUTED, REFUTED
@@ -13,10 +13,16 @@ from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.generators.dpgan import VARIANTS
 from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.networks import mlp
 from tabsynth.privacy.accounting import gaussian_mu
 from tabsynth.privacy.counts import NoisyCounts
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import SubsampledGaussian
 from tabsynth.schema import Schema
 from tabsynth.synthesizers import DPGAN, MargNet
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.losses import minus_scores
 from tabsynth.training.private_step import PrivateStep
 
 QUICK = MargNetConfig(components=20, steps=1)
@@ -93,16 +99,57 @@ def small_gan(schema, epsilon):
     return DPGAN(schema, epsilon=epsilon, rows=80, dpgan_config=type(config)(**settings))
 
 
-def test_steps_tell_canaries_apart():
-    """Scores of canaries that are in are higher, with hardly any noise; and nothing is left patched."""
+def test_a_fit_of_steps_is_watched_and_left_as_it_was():
     table, schema = load_census()
     few = one_run.insert(schema, table[:50], 60, np.random.default_rng(1))
-    model, before = small_gan(schema, 300.0), (PrivateStep._sums, PrivateStep._noised)
-    with one_run.watching_steps(few) as scores:
-        model.fit(few.table, announce=False)
+    before = PrivateStep._sums, PrivateStep._noised
+    found = one_run.audit_one_run(small_gan(schema, 8.0), few)
     assert (PrivateStep._sums, PrivateStep._noised) == before
-    found = stats.ttest_ind(scores[few.inside], scores[~few.inside], alternative="greater")
-    assert found.pvalue < 1e-3
+    assert found.verdict == NOT_REFUTED and found.details["guesses"] > 0
+
+
+@pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
+def test_scores_of_a_step_by_brute_force(grouping):
+    """One gradient at a time, clipped by group, and the inner products written out."""
+    rng = torch.Generator().manual_seed(0)
+    module = mlp([5, 4, 1], rng, activation="tanh").double()
+    codes, public = (torch.randn(n, 5, generator=rng, dtype=torch.float64) for n in (6, 9))
+    ledger = Ledger(math.inf, 1e-5)
+    mechanism = SubsampledGaussian(noise_multiplier=0.7, sampling_rate=0.4)
+    step = PrivateStep(
+        module,
+        table=PrivateTable(codes, ledger),
+        account=ledger.open("critic", mechanism, 1),
+        rate=0.4,
+        expected_batch=3.0,
+        generator=rng,
+        clipping=Clipping(max_norm=0.3, grouping=grouping),
+    )
+    parameters, groups = list(module.parameters()), step.clipper.groups
+    reference, _ = step.clipper.reference(minus_scores, public)
+    known, released = (
+        [torch.randn(p.shape, generator=rng, dtype=torch.float64) for p in parameters]
+        for _ in range(2)
+    )
+    clipped = []
+    for i in range(6):
+        grads = torch.autograd.grad(minus_scores(module, codes[i : i + 1]).sum(), parameters)
+        grads = [g - r for g, r in zip(grads, reference, strict=True)]
+        sizes = [
+            math.sqrt(
+                sum(float(g.square().sum()) for g, k in zip(grads, groups, strict=True) if k == j)
+            )
+            for j in range(max(groups) + 1)
+        ]
+        clipped.append([g * min(1, 0.3 / sizes[j]) for g, j in zip(grads, groups, strict=True)])
+    wanted = [0.0] * 6
+    variance = (max(groups) + 1) * (0.7 * 0.3) ** 2
+    for k in range(len(parameters)):
+        rest = released[k] * 3 - known[k] - 0.2 * sum(c[k] for c in clipped)
+        for i in range(6):
+            wanted[i] += float((rest * clipped[i][k]).sum()) / variance
+    found = one_run.step_scores(step, minus_scores, codes, reference, known, released)
+    assert found == pytest.approx(wanted, rel=1e-6)
 
 
 def test_networks_without_closed_form_are_refused(inserted):
