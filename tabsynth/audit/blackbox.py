@@ -255,7 +255,7 @@ def small_fit(setting: Setting, worlds: Worlds) -> Fit:
 def _small(setting: Setting) -> dict[str, Any]:
     """Configurations that a fit of a hundred rows needs no more than."""
     networks: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (32,)}
-    few = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 0.2, **networks}
+    few = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
     votes: dict[str, Any] = {
         "teachers": max(2, setting.rows // 10),
         "pate_config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),

@@ -20,7 +20,7 @@ def mechanism(scale, seed=0):
     canary, common = worlds.index(worlds.canary)[0], worlds.index(worlds.without)[0]
 
     def fit(table):
-        exact = (worlds.index(table) == canary).all(1).sum()
+        exact = len(table) - 40  # 1 with the canary
         count = int(np.clip(np.rint(20 + exact + rng.laplace(scale=scale)), 0, 40))
         return np.concatenate([np.tile(canary, (count, 1)), np.tile(common, (40 - count, 1))])
 
