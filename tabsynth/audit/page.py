@@ -43,8 +43,8 @@ def verdict(results: Sequence[AuditResult]) -> tuple[str, str]:
     return "good", f"Not refuted: none of {len(results)} audits contradicts what is claimed."
 
 
-def render(results: Sequence[AuditResult], method: str) -> str:
-    """The HTML text."""
+def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: float) -> str:
+    """The HTML text; ``epsilon`` and ``delta`` are those that a whole fit was asked for."""
     template = resources.files("tabsynth.audit").joinpath("page.html").read_text("utf-8")
     kinds = list(dict.fromkeys(r.kind for r in results))
     tone, sentence = verdict(results)
@@ -56,7 +56,8 @@ def render(results: Sequence[AuditResult], method: str) -> str:
             method=method,
             tone=tone,
             verdict=sentence,
-            claim=_claim(first),
+            claim=f"Asked for: ({epsilon:g}, {delta:g})-differential privacy, for adding or"
+            " removing one record.",
             groups=[
                 (kind, ABOUT.get(kind, ""), [(r, strip(r)) for r in results if r.kind == kind])
                 for kind in kinds
@@ -70,18 +71,11 @@ def render(results: Sequence[AuditResult], method: str) -> str:
     )
 
 
-def _claim(result: AuditResult) -> str:
-    if result.epsilon_claimed is None or result.delta is None:
-        return ""
-    return (
-        f"Claimed: ({result.epsilon_claimed:.4g}, {result.delta:g})-differential privacy, for adding or"
-        " removing one record."
-    )
-
-
-def write_page(results: Sequence[AuditResult], method: str, path: str | Path) -> None:
+def write_page(
+    results: Sequence[AuditResult], method: str, epsilon: float, delta: float, path: str | Path
+) -> None:
     """Write the page, whole or not at all."""
-    write_text(path, render(results, method))
+    write_text(path, render(results, method, epsilon, delta))
 
 
 def number(value: float | None) -> str:

@@ -40,7 +40,7 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
                 " the same command goes on from them.",
                 INTERRUPTED,
             )
-        _write(results, method, out)
+        _write(results, what, out)
     for result in results:
         say(f"{result.kind}, {result.part}: {result.sentence}")
     say(f"Page: {out / 'audit.html'}")
@@ -63,9 +63,9 @@ def _watched(asked: Any, progress: Any) -> Any:
     return replace(asked, progress=progress)
 
 
-def _write(results: "list[AuditResult]", method: str, out: Path) -> None:
+def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
     from tabsynth.audit.page import write_page
     from tabsynth.audit.results import write_json
 
     write_json(results, out / "audit.json")
-    write_page(results, method, out / "audit.html")
+    write_page(results, what.method, what.epsilon, what.delta, out / "audit.html")

@@ -51,6 +51,7 @@ def test_a_claim_that_holds(tmp_path):
     assert one["epsilon_lower"] <= one["epsilon_claimed"]
     assert one["created"] and one["versions"]["tabsynth"]
     page = (out / "audit.html").read_text()
+    assert "(8, 1e-05)-differential privacy" in page
     assert one["sentence"] in page and one["power"] in page
     for outside in ("http://", "https://", "<script", "url("):
         assert outside not in page
@@ -108,7 +109,7 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
     for kind in ("white-box", "black-box"):
         for found in registry.AUDITS[kind](asked):
             assert isinstance(found, AuditResult) and found.kind == kind
-            assert found.part in render([found], "pate-gan")
+            assert found.part in render([found], "pate-gan", 8.0, 1e-5)
     assert [p.name for p in tmp_path.iterdir()] == ["black-box-pate-gan-average.jsonl"]
 
 
@@ -125,7 +126,7 @@ def test_verdicts():
 
 def test_page_escapes_what_it_is_given(tmp_path):
     evil = "<b>&\"'"
-    page = render([result(part=evil, sentence=evil, power=evil)], evil)
+    page = render([result(part=evil, sentence=evil, power=evil)], evil, 8.0, 1e-5)
     assert "<b>" not in page and "&lt;b&gt;" in page
     write_json([result(epsilon_lower=float("inf"))], tmp_path / "audit.json")
     assert json.loads((tmp_path / "audit.json").read_text())["results"][0]["epsilon_lower"] == "inf"
@@ -134,4 +135,4 @@ def test_page_escapes_what_it_is_given(tmp_path):
     # A replay has no figures, and no strip.
     bare = result(kind="replay", epsilon_claimed=None, mu_claimed=None, runs=None, confidence=None)
     assert strip(bare) == ""
-    assert "replay" in render([bare], "dp-gan")
+    assert "replay" in render([bare], "dp-gan", 8.0, 1e-5)
