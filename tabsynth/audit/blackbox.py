@@ -20,10 +20,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
 from tabsynth.audit.bounds import CONFIDENCE, bounded, ceiling, separation
 from tabsynth.audit.results import REFUTED, AuditResult, judged
-from tabsynth.audit.streams import coin_stream
 from tabsynth.audit.worlds import CASES, Worlds, census_worlds
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.generators.dpgan import VARIANTS
@@ -247,7 +247,7 @@ def small_fit(setting: Setting, worlds: Worlds) -> Fit:
         model: Synthesizer = METHODS[setting.method](worlds.schema, **given)
         model.fit(table, announce=False)
         draw = model.trained_.generator.sample
-        return np.asarray(draw(setting.rows, coin_stream()))
+        return np.asarray(draw(setting.rows, Randomness().torch()))
 
     return fit
 

@@ -22,7 +22,6 @@ from tabsynth.audit.bounds import (
 )
 from tabsynth.audit.observing import StepLanes, ratios
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged
-from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import Worlds, small_worlds
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.adversarial_config import AdversarialConfig
@@ -33,6 +32,7 @@ from tabsynth.privacy.counts import noisy_marginals
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.mechanisms import steps_of
+from tabsynth.privacy.noise import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
 from tabsynth.synthesizers.gan import GAN
 from tabsynth.synthesizers.split import MARGINALS
@@ -189,12 +189,12 @@ def marginal_lanes(account: Account, worlds: Worlds, present: bool, lanes: int) 
     ledger = Ledger(np.inf, 0.5)
     again = ledger.open(account.purpose, account.mechanism, lanes)
     table = PrivateTable(worlds.index(worlds.table(present)), ledger)
-    sizes, rng = worlds.schema.sizes, noise_stream()
+    sizes, bits = worlds.schema.sizes, Keystream()
     known, (cells,) = worlds.index(worlds.without), worlds.index(worlds.canary)
     exact = np.array([(known[:, j] == cell).sum() for j, cell in enumerate(cells)])
     z = np.empty(lanes)
     for lane in range(lanes):
-        counts = noisy_marginals(table, again, sizes, rng)
+        counts = noisy_marginals(table, again, sizes, bits)
         at = np.array([c[cell] for c, cell in zip(counts, cells, strict=True)])
         z[lane] = (at - exact).sum() / len(sizes)  # √d along 1/√d, in units of √d
     return ratios(z, again.noise_multiplier, 1.0)

@@ -11,7 +11,6 @@ from tabsynth.audit.bounds import CONFIDENCE
 from tabsynth.audit.canaries import KIND, WHOLE, Claim, Ratios, canary_results
 from tabsynth.audit.observing import ratios
 from tabsynth.audit.results import AuditResult
-from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import Worlds, small_worlds
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.workload import Workload
@@ -19,6 +18,7 @@ from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.counts import Groups, Measured, NoisyCounts, by_value, count_rows
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.noise import Bits, Keystream
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.measuring import Measuring
 from tabsynth.synthesizers.wishes import wanted
@@ -53,11 +53,11 @@ class SeenCounts(NoisyCounts[np.ndarray]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         shares: Sequence[float],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
         """As of :class:`NoisyCounts`. The canary is in one cell of each set: √share along √share."""
-        released = self._inner.measure(account, sets, shares, rng, groups)
+        released = self._inner.measure(account, sets, shares, bits, groups)
         z = 0.0
         for i, (item, share) in enumerate(zip(released, shares, strict=True)):
             by = by_value(self.sizes) if groups is None else groups[i]
@@ -71,11 +71,11 @@ class SeenCounts(NoisyCounts[np.ndarray]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         expected: Callable[[tuple[int, ...]], np.ndarray],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
         """As of :class:`NoisyCounts`. The canary moves each distance by at most 1."""
-        released = self._inner.distances(account, sets, expected, rng, groups)
+        released = self._inner.distances(account, sets, expected, bits, groups)
         by = by_value(self.sizes) if groups is None else groups
         both = np.concatenate([self._known, self._canary])
         far = [
@@ -154,9 +154,9 @@ class _Reads:
     def once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
         """The ratios of one run, by part."""
         table = PrivateTable(self.both if present else self.known, ledger)
-        rows, rng = len(self.known), noise_stream()
+        rows, bits = len(self.known), Keystream()
         reads = self.measuring(
-            table, self.worlds.schema, self.settings, rows, rng, Watch(), self.workload
+            table, self.worlds.schema, self.settings, rows, bits, Watch(), self.workload
         )
         seen = SeenCounts(reads.counts, self.known, self.canary)
         reads.counts = seen

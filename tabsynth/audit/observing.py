@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth.audit.streams import coin_stream
 from tabsynth.privacy.mechanisms import of_sum
+from tabsynth.privacy.noise import Keystream
 from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.sampling import poisson_sample
 
@@ -52,7 +52,7 @@ class StepLanes:
         self.canary, self.present, self.lanes = canary, present, lanes
         self.found: dict[str, np.ndarray] = {}
         self._known: tuple[list[Tensor], list[Tensor]] | None = None
-        self._coins = coin_stream()
+        self._coins = Keystream()
 
     @contextmanager
     def watching(self) -> Iterator["StepLanes"]:

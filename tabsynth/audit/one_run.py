@@ -35,6 +35,7 @@ from tabsynth.privacy.counts import (
     count_rows,
 )
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 from tabsynth.schema import Schema
 from tabsynth.synthesizers import measuring
 from tabsynth.synthesizers.base import Synthesizer
@@ -178,11 +179,11 @@ class _Counts(NoisyCounts[np.ndarray]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         shares: Sequence[float],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
         """As of :class:`NoisyCounts`; the other canaries are in by half, and noise that is known of."""
-        released = self._inner.measure(account, sets, shares, rng, groups)
+        released = self._inner.measure(account, sets, shares, bits, groups)
         at = self._inserted
         for i, item in enumerate(released):
             by = by_value(self.sizes) if groups is None else groups[i]

@@ -83,20 +83,25 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
+def _figures(result: AuditResult) -> tuple[str, float | None, float | None, float | None]:
+    """What is measured, and of it the claim, the bound and the estimate; of replays, how far sums moved."""
+    if "worst_move" in result.details:
+        return "move", 1.0, result.details["worst_move"], None
+    if result.mu_claimed is not None:
+        return "μ", result.mu_claimed, result.mu_lower, result.mu_estimate
+    return "ε", result.epsilon_claimed, result.epsilon_lower, None
+
+
 def strip(result: AuditResult) -> Markup:
     """The claim as a line, the bound as a bar up to it, the estimate as a dot; in μ where that is claimed."""
-    in_mu = result.mu_claimed is not None
-    claimed = result.mu_claimed if in_mu else result.epsilon_claimed
-    lower = result.mu_lower if in_mu else result.epsilon_lower
+    unit, claimed, lower, estimate = _figures(result)
     if claimed is None or lower is None:
         return Markup("")
-    estimate = result.mu_estimate if in_mu else None
     top = 1.15 * max(claimed, min(lower, 3 * claimed), min(estimate or 0.0, 3 * claimed)) or 1.0
 
     def x(value: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * min(max(value, 0.0) / top, 1.0)
 
-    unit = "μ" if in_mu else "ε"
     about = f"{unit} claimed {claimed:.3g}, at least {lower:.3g}"
     if estimate is not None:
         about += f", seen {estimate:.3g}"

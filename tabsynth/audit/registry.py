@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.audit import blackbox, canaries, counting, one_run, voting
+from tabsynth.audit import blackbox, canaries, counting, one_run, replay_audit, voting
 from tabsynth.audit.results import AuditResult
 from tabsynth.audit.worlds import CASES
 from tabsynth.datasets import load_census
@@ -39,6 +39,8 @@ class Asked:
         Where long audits keep their runs.
     case : {"average", "worst"}
         Of black-box audits.
+    seeds : int
+        Of replays: each has a table of its own, and all kinds of neighbours.
     progress : callable, optional
     """
 
@@ -48,6 +50,7 @@ class Asked:
     delta: float = 1e-5
     runs: int | None = None
     case: str = "average"
+    seeds: int = 1
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +60,7 @@ class Asked:
         between("delta", self.delta, 0, 1, low_open=True, high_open=True)
         if self.runs is not None:
             integer("runs", self.runs, least=blackbox.LEAST_RUNS)
+        integer("seeds", self.seeds, least=1)
 
     def count(self, kind: str) -> int:
         """Runs of one kind of audit."""
@@ -103,8 +107,16 @@ def one_run_audit(asked: Asked) -> list[AuditResult]:
     return [one_run.audit_one_run(model, inserted, progress=asked.progress)]
 
 
+def replays(asked: Asked) -> list[AuditResult]:
+    """Tiny fits, recorded and played back on neighbours."""
+    budget = asked.epsilon, asked.delta
+    shared: dict[str, Any] = {"seeds": asked.seeds, "progress": asked.progress}
+    return [replay_audit.audit_by_replay(asked.method, *budget, **shared)]
+
+
 AUDITS: dict[str, Callable[[Asked], list[AuditResult]]] = {
     canaries.KIND: white_box,
+    replay_audit.KIND: replays,
     blackbox.KIND: black_box,
     one_run.KIND: one_run_audit,
 }
@@ -116,4 +128,4 @@ def kinds_of(method: str) -> tuple[str, ...]:
     return tuple(kind for kind in AUDITS if not (voting_only and kind == one_run.KIND))
 
 
-QUICK = (canaries.KIND,)  # what is run unless a kind is asked for: about a minute
+QUICK = (canaries.KIND, replay_audit.KIND)  # what is run unless a kind is asked for: about a minute

@@ -19,13 +19,13 @@ from tabsynth.audit.bounds import (
 )
 from tabsynth.audit.canaries import KIND
 from tabsynth.audit.results import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
-from tabsynth.audit.streams import noise_stream
 from tabsynth.audit.worlds import small_worlds
 from tabsynth.generators.pate import Booth
 from tabsynth.privacy.accounting import Spend, epsilon_of
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.noise import Keystream
 from tabsynth.privacy.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.voting import Voting
@@ -107,7 +107,7 @@ def answers(vote: NoisyVote, count: int, questions: int, booth: type[Booth]) -> 
     """Noisy answers to questions to which ``count`` teachers say yes."""
     ledger = Ledger(math.inf, 0.5)
     account = ledger.open(PURPOSE, vote, questions)
-    asked = booth(PrivateTable(torch.zeros(1, 1), ledger), [account], noise_stream())
+    asked = booth(PrivateTable(torch.zeros(1, 1), ledger), [account], Keystream())
     asked.open(questions)
     return asked.binary(torch.full((questions,), count), vote.teachers).numpy()
 

@@ -20,6 +20,7 @@ from tabsynth.cli.options import (
     AuditCase,
     AuditKind,
     AuditRuns,
+    AuditSeeds,
     AutoencoderOption,
     Batches,
     CheckpointOption,
@@ -278,11 +279,13 @@ def audit(
     kind: AuditKind = None,
     runs: AuditRuns = None,
     case: AuditCase = "average",
+    seeds: AuditSeeds = 1,
 ) -> None:
     """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
     from tabsynth.cli.auditing import audit_and_tell
 
-    code = audit_and_tell(method, epsilon, kind, out, delta=delta, runs=runs, case=case)
+    asked: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
+    code = audit_and_tell(method, epsilon, kind, out, **asked)
     if code:
         raise typer.Exit(code)
 

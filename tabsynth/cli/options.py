@@ -17,8 +17,9 @@ Seed = Annotated[
 ]
 AuditKind = Annotated[
     str | None,
-    typer.Option(help="white-box, black-box, one-run or all. By default what takes a minute."),
+    typer.Option(help="white-box, replay, black-box, one-run or all. By default the first two."),
 ]
+AuditSeeds = Annotated[int, typer.Option(help="Of replays; each seed has 16 of them.")]
 AuditRuns = Annotated[
     int | None, typer.Option(help="In each world; of one-run, canaries. More runs see more.")
 ]
