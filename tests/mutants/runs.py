@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 QUICK, WHOLE = 600, 3600  # seconds that a run may take, of the expected tests and of all
@@ -129,6 +130,8 @@ def _pytest(copy: Path, arguments: list[str]) -> None:
             str(copy),
             *(p for p in sys.path if p not in ("", str(Path(__file__).parent))),
         ]
+        # What tests start by multiprocessing imports our main module anew, and that is the gate.
+        sys.modules["__main__"] = ModuleType("__main__")
         import pytest
 
         watcher = Watcher()

@@ -11,7 +11,10 @@ import pytest
 import torch
 from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
 
+from tabsynth import MargNet
 from tabsynth.encoding import TableEncoder
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.privacy.counts import Measured, NoisyCounts, number_of
 from tabsynth.synthesizers import counting
 from tabsynth.training.private_step import PrivateStep
 
@@ -74,3 +77,46 @@ def test_the_generator_step_reads_no_row() -> None:
             model.fit(table)
         found.append([w.numpy().tobytes() for w in model.trained_.weights().values()])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_frozen_counts_freeze_margnet(scored: bool) -> None:
+    """R12, R19: of two quite different tables, the same noisy counts make the same groups and model."""
+    config = MargNetConfig(
+        components=20, latent_dim=5, hidden=(8,), steps=12, max_unscored=0 if scored else 66
+    )
+    seen = []
+    for table in (frame(40), frame(55, seed=8)):
+        asked: list[Any] = []
+
+        def measure(
+            self: Any,
+            account: Any,
+            sets: Any,
+            shares: Any,
+            bits: Any,
+            groups: Any,
+            asked: Any = asked,
+        ) -> list[Measured]:
+            self.table.read(account)
+            asked.append((sets, [[g.tolist() for g in by] for by in groups]))
+            sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
+            made = [30.0 * np.random.default_rng(len(s)).random(s) ** 4 for s in sizes]
+            return [Measured(tuple(s), c, 1.0) for s, c in zip(sets, made, strict=True)]
+
+        def distances(
+            self: Any, account: Any, sets: Any, expected: Any, *_: Any, asked: Any = asked
+        ) -> np.ndarray:
+            self.table.read(account)
+            asked.append([expected(s).tolist() for s in sets])
+            return 1e4 - np.arange(len(sets))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(NoisyCounts, "measure", measure)
+            patch.setattr(NoisyCounts, "distances", distances)
+            model = MargNet(SCHEMA, epsilon=1.0, random_state=0, config=config).fit(table)
+        assert len(asked) == 2 + scored
+        seen.append((asked, facts(model), model.sample(40, random_state=3).to_csv()))
+    assert seen[0] == seen[1]
+    joint = seen[0][0][-1][1]
+    assert min(len({*by[1]}) for by in joint) < 22  # values of column v were merged into groups
