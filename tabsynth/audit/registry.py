@@ -120,4 +120,12 @@ AUDITS: dict[str, Callable[[Asked], list[AuditResult]]] = {
     blackbox.KIND: black_box,
     one_run.KIND: one_run_audit,
 }
+
+
+def kinds_of(method: str) -> tuple[str, ...]:
+    """All audits that a method has: votes have none of one run."""
+    voting_only = method.startswith("pate-")
+    return tuple(kind for kind in AUDITS if not (voting_only and kind == one_run.KIND))
+
+
 QUICK = (canaries.KIND, replay_audit.KIND)  # what is run unless a kind is asked for: about a minute
