@@ -39,6 +39,7 @@ from tabsynth.synthesizers.split import MARGINALS
 from tabsynth.training.loop import Progress
 
 KIND, WHOLE = "white-box", "whole fit"
+HIDDEN = (16, 16)  # units of a critic
 STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits in each world
 CLIP = 0.1  # of the norm of public gradients: the canary is to be clipped, that is as long as it may be
 
@@ -226,7 +227,7 @@ def _narrow(config: Configured, rate: float) -> Configured:
         config,
         latent_dim=8,
         generator_hidden=(16,),
-        critic_hidden=(16, 16),
+        critic_hidden=HIDDEN,
         sampling_rate=rate,
         critic_steps=STEPS,
         max_norm=CLIP,

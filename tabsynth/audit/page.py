@@ -11,6 +11,7 @@ from tabsynth.audit.results import INVALID, REFUTED, AuditResult
 from tabsynth.report.page import environment, packaged
 
 WIDTH, LEFT, RIGHT = 300, 6, 6  # of the strip, in px
+MOVE = "move, in sensitivities"  # what is drawn of replays
 TONES = {REFUTED: "bad", INVALID: "mixed"}
 ABOUT = {
     "white-box": "An attacker who sees every release, and knows all rows but one and all coins but the"
@@ -21,8 +22,9 @@ ABOUT = {
     " leak outside of the mechanisms would show here.",
     "one-run": "Many made-up rows are put into one table, each by the toss of a coin, and the auditor"
     " guesses from what one fit released which were in.",
-    "replay": "A fit is recorded, and played back on a neighbour with the same releases: everything else"
-    " must come out the same, bit for bit.",
+    "replay": "A small fit to a made-up table is recorded, and played back, with the same releases, on a"
+    " neighbour: a record is added or removed. Everything else must come out the same, bit for bit: model,"
+    " file, certificate, logs, sample.",
 }
 
 
@@ -86,7 +88,7 @@ def number(value: float | None) -> str:
 def _figures(result: AuditResult) -> tuple[str, float | None, float | None, float | None]:
     """What is measured, and of it the claim, the bound and the estimate; of replays, how far sums moved."""
     if "worst_move" in result.details:
-        return "move", 1.0, result.details["worst_move"], None
+        return MOVE, 1.0, result.details["worst_move"], None
     if result.mu_claimed is not None:
         return "μ", result.mu_claimed, result.mu_lower, result.mu_estimate
     return "ε", result.epsilon_claimed, result.epsilon_lower, None
@@ -113,7 +115,7 @@ def strip(result: AuditResult) -> Markup:
         '<line x1="{a}" x2="{b}" y1="16" y2="16" class="axis"/>'
         '<line x1="{a}" x2="{low:.1f}" y1="16" y2="16" class="bar {tone}"/>{dot}'
         '<line x1="{c:.1f}" x2="{c:.1f}" y1="4" y2="28" class="mark"/>'
-        '<text x="{c:.1f}" y="41" text-anchor="{anchor}" class="tick">claimed {unit} = {claimed}</text></svg>'
+        '<text x="{c:.1f}" y="41" text-anchor="{anchor}" class="tick">{tick}</text></svg>'
     ).format(
         w=WIDTH,
         a=LEFT,
@@ -122,8 +124,7 @@ def strip(result: AuditResult) -> Markup:
         c=x(claimed),
         dot=dot,
         about=about,
-        unit=unit,
-        claimed=f"{claimed:.3g}",
+        tick="one sensitivity" if unit == MOVE else f"claimed {unit} = {claimed:.3g}",
         tone="over" if result.verdict == REFUTED else "fresh",
         anchor="end" if x(claimed) > 2 * WIDTH / 3 else "middle",
     )

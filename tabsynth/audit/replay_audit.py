@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.audit.replay import Replayed, audit_replay
-from tabsynth.audit.replay_recorder import ROUNDING
 from tabsynth.audit.results import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
 from tabsynth.columns import Column
 from tabsynth.schema import Schema
@@ -19,12 +18,25 @@ KIND, PART = "replay", "all that a fit shows"
 ROWS = 60
 SCHEMA = Schema(  # every kind of column, with all that makes room for an odd record
     [
-        Column(name="k", kind="categorical", dtype="str", categories=("x", "y", "z", "o"), other="o"),
+        Column(
+            name="k", kind="categorical", dtype="str", categories=("x", "y", "z", "o"), other="o"
+        ),
         Column(name="v", kind="numeric", dtype="Int64", low=0, high=20, clip=True, nulls=True),
         Column(name="r", kind="numeric", dtype="float64", low=-1, high=1, bins=8, clip=True),
         Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
+# What the one record is, by kind of neighbour (:func:`tabsynth.audit.replay_neighbours.neighbours`).
+WORDS = {
+    "outlier": "the rarest value of every column, numbers at their bounds",
+    "undeclared": "values that the schema does not declare",
+    "lowest": "all numbers and ordered values at their least",
+    "highest": "all numbers and ordered values at their most",
+    "null": "nulls wherever they may be",
+    "unique": "a category that nobody else has",
+    "minority": "one more of the rarest class",
+    "twin": "one more of a record that is there",
+}
 
 
 def made_up_table(seed: int) -> pd.DataFrame:
@@ -65,10 +77,19 @@ def audit_by_replay(
     for seed in range(seeds):
         told = None if progress is None else _further(progress, seed, seeds)
         lines += audit_replay(
-            method, made_up_table(seed), SCHEMA, epsilon, [seed], delta=delta, model=model, progress=told
+            method,
+            made_up_table(seed),
+            SCHEMA,
+            epsilon,
+            [seed],
+            delta=delta,
+            model=model,
+            progress=told,
         )
     found = result_of(lines, method, epsilon, delta)
-    return replace(found, details={**found.details, "seconds": round(time.monotonic() - started, 1)})
+    return replace(
+        found, details={**found.details, "seconds": round(time.monotonic() - started, 1)}
+    )
 
 
 def _further(progress: Progress, seed: int, seeds: int) -> Progress:
@@ -79,14 +100,12 @@ def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: flo
     """One result of all replays: refuted if one of them differs.
 
     In ``details``: ``worst_move`` in sensitivities, ``first_difference`` with the neighbour that showed it,
-    and every neighbour's replays by themselves.
+    and the replays of every kind of neighbour by themselves.
     """
     differ = [line for line in lines if not line.result.passed]
     worst = max(line.result.worst_move for line in lines)
-    if differ:
-        verdict = REFUTED
-    else:
-        verdict = INVALID if worst < LEAST_SHARE else NOT_REFUTED
+    unseen = INVALID if worst < LEAST_SHARE else NOT_REFUTED
+    verdict = REFUTED if differ else unseen
     first = None
     if differ:
         where = differ[0]
@@ -113,26 +132,22 @@ def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: flo
 def _sentence(verdict: str, differ: int, count: int, worst: float, first: str | None) -> str:
     if verdict == REFUTED:
         return f"Refuted: {differ} of {count} replays differ; {first}."
-    # What float32 sums add to a sensitivity is no news.
-    most = min(worst, 1.0) if worst <= 1 + ROUNDING else worst
     if verdict == INVALID:
-        return (
-            f"Says nothing: the neighbours moved no sum by more than {most:.3g} of its sensitivity."
-        )
+        return f"Says nothing: the neighbours moved no sum by more than {worst:.3f} times its sensitivity."
     return (
         f"Not refuted: in all of {count} replays everything came out the same, and no sum moved by more"
-        f" than {most:.3g} of its sensitivity."
+        f" than {worst:.3f} times its sensitivity."
     )
 
 
 def _by_neighbour(lines: Sequence[Replayed]) -> list[dict[str, object]]:
     out: list[dict[str, object]] = []
-    for kind, change in dict.fromkeys((line.kind, line.change) for line in lines):
-        some = [line.result for line in lines if (line.kind, line.change) == (kind, change)]
+    for kind in dict.fromkeys(line.kind for line in lines):
+        some = [line.result for line in lines if line.kind == kind]
         out.append(
             {
                 "neighbour": kind,
-                "change": change,
+                "about": WORDS[kind],
                 "replays": len(some),
                 "differ": sum(not found.passed for found in some),
                 "compared": sum(found.compared for found in some),

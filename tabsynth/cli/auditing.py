@@ -2,11 +2,14 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tabsynth._progress import progress_bar
-from tabsynth.cli.console import INTERRUPTED, fail, say
-from tabsynth.cli.options import check_method
+from tabsynth.cli.commands import app
+from tabsynth.cli.console import INTERRUPTED, fail, guarded, say
+from tabsynth.cli.options import AuditCase, AuditKind, AuditRuns, AuditSeeds, Method, check_method
 from tabsynth.cli.paths import make_folder
 from tabsynth.errors import InputError
 
@@ -15,6 +18,25 @@ if TYPE_CHECKING:
 
 EVERY = "all"
 REFUTED_CODE = 1
+
+
+@app.command()
+@guarded
+def audit(
+    method: Method,
+    epsilon: Annotated[float, typer.Option(help="What is claimed.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the page and audit.json.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    kind: AuditKind = None,
+    runs: AuditRuns = None,
+    case: AuditCase = "average",
+    seeds: AuditSeeds = 1,
+) -> None:
+    """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
+    asked: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
+    code = audit_and_tell(method, epsilon, kind, out, **asked)
+    if code:
+        raise typer.Exit(code)
 
 
 def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **asked: Any) -> int:

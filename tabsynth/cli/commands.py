@@ -17,10 +17,6 @@ from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
-    AuditCase,
-    AuditKind,
-    AuditRuns,
-    AuditSeeds,
     AutoencoderOption,
     Batches,
     CheckpointOption,
@@ -271,27 +267,6 @@ def evaluate(
 
 @app.command()
 @guarded
-def audit(
-    method: Method,
-    epsilon: Annotated[float, typer.Option(help="What is claimed.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the page and audit.json.")],
-    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
-    kind: AuditKind = None,
-    runs: AuditRuns = None,
-    case: AuditCase = "average",
-    seeds: AuditSeeds = 1,
-) -> None:
-    """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
-    from tabsynth.cli.auditing import audit_and_tell
-
-    asked: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
-    code = audit_and_tell(method, epsilon, kind, out, **asked)
-    if code:
-        raise typer.Exit(code)
-
-
-@app.command()
-@guarded
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the results.")] = Path(
         "reports/demo"
@@ -309,20 +284,16 @@ def demo(
     order = np.random.default_rng(0).permutation(len(table))
     train, test = table.iloc[order[:DEMO_ROWS]], table.iloc[order[DEMO_ROWS:]]
     written: list[Path] = []
-    for method, folder in (
-        ("margnet", make_folder(out)),
-        ("dp-wgan", make_folder(out / "dp-wgan")),
-    ):
+    folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
+    for method, folder in folders.items():
         known = {"epsilon": epsilon, "random_state": seed, "time_limit": DEMO_SECONDS}
         synthesizer = METHODS[method](facts, **known)
         fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
-        synthetic = folder / "synthetic.csv"
-        synthesizer.sample_to(synthetic, DEMO_ROWS)
-        made = read_table(synthetic, facts)
-        report = measured(train, made, test, facts, certificate_of(synthetic))
+        synthesizer.sample_to(synthetic := folder / "synthetic.csv", DEMO_ROWS)
+        made, certificate = read_table(synthetic, facts), certificate_of(synthetic)
+        report = measured(train, made, test, facts, certificate)
         write_report(report, folder)
         tell(report, 3)
         say("")
         written += [folder / "report.html", synthetic]
-    for path in written:
-        say(f"  {path}")
+    say("\n".join(f"  {path}" for path in written))

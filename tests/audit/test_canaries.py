@@ -57,6 +57,7 @@ def test_right_steps_show_what_the_theory_says(method: str) -> None:
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canaries, "STEPS", 4)
+    monkeypatch.setattr(canaries, "HIDDEN", (8,))
 
 
 def audited(runs: int = RUNS) -> dict[str, Any]:

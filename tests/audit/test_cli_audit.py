@@ -1,17 +1,29 @@
 """``tabsynth audit``: its exit codes, its page and its JSON file."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
 from command_lines import refused
 from typer.testing import CliRunner
 
-from tabsynth.audit import blackbox, registry
+from tabsynth.audit import blackbox, canaries, registry, replay
 from tabsynth.audit.page import render, strip, verdict
+from tabsynth.audit.replay import Replayed, ReplayResult
+from tabsynth.audit.replay_audit import audit_by_replay, result_of
+from tabsynth.audit.replay_recorder import Mechanism
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged, write_json
 from tabsynth.cli import app
+from tabsynth.synthesizers import MargNet
 from tabsynth.training.bounds import Bounds
+
+
+@pytest.fixture(autouse=True)
+def few_neighbours(monkeypatch):
+    """Of replays: an outlier added, and the same removed."""
+    right = replay.neighbours
+    monkeypatch.setattr(replay, "neighbours", lambda *args, **given: right(*args, **given)[:2])
 
 
 def audit(*words):
@@ -53,6 +65,11 @@ def test_a_claim_that_holds(tmp_path):
     page = (out / "audit.html").read_text()
     assert "(8, 1e-05)-differential privacy" in page
     assert one["sentence"] in page and one["power"] in page
+    assert [item["kind"] for item in found["results"]] == ["white-box", "white-box", "replay"]
+    played = found["results"][2]
+    assert played["details"]["first_difference"] is None and played["runs"] == 2
+    assert 0.9 < played["details"]["worst_move"] <= 1 + 1e-4
+    assert "in all of 2 replays" in done.output and "the rarest value of every column" in page
     for outside in ("http://", "https://", "<script", "url("):
         assert outside not in page
 
@@ -60,11 +77,56 @@ def test_a_claim_that_holds(tmp_path):
 def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
     right = Bounds.noise_scales
     monkeypatch.setattr(Bounds, "noise_scales", lambda self: right(self) / 3)
-    done = audit("--method", "dp-gan", "--epsilon", 8, "--runs", 400, "-o", tmp_path)
+    monkeypatch.setattr(canaries, "STEPS", 2)
+    words = ("--method", "dp-gan", "--epsilon", 8, "--runs", 400, "--kind", "white-box")
+    done = audit(*words, "-o", tmp_path)
     assert done.exit_code == 1, done.output
     found = json.loads((tmp_path / "audit.json").read_text())["results"]
     assert REFUTED in [item["verdict"] for item in found]
     assert "contradict what is claimed" in (tmp_path / "audit.html").read_text()
+
+
+def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
+    """A count of the rows that is told without noise is named, on the screen and on the page."""
+    right = MargNet._train
+
+    def told(self, table, *rest):
+        logging.getLogger("tabsynth.fit").debug("%d rows", len(table))
+        return right(self, table, *rest)
+
+    monkeypatch.setattr(MargNet, "_train", told)
+    words = ("--method", "margnet", "--epsilon", 8, "--kind", "replay", "--seeds", 2)
+    done = audit(*words, "-o", tmp_path)
+    assert done.exit_code == 1, done.output
+    (found,) = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert found["verdict"] == REFUTED and found["runs"] == found["details"]["differ"] == 4
+    assert "log record of tabsynth.fit" in found["details"]["first_difference"]
+    assert "outlier added, seed 0: log record of tabsynth.fit" in done.output
+    assert "log record of tabsynth.fit" in (tmp_path / "audit.html").read_text()
+
+
+def line(move, difference=None, kind="twin"):
+    moved = Mechanism(purpose="counts", uses=1, move=move)
+    found = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
+    return Replayed(method="margnet", kind=kind, change="added", seed=0, result=found)
+
+
+def test_replays_in_one_result():
+    assert result_of([line(0.2), line(1.0)], "margnet", 8.0, 1e-5).verdict == NOT_REFUTED
+    blind = result_of([line(0.2)], "margnet", 8.0, 1e-5)
+    assert blind.verdict == INVALID and "Says nothing" in blind.sentence
+    found = result_of([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
+    assert found.refuted and found.details["worst_move"] == 2
+    assert found.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
+    assert [n["differ"] for n in found.details["neighbours"]] == [0, 1]
+    page = render([found], "margnet", 8.0, 1e-5)
+    assert "&lt;x&gt; is 1, not 0" in page and "2.000" in page and "one sensitivity" in page
+
+
+def test_progress_of_replays_counts_all_seeds():
+    told = []
+    audit_by_replay("margnet", 60.0, seeds=2, progress=lambda *now: told.append(now))
+    assert told == [("replay", done, 4) for done in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +139,7 @@ def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
         (("--method", "margnet", "--epsilon", "1", "--runs", "3"), "runs"),
         (("--method", "margnet", "--epsilon", "1", "--case", "best"), "case"),
         (("--method", "margnet", "--epsilon", "1", "--kind", "red-box"), "--kind"),
+        (("--method", "margnet", "--epsilon", "1", "--seeds", "0"), "seeds"),
     ],
 )
 def test_bad_input_has_exit_code_2(tmp_path, words, says):
