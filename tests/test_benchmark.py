@@ -242,6 +242,25 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     assert findings.close(*close) and not findings.close(close[0], findings.Place("b", 0.6, 0.0))
 
 
+def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
+    mine, theirs = Run("census", "margnet", 1.0, 0), Run("census", "mst", 1.0, 0)
+    rows = {
+        mine.key: vars(mine) | {"tvd2": 0.1, "target_auroc": 0.8},
+        theirs.key: vars(theirs) | {"tvd2": 0.2},
+    }
+    block = ("census", 1.0)
+    assert [p.system for p in findings.places(OURS, rows, block, findings.BY["tvd2"])] == [
+        "margnet",
+        "mst",
+    ]
+    assert findings.places(OURS, rows, block, findings.BY["target_auroc"]) == []
+    assert ranks.values(OURS, rows, findings.BY["target_auroc"]) == {}
+    rows[theirs.key] = vars(theirs) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    found = ranks.values(OURS, rows, findings.BY["target_auroc"])
+    stopped = {((t, e), "mst"): [-math.inf] for t, e in (block, ("census", 8.0))}
+    assert found == {(block, "margnet"): [0.8]} | stopped
+
+
 def test_a_fit_past_its_limit_is_stopped_and_the_next_epsilon_not_tried(people):
     config = people(1)  # less than the imports take
     Runner(config, "people-margnet").run()

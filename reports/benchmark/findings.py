@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import store
 from config import Config
-from ranks import FIGURES, Block, Figure, blocks, runs_of, values
+from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
 
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
@@ -27,8 +27,10 @@ class Place:
 def places(
     config: Config, results: Mapping[str, dict], block: Block, figure: Figure
 ) -> list[Place]:
-    """Systems of a cell that ended, the best first."""
-    out = []
+    """Systems of a cell that ended, the best first; none where some of them lack the figure."""
+    out: list[Place] = []
+    if not measured(config, results, block, figure):
+        return out
     for system in config.systems:
         rows = [r for r in runs_of(config, results, block, system) if figure.key in r]
         if rows:
@@ -48,9 +50,10 @@ def named(config: Config, block: Block) -> str:
 
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Who is ahead in each cell, by how much of the next."""
-    lines = ["| cell | " + " | ".join(f.title for f in FIGURES) + " |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 1))
+    lines = ["| cell | systems | " + " | ".join(f.title for f in FIGURES) + " |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 2))
     for block in blocks(config):
+        ran = sum(bool(runs_of(config, results, block, name)) for name in config.systems)
         cells = []
         for figure in FIGURES:
             best = places(config, results, block, figure)
@@ -61,7 +64,7 @@ def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
             title = f"*{title}*" if config.systems[best[0].system].peer else title
             gap = shown(abs(best[0].value - best[1].value), figure)
             cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
-        lines.append(f"| {named(config, block)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {named(config, block)} | {ran} | " + " | ".join(cells) + " |")
     return lines
 
 

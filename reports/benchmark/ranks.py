@@ -57,10 +57,24 @@ def runs_of(config: Config, results: Mapping[str, dict], block: Block, system: s
     return ended or known[:1]
 
 
+def measured(config: Config, results: Mapping[str, dict], block: Block, figure: Figure) -> bool:
+    """Whether every system that ended in a cell has the figure: else who is ahead cannot be told."""
+    rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]
+    cells = {row["system"] for row in rows if "stopped" not in row}
+    having = {
+        name
+        for name in cells
+        if any(figure.key in row for row in runs_of(config, results, block, name))
+    }
+    return cells == having
+
+
 def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found:
     """Signed figures by block and system: higher is better, -inf is a run that did not end."""
     found: Found = {}
     for block in blocks(config):
+        if not measured(config, results, block, figure):
+            continue
         for system in config.systems:
             rows = runs_of(config, results, block, system)
             if rows and "stopped" in rows[0]:

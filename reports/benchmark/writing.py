@@ -48,7 +48,7 @@ def write(config: Config) -> None:
         "LOSSES": findings.losses(config, results),
         "FLOOR": findings.below_floor(config, results),
         "AGAINST": findings.against(config, results, first),
-        "DELTA": [f"{config.delta:g}"],
+        "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
         "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
         "ADOPTED": [adopted(config, results)],
         "FIRST": [config.systems[first].title],
