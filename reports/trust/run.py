@@ -70,13 +70,13 @@ def replays() -> str:
                 f"{max(c['worst_move'] for c in cells):.4f}",
             ]
         )
-    return table(["what was fitted", "kinds of neighbours", "replays", "the same", "worst move"], rows)
+    return table(
+        ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move"], rows
+    )
 
 
 def replayed() -> dict[str, Any]:
-    cells = [
-        c for s in record("replays")["systems"].values() for c in s["neighbours"].values()
-    ]
+    cells = [c for s in record("replays")["systems"].values() for c in s["neighbours"].values()]
     return {
         "replays": sum(c["runs"] for c in cells),
         "replays_passed": sum(c["passed"] for c in cells),
