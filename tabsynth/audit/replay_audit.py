@@ -119,7 +119,7 @@ def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: flo
         epsilon_claimed=epsilon,
         delta=delta,
         runs=len(lines),
-        power="A leak that none of these neighbours shows is not found, nor noise that is too small.",
+        power="A leak that none of these neighbours shows is not found, nor noise drawn smaller than it is said to be.",
         details={
             "worst_move": worst,
             "first_difference": first,
