@@ -46,6 +46,8 @@ class Randomness:
 
 def keystream(generator: torch.Generator) -> Keystream:
     """A stream for noise whose key is drawn from a generator: as good as that one's seed."""
+    if torch.equal(generator.get_state(), torch.Generator(generator.device).get_state()):
+        raise ValueError("this generator was never seeded: its bits are known to everybody")
     words = torch.empty(8, dtype=torch.int64, device=generator.device)
     words.random_(0, 2**32, generator=generator)
     return Keystream(_bytes(words.cpu().numpy()))

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import write_text
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError, InputError
 
 FORMAT = "tabsynth-audit/1"
 REFUTED, NOT_REFUTED, INVALID = "refuted", "not refuted", "invalid"
+CLOSE = 1.01  # a fit spends its budget to within a per cent
 LEAST_SHARE = 0.85  # of the theory's μ: a white-box audit that sees less is not worth its name
 
 
@@ -110,3 +113,47 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+def certified(
+    data: Mapping[str, Any], path: str | Path, method: str, epsilon: float
+) -> list[Mapping[str, Any]]:
+    """Results of a file that ``tabsynth audit`` wrote, as the certificate of one fit has them.
+
+    Parameters
+    ----------
+    data : dict
+        What the file holds.
+    method, epsilon
+        Of the certificate: an audit of another method, or of a larger ε, says nothing of it.
+
+    Raises
+    ------
+    InputError, FileFormatError
+    """
+    results = data.get("results")
+    if not isinstance(results, list) or not all(isinstance(item, dict) for item in results):
+        raise FileFormatError(f"{path}: expected a list of results, got {shown(results)}.")
+    for item in results:
+        claimed = item.get("epsilon_claimed")
+        other = isinstance(claimed, int | float) and claimed > CLOSE * epsilon
+        if item.get("method") != method or other:
+            raise InputError(
+                f"{path} is of {shown(item.get('method'))} at epsilon={shown(claimed)}, the certificate of"
+                f" {method} at epsilon={epsilon:.4g}; audit that: tabsynth audit --method {method}"
+                f" --epsilon {epsilon:.4g}."
+            )
+    kept = ("part", "verdict", "sentence", "epsilon_claimed", "delta", "confidence", "runs")
+    return [
+        {
+            "method": str(item.get("kind")),
+            **{name: item[name] for name in kept if item.get(name) is not None},
+            **(
+                {"epsilon_lower_bound": item["epsilon_lower"]}
+                if item.get("epsilon_lower") is not None
+                else {}
+            ),
+            "date": str(item.get("created")),
+        }
+        for item in results
+    ]

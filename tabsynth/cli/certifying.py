@@ -63,7 +63,7 @@ def _passphrase() -> str:
 def certify_command(
     table: Annotated[Path, typer.Argument(help="A synthetic table, its certificate beside it.")],
     audit: Annotated[
-        Path | None, typer.Option(help="Results of audits (JSON): an object, or a list of them.")
+        Path | None, typer.Option(help="audit.json of tabsynth audit, or a list of results (JSON).")
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="A private key, of keygen, to sign with.")
@@ -73,11 +73,11 @@ def certify_command(
     from tabsynth.privacy.certificate import certify
     from tabsynth.privacy.verification import verify
 
-    audits = [] if audit is None else _audits(audit)
     signer = None if key is None else private_key(key)
     found = verify(table)
     if not found.valid:
         fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
+    audits = [] if audit is None else _audits(audit, found)
     path = certify(table, audits, signer)
     say(f"Certificate: {path} ({len(audits)} results of audits added)")
     again = verify(table)
@@ -86,8 +86,13 @@ def certify_command(
         fail(f"{table} is contradicted by what was added: {'; '.join(again.problems)}.", 1)
 
 
-def _audits(path: Path) -> list[Mapping[str, Any]]:
+def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
+    """Results of audits as a certificate has them; those of ``tabsynth audit`` must be of its claim."""
+    from tabsynth.audit.results import FORMAT, certified
+
     data = read_json(path, "list of audits")
+    if isinstance(data, dict) and data.get("format") == FORMAT:
+        return certified(data, path, str(of.certificate.get("method")), of.epsilon)
     found = data if isinstance(data, list) else [data]
     if not all(isinstance(item, dict) for item in found):
         raise FileFormatError(f"{path}: expected audits as objects, got {shown(data)}.")

@@ -73,7 +73,7 @@ def charged_metrics(
     So all are Gaussian mechanisms of sensitivity 1, composed adaptively. The distance is f / 2ñ:
     post-processing.
     """
-    std = account.noise_multiplier
+    std = account.whole_table_noise
     columns = len(sizes)
 
     def noisy(statistic: Callable[[np.ndarray], float], bound: int, whole: bool = False) -> float:

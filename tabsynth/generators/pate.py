@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import keystream
+from tabsynth.errors import BudgetError
 from tabsynth.generators.anchors import Anchors
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate_config import PATEConfig
@@ -40,7 +41,7 @@ from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.mechanisms import NoisyVote, NoPrivacy
 from tabsynth.privacy.noise import Bits
 from tabsynth.privacy.recording import exact
 from tabsynth.privacy.votes import majority
@@ -107,8 +108,10 @@ class Booth:
         (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
         if isinstance(mechanism, NoisyVote):
             answers = majority(counts, mechanism, self._bits)
-        else:
+        elif isinstance(mechanism, NoPrivacy):
             answers = counts > teachers / 2
+        else:
+            raise BudgetError(f"{account.purpose}: pays for noised sums, not for votes.")
         return torch.from_numpy(answers).to(yes.device)
 
     def classes(self, votes: Tensor) -> Tensor:

@@ -34,6 +34,9 @@ Event = tuple[float, float, int]
 Vote = tuple[NoisyVote, int]
 
 PRV_LIMIT = 40.0  # past this ε PRV does not fit in memory
+LEAST_DELTA = (
+    1e-9  # below it rounding in opacus' FFT, which is not tilted, outweighs the tail of PRV
+)
 RELATIVE_ERROR = 0.003  # of ε, added by PRV on the safe side
 TOLERANCE = 0.004  # calibration spends between (1 - TOLERANCE) ε and ε
 MOST_POINTS = 2**21  # of PRV's grid: with more it takes minutes, and the library's own PLD seconds
@@ -51,7 +54,7 @@ def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
 
     PRV accounting (Gopi, Lee, Wutschitz 2021, arXiv:2106.02848) through opacus, whose upper bound
     exceeds the exact ε by about 0.3%; our own PLD where PRV would need a grid of millions of points for
-    that (ε below 0.2, very many steps); the exact formula where all are full-batch Gaussians; RDP where
+    that (ε below 0.2, very many steps) or δ is below 1e-9; the exact formula where all are full-batch Gaussians; RDP where
     ε is past 40, or a noisy vote with a curve of its own is among them. Infinite where any spend has
     no noise, 0 where nothing was spent.
     """
@@ -111,7 +114,7 @@ def _epsilon(
     rdp = _rdp(events, delta)
     if road == "rdp" or rdp > PRV_LIMIT:
         return rdp, RDP
-    if least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
+    if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
         found, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
     else:
         found, name = pld_epsilon(map(spend_of, events), delta), PLD
@@ -301,4 +304,4 @@ def noise_by_rdp(build: Callable[[float], Sequence[Spend]], epsilon: float, delt
         return LEAST_NOISE
     if excess(high) > 0:
         raise BudgetError(f"By RDP no noise keeps this plan within epsilon={epsilon:g}.")
-    return math.ceil(math.exp(brentq(excess, low, high, xtol=1e-4)) * 1e4 + 1) / 1e4
+    return math.ceil(math.exp(brentq(excess, low, high, xtol=1e-9)) * 1e4 + 1) / 1e4

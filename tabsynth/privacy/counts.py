@@ -157,7 +157,7 @@ class NoisyCounts(Generic[T]):
         by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
         expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
-        std = account.noise_multiplier * math.sqrt(len(sets))
+        std = account.whole_table_noise * math.sqrt(len(sets))
         rows = self.table.read(account)
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
@@ -180,7 +180,7 @@ def averaged(one: Measured, other: Measured) -> Measured:
 
 def noise_of(account: Account, share: float) -> float:
     """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
-    return account.noise_multiplier / math.sqrt(share)
+    return account.whole_table_noise / math.sqrt(share)
 
 
 def shares_by_cells(
@@ -247,12 +247,12 @@ def noisy_marginals(
 
 def marginal_noise(account: Account, columns: int) -> float:
     """Standard deviation of the noise on one cell, in counts."""
-    return account.noise_multiplier * math.sqrt(columns)
+    return account.whole_table_noise * math.sqrt(columns)
 
 
 def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
-    std = account.noise_multiplier
+    std = account.whole_table_noise
     (exact,) = passed(account, [float(len(table.read(account)))], [std])
     return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
 

@@ -40,6 +40,16 @@ class Account:
         """Of the noise on a sum that a use pays for; BudgetError if it pays for votes."""
         return of_sum(self.mechanism).noise_multiplier
 
+    @property
+    def whole_table_noise(self) -> float:
+        """The noise multiplier, if a use pays for a sum over all rows; BudgetError for one over a batch."""
+        mechanism = of_sum(self.mechanism)
+        if mechanism.sampling_rate != 1:
+            raise BudgetError(
+                f"{self.purpose}: pays for a batch, not for a sum over the whole table."
+            )
+        return mechanism.noise_multiplier
+
     def to_dict(self) -> dict[str, Any]:
         """A line of the certificate: what was spent, not what was granted."""
         return {

@@ -41,6 +41,7 @@ FINENESS = 7  # of the grid of what is no integer: a step is between 2⁻⁸ and
 # where R = 2⁻¹¹·⁵. The angle, below π, errs by 2⁻⁵⁰; logarithm, root and cosine by a few 2⁻⁵³ each.
 ERROR = 2.0**-39
 TAIL = 2.0**-24
+LEAST = 1e-300  # standard deviation
 MOST = 2.0**50  # grid steps: past them float64 has no halves
 CLOSE = 2.0**-40  # of a chance and a uniform number, both in float64: far above their rounding
 QUARTER = 2**62  # of a turn of 2⁶⁴
@@ -126,6 +127,8 @@ def noisy(
     exact = np.asarray(values, dtype=np.float64)
     if not std:
         return exact.copy()
+    if not LEAST < std < math.inf:
+        raise ValueError(f"no noise has a standard deviation of {std}")
     step = grid(std, whole=whole, fineness=fineness)
     found = rounded_gaussian(exact.ravel() / step, std / step, bits)
     return step * found.reshape(exact.shape) + 0.0  # no negative zero: one more bit

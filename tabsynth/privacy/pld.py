@@ -103,6 +103,8 @@ def _composed(pairs: Sequence[Counted], delta: float) -> float:
     spread = math.sqrt(
         sum(n * _variance(p, q) for n, p, (q, _) in zip(counts, coarse, moments, strict=True))
     )
+    if not math.isfinite(spread):
+        return math.inf
     single = max(float(points[-1] - points[0]) for points in coarse)
     spread = max(spread, single / 1000)  # tilted as far as that, all may lie on one loss
     width = DEVIATIONS * spread + single

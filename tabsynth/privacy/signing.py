@@ -59,10 +59,14 @@ def make_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, st
         handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InputError(f"Cannot write {private}: {error.strerror}.") from None
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(pem)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(pem)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        private.unlink()  # half a key is none
+        raise InputError(f"Cannot write {private}: {error.strerror}.") from None
     open_half = key.public_key()
     spki = form.PublicFormat.SubjectPublicKeyInfo
     with replacing(public) as temporary:

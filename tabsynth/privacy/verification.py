@@ -18,11 +18,12 @@ from tabsynth.privacy.certificate import (
 )
 from tabsynth.privacy.described import COMPOSITIONS, code, described
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import check_listed
+from tabsynth.privacy.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.second import Opinion, second_opinion
 
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
+FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
 
@@ -158,19 +159,37 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
-        if described(item) != item:
+        figures = mechanism_from(item).to_dict()
+        alien = {k: item[k] for k in FIGURES & item.keys()} != {
+            k: figures[k] for k in FIGURES & figures.keys()
+        }
+        if alien or described(item) != item:
             what = shown(item["purpose"])
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
             )
     for audit in data["audit"]:
         bound = _number(audit.get("epsilon_lower_bound", 0))
+        if audit.get("verdict") == "refuted":
+            problems.append(f"an audit ({shown(audit['method'])}) refuted its claim")
         if bound > claimed:
             problems.append(
                 f"an audit ({shown(audit['method'])}) found epsilon to be {bound:.4g} at least, the"
                 f" claim is {claimed:.4g}"
             )
-    return problems
+    return [*problems, *_project(data.get("project"), claimed, data["delta"])]
+
+
+def _project(stated: dict[str, Any] | None, claimed: float, delta: float) -> list[str]:
+    """What a project's ledger states of all fits cannot be past its limit, nor less than this one."""
+    if stated is None:
+        return []
+    together, limit = _number(stated["epsilon"]), _number(stated["limit"])
+    if together > limit * (1 + LOOSE):
+        return [f"its project has spent epsilon={together:.4g}, past its limit of {limit:.4g}"]
+    if stated["delta"] == delta and together < claimed * (1 - TIGHT):
+        return [f"its project has spent epsilon={together:.4g}, less than itself: {claimed:.4g}"]
+    return []
 
 
 def _code(data: dict[str, Any], name: dict[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import write_text
-from tabsynth._validate import between, positive
+from tabsynth._validate import between, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
@@ -218,12 +218,17 @@ def _charged(
     spend: Spend,
 ) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
     """The figures' ledger: of their own, or in a project's file if that affords them."""
+    known = certificate.get("project")
+    known = known if isinstance(known, Mapping) else {}
     if path is None:
+        if known:
+            raise InputError(
+                f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
+                " ledger, so that this report is counted there too."
+            )
         yield Ledger(epsilon, delta), None
         return
     with ProjectLedger(path) as project:
-        known = certificate.get("project")
-        known = known if isinstance(known, Mapping) else {}
         project.check_on_it("The synthetic table", known.get("project"), known.get("run"))
         own = project.ledger(epsilon, delta)
         project.check(own.run, [spend])

@@ -115,7 +115,7 @@ def noisy_overlap(
     Adding or removing one record changes the number by at most 1, whatever the public rows are: L2
     sensitivity 1.
     """
-    std = account.noise_multiplier
+    std = account.whole_table_noise
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
     equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))

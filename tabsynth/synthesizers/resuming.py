@@ -50,8 +50,7 @@ class Run:
         self.spends: list[PlannedSpend] = []
         self.project = None if ledger is None else ProjectLedger(ledger)
         try:
-            if self.project is not None:
-                self._check_sources(self.project)
+            self._check_sources(self.project)
             if self.path is not None and (self.path / INDEX).exists():
                 self._open(self.path)
             else:
@@ -69,9 +68,9 @@ class Run:
         check_left(ledger)
         return ledger
 
-    def _check_sources(self, project: ProjectLedger) -> None:
-        """Refuse what a project's ledger cannot count."""
-        if self.model._seeded():
+    def _check_sources(self, project: ProjectLedger | None) -> None:
+        """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
+        if project is not None and self.model._seeded():
             raise InputError(
                 "A seeded fit is not private, so ledger"
                 f" {project.name} cannot count it; leave out the seed, or the ledger."
@@ -82,8 +81,15 @@ class Run:
             ("warm_start", warm),
         ):
             known: Ledger | None = getattr(before, "ledger_", None)
-            if known is not None and known.spends():
+            if known is None or not known.spends():
+                continue
+            if project is not None:
                 project.check_on_it(what, known.project, known.run)
+            elif known.project:
+                raise InputError(
+                    f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
+                    " there too."
+                )
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,8 @@ from tabsynth.training.noising import TensorNoise
 
 BOUNDS = ("fixed", "public", "quantile")
 STATISTICS = ("median", "mean")
+# Norms below 1e-23 square to 0 in float32: under so small a bound a row would be left whole by mistake.
+LEAST_BOUND = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,7 @@ class Clipping:
     def __post_init__(self) -> None:
         for name in ("max_norm", "quantile_lr", "quantile_noise"):
             positive(name, getattr(self, name))
+        between("max_norm", self.max_norm, LEAST_BOUND, math.inf)
         one_of("bound", self.bound, BOUNDS)
         one_of("grouping", self.grouping, GROUPINGS)
         one_of("statistic", self.statistic, STATISTICS)
@@ -119,7 +122,7 @@ class Bounds:
             typical = (
                 norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
             )
-            self.now.copy_(self.clipping.max_norm * typical.clamp_min(1e-12))
+            self.now.copy_(self.clipping.max_norm * typical.clamp_min(LEAST_BOUND))
 
     def adapt(self, votes: Tensor, noise: TensorNoise) -> None:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
@@ -128,6 +131,7 @@ class Bounds:
         std = votes.new_tensor(self.votes_noise())
         share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
+        self.now.clamp_min_(LEAST_BOUND)
 
     def votes_noise(self) -> float:
         """Standard deviation of the noise on each group's votes: √G σ_b."""

@@ -49,7 +49,7 @@ class TensorNoise:
 
     def __init__(self, bits: Bits, generator: torch.Generator) -> None:
         self.bits, self.generator = bits, generator
-        self._room = torch.empty(0)
+        self._room = torch.empty(0, dtype=torch.float32)
 
     def add(self, sums: Sequence[Tensor], stds: Tensor, groups: Sequence[int]) -> None:
         """Noise on each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
@@ -62,19 +62,17 @@ class TensorNoise:
     def noisy(self, values: Tensor, std: Tensor) -> Tensor:
         """Values, shape (count,), plus noise; ``std`` is one number, on the same device.
 
-        Noise whose size is not finite leaves nothing of the values.
+        Noise whose size is no positive number leaves nothing of the values.
         """
         if values.device.type != "cpu":
             return self._elsewhere(values, std)
         size = float(std.numpy())
-        if not math.isfinite(size):
+        if not math.isfinite(size) or size <= 0:  # a size too small for a float is 0
             return torch.full_like(values, math.nan)
-        if size == 0:
-            return values
         step = grid(size)
         if values.dtype == torch.float32:
             if len(self._room) != workspace(len(values)):
-                self._room = torch.empty(workspace(len(values)))
+                self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
             return _times(rounded(values, step, size / step, self.bits, self._room), step)
         found = rounded_gaussian(values.double().numpy() / step, size / step, self.bits)
         return _times(torch.from_numpy(found), step).to(values)
@@ -112,7 +110,7 @@ def rounded(
     half = (count + 1) // 2
     words = np.frombuffer(bits.bytes(8 * half), dtype="<i4").reshape(2, half)
     spare = Keystream(bits.bytes(32))
-    room = torch.empty(workspace(count)) if room is None else room
+    room = torch.empty(workspace(count), dtype=torch.float32) if room is None else room
     radius, turn, wave, both, found, apart = room.split([half] * 3 + [2 * half] * 3)
     first = words[0] & 2**31 - 1
     np.copyto(radius.numpy(), first, casting="unsafe")

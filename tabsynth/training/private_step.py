@@ -17,7 +17,7 @@ from tabsynth.privacy.mechanisms import NoPrivacy, of_sum, steps_of
 from tabsynth.privacy.noise import Bits
 from tabsynth.privacy.recording import exact, recorder
 from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.capture import Captured, Slots
+from tabsynth.training.capture import Captured, Slots, full_precision
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
@@ -171,7 +171,7 @@ class PrivateStep:
 
     def _step(self, terms: Terms, batch: Tensor, keep: Tensor | None) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
-        with self._moved():
+        with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
             sums, votes = self._sums(terms.losses, batch, keep, reference)
         sums, votes = self._passed(sums, votes)

@@ -92,7 +92,7 @@ def noise_by_rows(patch: Patch) -> None:
         std = real(account, len(sizes)) * seen[-1] / 40
         exact = [np.bincount(rows[:, j], minlength=s).astype(float) for j, s in enumerate(sizes)]
         exact = counts.passed(account, exact, [std] * len(exact))
-        return [c + std * rng.standard_normal(len(c)) for c in exact]
+        return [counts.noise.noisy(c, std, rng, whole=True) for c in exact]
 
     patch.setattr(counting, "noisy_marginals", read)
 
@@ -135,7 +135,7 @@ def noise_drawn_by_rows(patch: Patch) -> None:
     real = private_step.PrivateStep._sums
 
     def sums(self: PrivateStep, losses: Any, batch: Any, *rest: Any) -> Any:
-        torch.rand(len(batch), generator=self.generator)
+        self.noise.bits.bytes(8 * len(batch))
         return real(self, losses, batch, *rest)
 
     patch.setattr(PrivateStep, "_sums", sums)
@@ -257,7 +257,7 @@ class Refusing(DPWGAN):
 
 OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
     "bounds": (Bounded, "margnet", "mechanism 1 (one-way counts): its input moved by"),
-    "shares": (Shared, "pate-acgan", "mechanism 2 (votes): its input moved by"),
+    "shares": (Shared, "pate-acgan", "votes, step 1: generator.shares is"),
     "log": (Logged, "margnet", "log record of tabsynth.somewhere: [1] is '41 rows', not '40 rows'"),
     "attribute": (Remembering, "margnet", "model: rows_seen_ is 41, not 40"),
     "certificate": (Certified, "margnet", "certificate: rows is 41, not 40"),

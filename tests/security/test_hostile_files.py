@@ -242,4 +242,5 @@ def test_a_certificate_whose_drafted_columns_are_no_list(drafted: Any, tmp_path:
     facts["facts"]["public"]["drafted"] = drafted
     write_model(tmp_path / "m", facts, weights)
     load(tmp_path / "m").sample_to(tmp_path / "t.csv", 3)
-    assert verify(tmp_path / "t.csv").valid
+    with pytest.raises(FileFormatError, match=r"public\.drafted"):
+        verify(tmp_path / "t.csv")
