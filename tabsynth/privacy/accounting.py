@@ -211,6 +211,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     positive("epsilon", epsilon)
     low, high = 1e-6, 1.0
+    if gaussian_epsilon(low, delta) > epsilon:
+        raise BudgetError(
+            f"No noise keeps epsilon={epsilon:g} at delta={delta:g}; raise one of them."
+        )
     while gaussian_epsilon(high, delta) < epsilon:
         high *= 2
     return float(brentq(lambda m: gaussian_epsilon(m, delta) - epsilon, low, high, xtol=1e-12))
