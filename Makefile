@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint reports clean
+.PHONY: demo test lint bench mutants reports audit-dependencies clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -18,10 +18,23 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
+mutants: $(VENV)/.installed  # each known privacy mistake, made in a copy: the tests must fail on it
+	$(BIN)/python tests/mutants/gate.py
+
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Runs what reports/benchmark/config.toml names and its store lacks (half a day on one core), then writes its page.
+bench: $(VENV)/.installed
+	$(BIN)/python reports/benchmark/run.py
+
+# Known vulnerabilities of what constraints.txt pins; asks the network, and fails where it is not answered.
+audit-dependencies:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
 clean:
 	rm -rf $(VENV) build *.egg-info

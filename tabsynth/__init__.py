@@ -10,6 +10,7 @@ from tabsynth.tables import read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
+    from tabsynth.privacy.project import ProjectLedger
     from tabsynth.report import PublishedReport, Report, SideBySide, compare, evaluate
     from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
 
@@ -25,6 +26,7 @@ __all__ = [
     "FileFormatError",
     "InputError",
     "MargNet",
+    "ProjectLedger",
     "PublishedReport",
     "Report",
     "Schema",
@@ -48,6 +50,7 @@ _LATER = {
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
     "load": "synthesizers",
+    "ProjectLedger": "privacy.project",
     "PublishedReport": "report",
     "Report": "report",
     "SideBySide": "report",

@@ -2,16 +2,26 @@
 
 import hashlib
 import json
+import math
 import os
+import re
+import stat
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tabsynth.errors import FileFormatError, InputError
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError, InputError, TabsynthError
 
-MAX_JSON_BYTES = 64 * 2**20
+# Of a JSON file, so that one from a stranger takes neither memory nor time that its size does not show.
+MAX_JSON_BYTES = 16 * 2**20
+MAX_JSON_VALUES = 2_000_000
+MAX_JSON_DEPTH = 64
+MAX_DIGITS = 308  # of a whole number: all of them are floats too
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
@@ -52,19 +62,102 @@ def _refuse_folder(target: Path) -> None:
         raise InputError(f"Cannot write {target}: it is a folder; name a file.")
 
 
-def read_json(path: str | Path, what: str) -> Any:
-    """The JSON value of a small UTF-8 file; ``what`` it should be is named in errors."""
-    file = Path(path)
+def size_of(
+    path: str | Path, what: str, most: int, error: type[TabsynthError] = FileFormatError
+) -> int:
+    """Bytes of a regular file of at most ``most``: a pipe or a device may never end."""
     try:
-        if file.stat().st_size > MAX_JSON_BYTES:
-            raise FileFormatError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; not a {what}.")
-        return json.loads(file.read_text("utf-8-sig"))
+        found = os.stat(path)
+    except OSError as cause:
+        raise error(f"Cannot read {what} {path}: {cause.strerror}.") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise error(f"Cannot read {what} {path}: Is a directory.")
+    if not stat.S_ISREG(found.st_mode):
+        raise error(f"Cannot read {what} {path}: it is not a regular file.")
+    if found.st_size > most:
+        raise error(f"{path}: larger than {most:,} bytes; not a {what}.")
+    return found.st_size
+
+
+def read_json(path: str | Path, what: str) -> Any:
+    """The JSON value of a UTF-8 file; ``what`` it should be is named in errors."""
+    size_of(path, what, MAX_JSON_BYTES)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_JSON_BYTES + 1).decode("utf-8-sig")
     except OSError as error:
-        raise FileFormatError(f"Cannot read {what} {file}: {error.strerror}.") from None
-    except FileFormatError:
-        raise
+        raise FileFormatError(f"Cannot read {what} {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path} is not a {what}: not valid JSON.") from None
+    return parse_json(text, path, what)
+
+
+def parse_json(text: str, path: str | Path, what: str) -> Any:
+    """A JSON value as RFC 8259 has it, of bounded size: finite numbers, no key twice, Unicode texts.
+
+    Raises
+    ------
+    FileFormatError
+        Naming ``path`` and ``what`` it should be.
+    """
+    reason = "not valid JSON"
+    try:
+        if len(text) > MAX_JSON_BYTES or sum(map(text.count, ",:[{")) > MAX_JSON_VALUES:
+            raise _Refused(f"more than {MAX_JSON_VALUES:,} values or {MAX_JSON_BYTES:,} characters")
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=_finite,
+        )
+        _check_depth(value)
+        if _SURROGATE.search(text):  # half a character: no file could hold it
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except _Refused as error:
+        reason = str(error)
     except (ValueError, RecursionError):
-        raise FileFormatError(f"{file} is not a {what}: not valid JSON.") from None
+        pass
+    raise FileFormatError(f"{path} is not a {what}: {reason}.") from None
+
+
+class _Refused(ValueError):
+    """JSON by its grammar, but not JSON that we read."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ in which of two equal keys they take, so that a file could say two things."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise _Refused(f"key {shown(counts.most_common(1)[0][0])} is given twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise _Refused(f"a number of more than {MAX_DIGITS} digits")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _Refused(f"{shown(text)} is not a finite number")
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        level = [held for held in level if isinstance(held, dict | list)]
+        if not level:
+            return
+        level = [
+            item for held in level for item in (held.values() if isinstance(held, dict) else held)
+        ]
+    raise _Refused(f"nested more than {MAX_JSON_DEPTH} deep")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -80,6 +173,15 @@ def sha256(path: str | Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def fsync_folder(path: Path) -> None:
+    """Make new names in a folder last through a crash."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _umask() -> int:

@@ -1,6 +1,7 @@
 """Randomness of one run: streams of its own, the global generators are never touched (R17).
 
-With ``random_state=None`` every stream is seeded by the operating system's entropy. A seed makes the
+With ``random_state=None`` every stream is seeded by the operating system's entropy; noise has a
+cryptographic generator (:mod:`tabsynth.privacy.noise`). A seed makes the
 run reproducible, and its certificate says "not private: seeded", for whoever knows the seed can
 subtract the noise.
 """
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from tabsynth._validate import integer
+from tabsynth.privacy.noise import Keystream
 
 # Where torch keeps the words of its Mersenne Twister: in 64 bits each, after three others.
 MT_START, MT_WORDS = 3, 624
@@ -25,7 +27,13 @@ class Randomness:
     def __init__(self, random_state: int | None = None) -> None:
         if random_state is not None:
             integer("random_state", random_state, least=0)
+        self.seeded = random_state is not None
         self._sequence = np.random.SeedSequence(random_state)
+
+    def noise(self) -> Keystream:
+        """The next stream, for noise and for the coins of private batches."""
+        words = self._sequence.spawn(1)[0].generate_state(8, np.uint32)
+        return Keystream(_bytes(words) if self.seeded else None)
 
     def numpy(self) -> np.random.Generator:
         """The next stream, for numpy."""
@@ -36,23 +44,17 @@ class Randomness:
         return _stream(self._sequence.spawn(1)[0].generate_state(MT_WORDS, np.uint32), device)
 
 
-def host_stream(generator: torch.Generator) -> torch.Generator:
-    """A stream on the CPU: the one given, or one drawn from it where it lives on another device."""
-    if generator.device.type == "cpu":
-        return generator
-    return _stream(words_of(generator, MT_WORDS), "cpu")
-
-
-def numpy_stream(generator: torch.Generator) -> np.random.Generator:
-    """A stream for numpy, drawn from one for torch."""
-    return np.random.default_rng(np.random.SeedSequence(words_of(generator).tolist()))
-
-
-def words_of(generator: torch.Generator, count: int = 16) -> np.ndarray:
-    """So many words of 32 random bits, uint32."""
-    words = torch.empty(count, dtype=torch.int64, device=generator.device)
+def keystream(generator: torch.Generator) -> Keystream:
+    """A stream for noise whose key is drawn from a generator: as good as that one's seed."""
+    if torch.equal(generator.get_state(), torch.Generator(generator.device).get_state()):
+        raise ValueError("this generator was never seeded: its bits are known to everybody")
+    words = torch.empty(8, dtype=torch.int64, device=generator.device)
     words.random_(0, 2**32, generator=generator)
-    return words.cpu().numpy().astype(np.uint32)
+    return Keystream(_bytes(words.cpu().numpy()))
+
+
+def _bytes(words: np.ndarray) -> bytes:
+    return words.astype("<u4").tobytes()
 
 
 def _stream(words: np.ndarray, device: torch.device | str) -> torch.Generator:

@@ -9,12 +9,16 @@ import numpy as np
 
 from tabsynth.errors import InputError
 
+MAX_TEXT = 10_000  # characters of a name, a category or a label: a sampled table repeats them
+MAX_COLUMNS = 10_000  # of a schema or a table
+MAX_LAYERS = 100  # hidden ones of a network
+
 
 def shown(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
     if isinstance(value, np.generic):
         value = value.item()
-    text = " ".join(repr(value).split())
+    text = " ".join(repr(value[:limit] if isinstance(value, str | list) else value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -68,3 +72,23 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
         choices = ", ".join(map(str, allowed))
         raise InputError(f"Expected {name} to be one of {choices}; got {shown(value)}.")
     return value
+
+
+def widths(name: str, values: Any) -> None:
+    """Hidden widths of a network, a whole number >= 1 each."""
+    if len(values) > MAX_LAYERS:
+        raise InputError(f"Expected {name} of at most {MAX_LAYERS} layers, got {len(values):,}.")
+    for value in values:
+        integer(name, value)
+
+
+def check_text(where: str, text: Any) -> None:
+    """Refuse a text that no table could hold: too long, with a NUL, or no Unicode."""
+    if not isinstance(text, str):
+        return
+    if len(text) > MAX_TEXT:
+        raise InputError(f"{where}: {shown(text)} is longer than {MAX_TEXT:,} characters; cut it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: {shown(text)} holds half a character; correct it.") from None

@@ -19,12 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.encoding.layout import Layout
 from tabsynth.networks import ACTIVATIONS, Heads, mlp, set_bias
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.privacy.noise import Bits
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import OPTIMIZERS, State, optimizer
@@ -73,8 +74,7 @@ class AutoencoderConfig:
     physical_batch: int | None = None
 
     def __post_init__(self) -> None:
-        for width in (*self.hidden, self.latent_dim):
-            integer("autoencoder width", width)
+        widths("autoencoder width", (*self.hidden, self.latent_dim))
         one_of("activation", self.activation, ACTIVATIONS)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         integer("steps", self.steps)
@@ -134,11 +134,12 @@ class Autoencoder(nn.Module):
         rows: float,
         rng: torch.Generator,
         watch: Watch,
+        bits: Bits | None = None,
     ) -> int:
         """Train until the account is spent or time is up; returns the steps done.
 
         ``table`` guards codes, shape (n, layout.width); ``rows`` is a public or privatised estimate
-        of n.
+        of n. ``bits`` is as in :class:`PrivateStep`.
         """
         config = self.config
         step = PrivateStep(
@@ -151,6 +152,7 @@ class Autoencoder(nn.Module):
             rule=config.rule(),
             clipping=Clipping(max_norm=config.max_norm),
             physical_batch=config.physical_batch,
+            bits=bits,
         )
         moves = optimizer(config.optimizer, self.parameters(), config.lr, ADAM)
 

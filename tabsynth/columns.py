@@ -4,12 +4,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, one_of, positive, real, shown
+from tabsynth._validate import check_text, integer, one_of, positive, real, shown
 from tabsynth.errors import FileFormatError, InputError
 
 KINDS = ("categorical", "ordinal", "numeric")
@@ -82,19 +83,25 @@ class Column:
                 f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
             )
         object.__setattr__(self, "categories", tuple(self.categories))
+        self._check_texts(where)
         if self.kind == "numeric":
             self._check_numeric(where)
         else:
             self._check_categories(where)
 
-    def _check_categories(self, where: str) -> None:
-        if not self.categories:
-            raise InputError(f"{where}: declare at least one category.")
+    def _check_texts(self, where: str) -> None:
         if len(self.categories) > MAX_CATEGORIES:
             raise InputError(
                 f"{where}: {len(self.categories)} categories; at most {MAX_CATEGORIES} are supported,"
                 " so group them or drop the column."
             )
+        labels = [text for pair in self.labels.items() for text in pair]
+        for text in (self.name, self.source, self.description, *self.categories, *labels):
+            check_text(where, text)
+
+    def _check_categories(self, where: str) -> None:
+        if not self.categories:
+            raise InputError(f"{where}: declare at least one category.")
         seen: set[Any] = set()
         for value in self.categories:
             # An infinity minus itself is no number either.
@@ -146,6 +153,9 @@ class Column:
             raise InputError(f"{where}: declare finite bounds, low and high.")
         if low > high:
             raise InputError(f"{where}: low={low:g} is above high={high:g}.")
+        if low < -(2**63) or high >= 2**64:  # whole numbers that numpy has no dtype for
+            object.__setattr__(self, "low", low)
+            object.__setattr__(self, "high", high)
         if self.resolution is not None:
             step = positive(f"resolution of {where}", self.resolution)
             if (high - low) / step > MAX_STEPS:
@@ -181,6 +191,11 @@ class Column:
         # Cells start and end between two steps of the grid, so that no value lies on an edge.
         cuts = np.round(np.linspace(0, steps, min(cells, steps) + 1))
         return self.low + step * (cuts - 0.5)
+
+    @cached_property
+    def positions(self) -> dict[Value, int]:
+        """The value number of each category."""
+        return {value: number for number, value in enumerate(self.categories)}
 
     @property
     def size(self) -> int:
@@ -259,15 +274,22 @@ def base_dtype(dtype: str) -> str:
 
 def check_dtype(dtype: Any, where: str) -> None:
     """Refuse a dtype that tables of this library cannot have."""
-    if not isinstance(dtype, str) or base_dtype(dtype) == "unsupported":
+    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) == "unsupported":
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
             " bool or category (turn a date into a year, or into text)."
         )
+    if not _known_to_pandas(dtype):
+        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
+
+
+@lru_cache(maxsize=256)
+def _known_to_pandas(dtype: str) -> bool:
     try:
         pd.Series([], dtype=dtype)
     except TypeError:
-        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.") from None
+        return False
+    return True
 
 
 def column_from(item: dict[str, Any], where: str) -> Column:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._formulas import is_formula
 from tabsynth._validate import shown
 from tabsynth.columns import Column, base_dtype, check_dtype
 from tabsynth.errors import InputError
@@ -51,6 +52,12 @@ def review(schema: Schema, rows: int) -> list[str]:
             )
             continue
         size = len(column.categories)
+        formula = next((v for v in column.categories if isinstance(v, str) and is_formula(v)), None)
+        if formula is not None:
+            out.append(
+                f"{name}: a spreadsheet would run {shown(formula)} as a formula; tables with it are"
+                " written as CSV only with --formulas escape, or keep."
+            )
         if size > max(2, 0.5 * rows) and size > FEW:
             out.append(f"{name}: {size} different values in {rows} rows: an identifier? Drop it.")
         elif size > MANY:
@@ -112,7 +119,8 @@ def _numbers(texts: pd.Series) -> pd.Series:
         return texts
     if not all(_REAL.fullmatch(value.strip()) for value in distinct):
         return texts
-    return texts.astype("float64")
+    # strip() takes off spaces that neither float() nor numpy knows.
+    return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")
 
 
 def _native(value: Any) -> Any:

@@ -16,12 +16,13 @@ from typing import Any
 import pandas as pd
 
 from tabsynth._files import read_json, write_text
-from tabsynth._validate import shown
+from tabsynth._validate import MAX_COLUMNS, check_text, shown
 from tabsynth.columns import Column, column_from
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.structural_zeros import checked
 
 FORMAT = "tabsynth-schema/1"
+MAX_VALUES = 1_000_000  # categories and cells of all columns together
 DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 
 
@@ -70,13 +71,28 @@ class Schema:
             raise InputError("A schema needs at least one column.")
         for name in duplicates(self.names):
             raise InputError(f"The schema lists column {shown(name)} twice; rename one of them.")
+        self._check_size()
+        nulls = set(self.null_values)
         for column in self.columns:
-            for value in {str(value) for value in column.categories} & set(self.null_values):
+            for value in {str(value) for value in column.categories} & nulls:
                 raise InputError(
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."
                 )
         object.__setattr__(self, "impossible", checked(self.columns, impossible))
+
+    def _check_size(self) -> None:
+        for text in self.null_values:
+            check_text("null_values", text)
+        _check_columns(len(self.columns))
+        values = 0
+        for column in self.columns:
+            values += column.size
+            if values > MAX_VALUES:
+                raise InputError(
+                    f"The schema's columns have more than {MAX_VALUES:,} categories and cells together;"
+                    f" group those of column {shown(column.name)}, or drop it."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,13 +134,14 @@ class Schema:
         found = [str(name) for name in frame.columns]
         for name in duplicates(found):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
-        missing = [name for name in self.names if name not in found]
+        known, given = set(self.names), set(found)
+        missing = [name for name in self.names if name not in given]
         if missing and not partial:
             raise InputError(
                 f"The {what} lacks column {shown(missing[0])} of the schema"
                 f"{_more(missing)}; add it, or take it out of the schema."
             )
-        extra = [name for name in found if name not in self.names]
+        extra = [name for name in found if name not in known]
         if extra:
             raise InputError(
                 f"The {what} has column {shown(extra[0])} that the schema does not know"
@@ -161,6 +178,7 @@ class Schema:
         items, nulls = data.get("columns"), data.get("null_values", [])
         if not isinstance(items, list) or not isinstance(nulls, list):
             raise FileFormatError(f"{where}: 'columns' and 'null_values' must be lists.")
+        _check_columns(len(items))  # before any is made
         if not all(isinstance(text, str) for text in nulls):
             raise FileFormatError(f"{where}: 'null_values' must be texts.")
         columns = []
@@ -191,6 +209,13 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
+
+
+def _check_columns(count: int) -> None:
+    if count > MAX_COLUMNS:
+        raise InputError(
+            f"The schema has {count:,} columns; at most {MAX_COLUMNS:,} are supported."
+        )
 
 
 def duplicates(names: Sequence[str]) -> list[str]:

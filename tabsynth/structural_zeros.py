@@ -15,6 +15,10 @@ from tabsynth._validate import shown
 from tabsynth.columns import Column
 from tabsynth.errors import InputError
 
+MAX_COMBINATIONS = 1_000
+MAX_NAMED = 100  # columns of a combination
+MAX_MARKS = 2**26  # value numbers marked, yes or no, by all combinations: a byte each
+
 Zero = dict[int, np.ndarray]  # by column number, which of its value numbers, bool (size,)
 
 
@@ -22,7 +26,13 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
     """The combinations with lists of values as tuples; refuses, in one line, what cannot be one."""
     if not isinstance(impossible, list | tuple):
         raise InputError(f"Expected impossible to be a list of dicts, got {shown(impossible)}.")
-    found = []
+    if len(impossible) > MAX_COMBINATIONS:
+        raise InputError(
+            f"The schema has {len(impossible):,} impossible combinations; at most"
+            f" {MAX_COMBINATIONS:,} are supported."
+        )
+    _check_marks(columns, impossible)
+    found: list[dict[str, Any]] = []
     for i, combination in enumerate(impossible):
         where = f"impossible[{i}]"
         if not isinstance(combination, Mapping) or len(combination) < 2:
@@ -33,6 +43,19 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
         found.append({name: _plain(values, where) for name, values in combination.items()})
         _zero(columns, found[-1], where)
     return tuple(found)
+
+
+def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
+    """Refuse combinations that together take too much memory, before any is worked out."""
+    sizes, marks = {column.name: column.size for column in columns}, 0
+    for i, combination in enumerate(impossible):
+        named = combination if isinstance(combination, Mapping) else ()
+        marks += sum(sizes.get(name, 0) for name in named)
+        if len(named) > MAX_NAMED or marks > MAX_MARKS:
+            raise InputError(
+                f"impossible[{i}]: the schema's impossible combinations name too many columns or values;"
+                f" at most {MAX_NAMED} columns in one, and {MAX_MARKS:,} of their values in all."
+            )
 
 
 def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
@@ -121,8 +144,8 @@ def _mask(column: Column, values: Any, where: str) -> np.ndarray:
 
 
 def _position(column: Column, value: Any, where: str) -> int:
-    if isinstance(value, str | int | float) and value in column.categories:
-        return column.categories.index(value)
+    if isinstance(value, str | int | float) and value in column.positions:
+        return column.positions[value]
     raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
 
 

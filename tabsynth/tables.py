@@ -1,6 +1,5 @@
 """Tables in and out of files, CSV or Parquet by suffix, with the dtypes and nulls of their schema."""
 
-import csv
 import math
 import re
 from pathlib import Path
@@ -11,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import replacing
-from tabsynth._validate import shown
+from tabsynth._formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
+from tabsynth._raw_tables import _one_line, read_csv_text, read_parquet
+from tabsynth._validate import one_of, shown
 from tabsynth.columns import Column, base_dtype
 from tabsynth.errors import InputError
-from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
+from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 
 SUFFIXES = (".csv", ".parquet")
-_FORMULA = re.compile(r"[=+\-@\t\r]")
 _TRUE, _FALSE = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 
 
@@ -48,8 +48,10 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
         Naming the column and the value that do not fit.
     """
     frame = read_any(path, schema.null_values)
-    schema.check_columns(frame, str(path))
     as_text = suffix(path) == ".csv"
+    if as_text:
+        frame.columns = [unescaped(name, schema.names) for name in frame.columns]
+    schema.check_columns(frame, str(path))
     series = {c.name: _as_declared(c, frame[c.name], as_text) for c in schema.columns}
     return pd.DataFrame(series, columns=list(schema.names))
 
@@ -57,79 +59,8 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
 def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
     """Read a table without a schema; the columns of a CSV file come as text."""
     if suffix(path) == ".parquet":
-        return _read_parquet(path)
+        return read_parquet(path)
     return read_csv_text(path, null_values)
-
-
-def read_csv_text(path: str | Path, null_values: tuple[str, ...]) -> pd.DataFrame:
-    """Read a CSV file, every column as text, ``null_values`` as nulls."""
-    try:
-        nulls = sorted({"", *null_values})
-        if len(_check_csv(path)) == 1:
-            return _read_one_column(path, nulls)
-        return pd.read_csv(
-            path,
-            dtype=str,
-            keep_default_na=False,
-            na_values=nulls,
-            encoding="utf-8-sig",
-            index_col=False,
-        )
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; save the table as UTF-8 CSV.") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; a table has a header and at least one row.") from None
-    except (pd.errors.ParserError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV table: {_one_line(error)}") from None
-
-
-def _read_one_column(path: str | Path, nulls: list[str]) -> pd.DataFrame:
-    """A table of one column: there pandas drops a row that holds nothing but spaces."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        (name,), *cells = (row for row in csv.reader(file, strict=True) if row)
-    texts = pd.Series([cell for (cell,) in cells], dtype="str", name=name)
-    return texts.where(~texts.isin(nulls)).to_frame()
-
-
-def _check_csv(path: str | Path) -> list[str]:
-    """The header. Refuses what pandas would mend by itself: short, long and renamed columns."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, strict=True)
-        header = next((row for row in rows if row), [])
-        for name in duplicates(header):
-            raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
-        if "" in header:
-            raise InputError(f"{path}: column {header.index('') + 1} has no name; give it one.")
-        if len(header) == 1 and re.search("[;\t]", header[0]):
-            raise InputError(f"{path} is separated by semicolons or tabs; separate it by commas.")
-        for row in rows:
-            if row and len(row) != len(header):
-                raise InputError(
-                    f"{path}, line {rows.line_num}: {len(row)} cells under a header of"
-                    f" {len(header)}; add or remove cells, or quote those that hold a comma."
-                )
-            if any("\0" in cell for cell in row):
-                raise InputError(
-                    f"{path}, line {rows.line_num} holds a NUL; it is not a CSV table."
-                )
-    return header
-
-
-def _read_parquet(path: str | Path) -> pd.DataFrame:
-    try:
-        with open(path, "rb") as file:
-            return pd.read_parquet(file, engine="pyarrow")
-    except OSError as error:
-        reason = error.strerror or _one_line(error)
-        raise InputError(f"Cannot read {path}: {reason}.") from None
-    except Exception as error:  # pyarrow has no common base for "this is not Parquet"
-        raise InputError(f"{path} is not a Parquet table: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:160]
 
 
 def _as_declared(column: Column, values: pd.Series, as_text: bool) -> pd.Series:
@@ -156,9 +87,11 @@ def parse_text(column: Column, texts: pd.Series) -> pd.Series:
     """
     nulls = texts.isna().to_numpy()
     base = value_base(column)
-    distinct = {text: _parse(column, text, base) for text in texts[~nulls].unique()}
+    known = column.positions
+    distinct = {
+        text: _parse(column, unescaped(text, known), base) for text in texts[~nulls].unique()
+    }
     if column.dtype == "category" and column.other is not None:
-        known = set(column.categories)
         distinct = {t: v if v in known else column.other for t, v in distinct.items()}
     values = np.empty(len(texts), dtype=object)
     values[~nulls] = [distinct[text] for text in texts[~nulls]]
@@ -248,41 +181,31 @@ def nulls_refused(column: Column) -> str:
     )
 
 
-def write_table(table: pd.DataFrame, path: str | Path, *, formulas: bool = False) -> None:
+def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refuse") -> None:
     """Write a table as CSV or Parquet by suffix, whole or not at all.
 
-    Unless ``formulas``, refuses to write to CSV a text that a spreadsheet would run as a formula.
+    Parameters
+    ----------
+    table : DataFrame
+    path : path
+    formulas : {"refuse", "escape", "keep"}
+        What becomes of texts in a CSV file that a spreadsheet would run as formulas: they begin with
+        ``= + - @``, a tab or a line break, and are no plain numbers. ``refuse``: the table is not
+        written. ``escape``: an apostrophe comes before them; :func:`read_table` takes it off again.
+        ``keep``: they are written as they are.
+
+    Raises
+    ------
+    InputError
     """
     kind = suffix(path)
-    if kind == ".csv" and not formulas:
+    one_of("formulas", formulas, HANDLINGS)
+    if kind == ".csv" and formulas == "refuse":
         refuse_formulas(table)
+    if kind == ".csv" and formulas == "escape":
+        table = escape_formulas(table)
     with replacing(path) as temporary:
         if kind == ".csv":
             table.to_csv(temporary, index=False, na_rep="")
         else:
             table.to_parquet(temporary, engine="pyarrow", index=False)
-
-
-def refuse_formulas(table: pd.DataFrame) -> None:
-    """Refuse texts that a spreadsheet runs as formulas: they start with =, +, -, @, tab or CR."""
-    for name in table.columns:
-        column = table[name]
-        texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-        distinct = pd.Series(texts).dropna().unique()
-        for text in [str(name), *(value for value in distinct if isinstance(value, str))]:
-            if is_formula(text):
-                raise InputError(
-                    f"Column {shown(str(name))}: {shown(text)} would run as a formula in a"
-                    " spreadsheet; write Parquet, or pass --formulas to write it as it is."
-                )
-
-
-def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run ``text``: a leading sign that starts no plain number."""
-    if not _FORMULA.match(text) or len(text) == 1:
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False

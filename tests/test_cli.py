@@ -277,5 +277,13 @@ def test_formulas_are_not_written_unasked(tmp_path):
     words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 8, "-o", "m", "--rows", 80)
     run(*words, "--accept-drafted-domain", "--time-limit", "2s", cwd=tmp_path)
     refused("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path, says=["'a'", "formula"])
-    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", cwd=tmp_path)
+    refused(
+        *("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "no"), cwd=tmp_path, says="escape"
+    )
+    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "keep", cwd=tmp_path)
+    assert "\n=cmd|" in (tmp_path / "o.csv").read_text()
+    run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "escape", cwd=tmp_path)
+    text = (tmp_path / "o.csv").read_text()
+    assert "\n'=cmd|" in text and "\n=cmd|" not in text and ",-1\n" in text
+    run("verify", "o.csv", cwd=tmp_path)  # of what was written
     run("sample", "m", "-n", 50, "-o", "o.parquet", cwd=tmp_path)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tabsynth import PATEGAN
 from tabsynth.cli import app
 from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.privacy.certificate import verify
+from tabsynth.privacy.verification import verify
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from command_lines import make_schema, refused, run
@@ -59,6 +60,16 @@ def test_noise_is_told():
     assert "critic: " in text and "spends epsilon = " in text
     found = json.loads(told(*words, "dp-gan", "--batch", 900, "--steps", 7, "--json"))
     assert found["grid"][0]["steps"] == 7
+
+
+def test_a_tiny_budget_is_planned_within_seconds():
+    start = time.process_time()
+    words = ("--rows", 20_000, "--epsilon", 0.001, "--method", "dp-wgan")
+    found = json.loads(told("plan", *words, "--batch", 256, "--steps", 1000, "--json"))
+    assert time.process_time() - start < 30
+    assert found["default"]["accountant"] == "PLD"
+    assert 0.99e-3 <= found["default"]["epsilon"] <= 1e-3
+    assert found["grid"][0]["noise"] == pytest.approx(699, rel=0.02)
 
 
 def test_margnet_by_its_schema(tmp_path):

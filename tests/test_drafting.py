@@ -139,3 +139,9 @@ def test_a_drafted_table_encodes_and_comes_back(
     back = encoder.from_index(index, np.random.default_rng(0))
     discrete = [c.name for c in schema.columns if c.kind != "numeric"]
     pd.testing.assert_frame_equal(back[discrete], typed[discrete])
+
+
+def test_a_space_that_only_strip_knows() -> None:
+    """Found by fuzzing: the unit separator is a space to str.strip, and to no reader of numbers."""
+    schema = draft_schema(pd.DataFrame({"a": ["\x1f.5", "1.5"]}))
+    assert (schema["a"].low, schema["a"].high) == (0.5, 1.5)

@@ -1,5 +1,6 @@
 """R17: streams of their own, from all of the entropy; the global generators are left alone."""
 
+import os
 import random
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tabsynth._random import MT_START, MT_WORDS, Randomness
+from tabsynth._random import MT_START, MT_WORDS, Randomness, keystream
 from tabsynth.errors import InputError
 
 
@@ -29,11 +30,27 @@ def test_a_seed_repeats_and_none_does_not() -> None:
         assert len({tuple(d) for d in part}) == len(streams)
 
 
+def test_noise_repeats_with_a_seed_and_not_without() -> None:
+    """Unseeded, its key is the system's own entropy and not a seed's: 32 bytes of it."""
+    drawn = [Randomness(s).noise().bytes(32) for s in (5, 5, 6, 5 + 2**64, None, None)]
+    assert drawn[0] == drawn[1] and len(set(drawn)) == 5
+    asked: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", lambda n: asked.append(n) or bytes(n))
+        Randomness(5).noise()
+        assert not asked
+        Randomness(None).noise()
+        assert asked == [32]
+    one, other = torch.Generator().manual_seed(7), torch.Generator().manual_seed(7)
+    assert keystream(one).bytes(32) == keystream(other).bytes(32) != keystream(one).bytes(32)
+
+
 def test_streams_of_one_run_differ() -> None:
     randomness = Randomness(1)
     found = [torch.rand(4, generator=randomness.torch()).tolist() for _ in range(4)]
     found += [randomness.numpy().random(4).tolist() for _ in range(4)]
-    assert len({tuple(d) for d in found}) == 8
+    found += [list(randomness.noise().bytes(16)) for _ in range(4)]
+    assert len({tuple(d) for d in found}) == 12
 
 
 def test_more_than_the_32_bits_that_torch_keeps() -> None:

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema, read_table, write_table
-from tabsynth.tables import is_formula, read_any, to_pandas
+from tabsynth._formulas import is_formula
+from tabsynth.tables import read_any, to_pandas
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
 SCHEMA = Schema(
@@ -84,14 +85,14 @@ def test_any_text_comes_back(texts: list[Any], width: int, suffix: str, tmp_path
         [Column(name=n, dtype="str", categories=categories, **ONE) for n in names], [""]
     )
     table = pd.DataFrame({n: pd.Series(texts, dtype="str") for n in names})
-    write_table(table, tmp_path / f"t.{suffix}", formulas=True)
+    write_table(table, tmp_path / f"t.{suffix}", formulas="keep")
     pd.testing.assert_frame_equal(read_table(tmp_path / f"t.{suffix}", schema), table)
 
 
 @pytest.mark.parametrize("columns", ["a", "ab"])
 def test_rows_of_spaces_are_rows(columns: str, tmp_path: Path) -> None:
     table = pd.DataFrame({n: pd.Series([" ", "x", None, "\t"], dtype="str") for n in columns})
-    write_table(table, tmp_path / "t.csv", formulas=True)
+    write_table(table, tmp_path / "t.csv", formulas="keep")
     pd.testing.assert_frame_equal(read_any(tmp_path / "t.csv"), table)
 
 
@@ -267,7 +268,7 @@ def test_formulas(text: str, tmp_path: Path) -> None:
         assert "Column 'a'" in str(caught.value) and not file.exists()
         with pytest.raises(InputError, match="would run as a formula"):
             write_table(pd.DataFrame({text: [1]}), file)
-        write_table(table, file, formulas=True)
+        write_table(table, file, formulas="keep")
     write_table(table, tmp_path / "t.parquet")  # Parquet is no spreadsheet
 
 

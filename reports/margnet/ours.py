@@ -1,29 +1,29 @@
-"""One fit of MargNet in a process of its own, so that its time and memory are its own.
+"""One fit of a variant of MargNet in a process of its own: MargNet with one design choice taken out.
 
-    python ours.py TABLE EPSILON SEED VARIANT OUT
+    python ours.py TABLE EPSILON SEED VARIANT LIMIT OUT
 
-Writes the synthetic rows as value numbers. A variant is MargNet with one design choice taken out.
+Writes the synthetic rows as value numbers; LIMIT is in CPU seconds.
 """
 
 import json
-import resource
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
-from tables import TABLES
 
 from tabsynth import MargNet
-from tabsynth.encoding import TableEncoder
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
+from fit import fitted, limit_cpu
+from tables import TABLES
 
 
 def equal_shares(cells: Sequence[int], *_: Any) -> list[float]:
@@ -101,36 +101,23 @@ WISHES = {
 }
 
 
-def main(table: str, epsilon: str, seed: str, variant: str, out: str) -> dict[str, Any]:
+def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str) -> dict[str, Any]:
+    limit_cpu(int(limit))
     schema, train, _ = TABLES[table].split()
     chosen = (VARIANTS | WISHES)[variant]
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))
-        started, cpu = time.perf_counter(), time.process_time()
         model = MargNet(
             schema,
             epsilon=float(epsilon),
             random_state=int(seed),
             config=MargNetConfig(**chosen.config),
             **chosen.wishes,
-        ).fit(train)
-        found = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-        rows = model.sample(len(train))
-        sampled = time.perf_counter() - started - found["seconds"]
-    codes = TableEncoder(schema).to_index(rows)
-    pd.DataFrame(codes, columns=schema.names).to_csv(out, index=False)
-    certificate = model.certificate()
-    counted = [m["details"] for m in certificate["mechanisms"]][-1]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {
-        **found,
-        "sample_seconds": sampled,
-        "peak_mib": peak,
-        "spent": certificate["epsilon"],
-        "pairs": counted.get("pairs", 0),
-        "triples": counted.get("triples", 0),
-    }
+        )
+        found = fitted(model, train, out)
+    counted = [m["details"] for m in model.certificate()["mechanisms"]][-1]
+    return found | {"pairs": counted.get("pairs", 0), "triples": counted.get("triples", 0)}
 
 
 if __name__ == "__main__":

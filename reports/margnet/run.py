@@ -1,100 +1,50 @@
 """MargNet against AIM, MST and shuffled columns, on four public tables; and what each design choice gives.
 
     python reports/margnet/run.py                     # runs what is missing, then writes README.md
-    python reports/margnet/run.py --write             # only writes, from results.json
+    python reports/margnet/run.py --write             # only writes, from the rows
     python reports/margnet/run.py --only census-mst
 
-Needs the tables and the yardstick of ../shared. The peers are installed into an environment of their own
-in the folder for temporary files; nothing of them touches this one. Every fit is a process of its own, with
-one thread; several of these commands may run at once. All systems get the same rows and the same public
-domain, and are scored on the same value numbers. Runs are seeded: the epsilon shown is what the same run
-costs without a seed.
+The comparison is a benchmark with a config of its own whose rows are those of reports/benchmark: one fit is
+run once. Only variants of MargNet, with one design choice taken out or with a wish, are kept here. Runs are
+seeded: the epsilon shown is what the same run costs without a seed.
 """
 
-import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
-import venv
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "census"))
+sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
+import config as configs  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
+import store  # noqa: E402
 from ours import VARIANTS, WISHES  # noqa: E402
-from tables import DATA, TABLES  # noqa: E402
+from runner import Runner, means_of  # noqa: E402
+from tables import DATA  # noqa: E402
 
-from tabsynth.encoding import TableEncoder  # noqa: E402
-
+CONFIG = configs.load(HERE / "config.toml")
 RESULTS = HERE / "results.json"
-YARDSTICK = census.SHARED / "yardstick"
-PEERS = Path(tempfile.gettempdir()) / "tabsynth-peers"
-PEER_PACKAGE = "dpmm==0.1.9"
-DELTA = 1e-5
-EPSILONS = (0.5, 1.0, 2.0, 8.0)
-SEEDS = (0, 1, 2)
-LIMIT = 600  # CPU seconds of a fit: what we allow ourselves …
-PEER_LIMIT = 1200  # … and the peers
+TABLES, EPSILONS = CONFIG.tables, CONFIG.epsilons
 ABLATED = [("census", 1.0), ("census", 8.0), ("hospital", 1.0)]
 WISHED_PAIR, WISHED_TARGET = {"PUMA", "AGEP"}, "PINCP_DECILE"
 FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
-
-
-def key_of(table: str, system: str, epsilon: float, seed: int) -> str:
-    return f"{table}-{system}-eps{epsilon:g}-seed{seed}"
-
-
 RUNS = [
-    *((t, "margnet", e, s) for s in SEEDS for t in TABLES for e in EPSILONS),
-    *((t, "mst", e, s) for s in SEEDS for t in TABLES for e in EPSILONS),
-    *((t, "aim", e, s) for s in SEEDS for t in TABLES for e in EPSILONS),
-    *((t, f"margnet:{v}", e, s) for v in VARIANTS for t, e in ABLATED for s in SEEDS),
-    *(("census", f"margnet:{v}", 1.0, s) for v in WISHES for s in SEEDS),
+    *(
+        configs.Run(t, f"margnet:{v}", e, s)
+        for v in VARIANTS
+        for t, e in ABLATED
+        for s in CONFIG.seeds
+    ),
+    *(configs.Run("census", f"margnet:{v}", 1.0, s) for v in WISHES for s in CONFIG.seeds),
 ]
 
 
 def load_results() -> dict:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def store(key: str, found: dict) -> None:
-    # Read again: another process may have added a run meanwhile.
-    results = dict(sorted((load_results() | {key: found}).items()))
-    scratch = RESULTS.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(results, indent=1) + "\n")
-    scratch.replace(RESULTS)
-
-
-def prepare(folder: Path, table: str) -> None:
-    """The split of a table as value numbers, and its public sizes."""
-    schema, *parts = TABLES[table].split()
-    encoder = TableEncoder(schema)
-    for name, rows in zip(("train", "test"), parts, strict=True):
-        codes = pd.DataFrame(encoder.to_index(rows), columns=schema.names)
-        codes.to_csv(folder / f"{name}.csv", index=False)
-    sizes = dict(zip(schema.names, schema.sizes, strict=True))
-    (folder / "sizes.json").write_text(json.dumps(sizes))
-
-
-def score(folder: Path, table: Path) -> dict:
-    """The yardstick's figures, its functions called one by one: predictions of wide tables take long."""
-    sys.path.insert(0, str(YARDSTICK))
-    import yardstick
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of predictors that have not converged
-        found = yardstick.score(folder, table)
-    kept = {k: v for k, v in found.items() if k in FIGURES or k.startswith(("disclose", "control"))}
-    if found["dwpre_weighted"].keys() >= WISHED_PAIR:
-        kept["wished_target"] = found["dwpre_weighted"][WISHED_TARGET]
-        kept["wished_pair"] = pair_distance(folder / "train.csv", table)
-    return kept
+    """Variants, and the rows of the benchmark."""
+    return store.load(RESULTS) | store.load(CONFIG.store)
 
 
 def pair_distance(real: Path, synthetic: Path) -> float:
@@ -104,82 +54,33 @@ def pair_distance(real: Path, synthetic: Path) -> float:
     return round(float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2), 4)
 
 
-def peer_python() -> Path:
-    """The peers' interpreter; their environment is made first where it is not there."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        venv.create(PEERS, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", PEER_PACKAGE], check=True)
-    return python
-
-
-def fit(folder: Path, table: str, system: str, epsilon: float, seed: int, out: Path) -> dict:
-    """One fit in a process of its own; {"stopped": reason} where it did not end."""
-    name, _, variant = system.partition(":")
-    if name == "margnet":
-        command = [
-            sys.executable,
-            HERE / "ours.py",
-            table,
-            epsilon,
-            seed,
-            variant or "default",
-            out,
-        ]
-    else:
-        command = [peer_python(), HERE / "peers.py", name, folder, epsilon, DELTA, seed, out]
-    limit = LIMIT if name == "margnet" else PEER_LIMIT
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **threads},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
-    )
-    if done.returncode < 0:
-        return {"stopped": f"not done after {limit} CPU s"}
-    if done.returncode:
-        return {"stopped": (done.stderr.strip().splitlines() or ["failed"])[-1][:200]}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def references(folder: Path, table: str) -> None:
-    """The private rows themselves, the test rows, and shuffled columns."""
-    if f"{table}-shuffled" in load_results():
-        return
-    rows = pd.read_csv(folder / "train.csv")
-    rng = np.random.default_rng(0)
-    shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
-    shuffled.to_csv(folder / "shuffled.csv", index=False)
-    for name, file in (("real", "train"), ("fresh", "test"), ("shuffled", "shuffled")):
-        store(f"{table}-{name}", {"table": table, **score(folder, folder / f"{file}.csv")})
+def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
+    """Fit a variant and score it, with what its user wished for."""
+    out, variant = folder / "synthetic.csv", run.system.partition(":")[2]
+    limit = CONFIG.limits["ours"]
+    what = [sys.executable, HERE / "ours.py", run.table, run.epsilon, run.seed, variant, limit, out]
+    found = runner.process(what, limit)
+    if "stopped" in found:
+        return found
+    score = runner.scored(run.table, folder, out)[0]
+    found |= means_of(score)
+    predicted = score.get("dwpre_weighted", {})
+    if predicted.keys() >= WISHED_PAIR:
+        found["wished_target"] = predicted[WISHED_TARGET]
+        found["wished_pair"] = pair_distance(folder / "train.csv", out)
+    return found
 
 
 def run_all(only: str | None) -> None:
+    runner = Runner(CONFIG, only)
+    runner.run()
     with tempfile.TemporaryDirectory() as scratch:
-        for table, system, epsilon, seed in RUNS:
-            key = key_of(table, system, epsilon, seed)
-            if key in load_results() or (only and only not in key):
+        for run in RUNS:
+            if run.key in load_results() or (only and only not in run.key):
                 continue
-            folder = Path(scratch) / table
-            if not folder.exists():
-                folder.mkdir()
-                prepare(folder, table)
-                references(folder, table)
-            out = folder / "synthetic.csv"
-            found = fit(folder, table, system, epsilon, seed, out)
-            if "stopped" not in found:
-                found |= score(folder, out)
-            run = {"table": table, "system": system, "epsilon": epsilon, "seed": seed}
-            store(key, {**run, **found})
-            print(
-                key,
-                found.get("tvd2"),
-                found.get("cpu_seconds"),
-                found.get("stopped", ""),
-                flush=True,
-            )
+            found = vary(runner, run, runner.table(run.table, Path(scratch)))
+            store.add(RESULTS, {run.key: vars(run) | found})
+            print(run.key, found.get("tvd2"), found.get("stopped", ""), flush=True)
 
 
 def of(table: str, system: str, epsilon: float) -> list[dict]:
@@ -197,32 +98,31 @@ def line(what: str, epsilon: str, found: list[dict]) -> str:
     shown = FIGURES[:3] if what == FRESH else FIGURES
     cells = [census.mean_sd([r[name] for r in ended]) for name in shown]
     cells += ["–"] * (len(FIGURES) - len(shown))
-    time = [
-        f"{np.mean([r['cpu_seconds'] for r in ended]):.0f}" if "cpu_seconds" in ended[0] else "–"
-    ]
-    peak = [f"{max(r['peak_mib'] for r in ended):.0f}" if "peak_mib" in ended[0] else "–"]
-    return f"| {what} | {epsilon} | " + " | ".join([*cells, *time, *peak, str(len(ended))]) + " |"
+    timed = [r for r in ended if "cpu_seconds" in r]
+    time = f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–"
+    peak = f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–"
+    return f"| {what} | {epsilon} | " + " | ".join([*cells, time, peak, str(len(ended))]) + " |"
 
 
-FRESH = "the test rows"
+FRESH = store.REFERENCES["fresh"]
 HEAD = "| ε | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | CPU s | MiB | seeds |"
 
 
 def comparison(table: str) -> list[str]:
     lines = [f"| {TABLES[table].title} " + HEAD, "|" + "---|" * 10]
     results = load_results()
-    for name, what in (
-        ("real", "the private rows themselves"),
-        ("fresh", FRESH),
-        ("shuffled", "columns shuffled"),
-    ):
+    for name, what in store.REFERENCES.items():
         if f"{table}-{name}" in results:
             lines.append(line(what, "–", [results[f"{table}-{name}"]]))
-    names = {"margnet": "**MargNet**", "aim": "AIM", "mst": "MST"}
     for epsilon in EPSILONS:
-        for system, what in names.items():
-            if found := of(table, system, epsilon):
-                lines.append(line(what, f"{epsilon:g}", found))
+        for name, system in CONFIG.systems.items():
+            found = of(table, name, epsilon)
+            if not found and (
+                row := store.stopped_by(results, configs.Run(table, name, epsilon, 0))
+            ):
+                found = [row]
+            if found:
+                lines.append(line(system.title, f"{epsilon:g}", found))
     return lines
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "margnet"), str(HERE)]
+sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark"), str(HERE)]
 import run as census  # noqa: E402  the split, the ruler and the schema of the census report
 from literature import audited_table, published_table  # noqa: E402
 from prediction import NAMES, scores  # noqa: E402
-from tables import TABLES  # noqa: E402  of the comparison with AIM and MST
+from tables import TABLES  # noqa: E402  of the benchmark
 
 from tabsynth import DPWGAN, PATEACGAN, PATEGAN, Schema, read_table, write_table  # noqa: E402
 from tabsynth.synthesizers import Synthesizer  # noqa: E402

@@ -1,6 +1,5 @@
 """The commands. Each imports what it alone needs: torch takes seconds."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +9,11 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from tabsynth._files import check_writable
-from tabsynth.cli.console import fail, guarded, say
+from tabsynth._formulas import HANDLINGS
+from tabsynth._validate import one_of
+from tabsynth.cli.console import guarded, say
 from tabsynth.cli.fitting import fit_and_tell
+from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -22,8 +24,10 @@ from tabsynth.cli.options import (
     DeclaredRows,
     Encoding,
     Flips,
+    Formulas,
     Label,
     Labels,
+    LedgerOption,
     Method,
     Mode,
     Overlap,
@@ -64,6 +68,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(ledger_app, name="ledger")
 DEMO_ROWS, DEMO_SECONDS = 7_000, 60  # seconds at most for each fit
 
 
@@ -130,6 +135,7 @@ def fit(
     seed: Seed = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     checkpoint: CheckpointOption = None,
+    ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
 ) -> None:
     """Fit a synthesizer to a table under a privacy budget. Prints the price first."""
@@ -152,11 +158,11 @@ def fit(
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
-    keep_apart(out, table, schema, public, warm_start)
+    keep_apart(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
         raise InputError(f"{public} is the table to fit itself; give one that is public.")
     check_writable(out)
-    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint)
+    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint, ledger)
     say(f"Model: {out}")
 
 
@@ -200,19 +206,26 @@ def sample(
     where: Where = None,
     label: SampledLabel = None,
     seed: Seed = None,
-    formulas: Annotated[
-        bool, typer.Option("--formulas", help="Write texts that a spreadsheet runs as formulas.")
-    ] = False,
+    formulas: Formulas = "refuse",
+    sign: Annotated[
+        Path | None, typer.Option(help="A private key, of keygen, to sign the certificate with.")
+    ] = None,
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
+    from tabsynth.cli.certifying import private_key
+    from tabsynth.privacy.certificate import certify
     from tabsynth.synthesizers import load
 
     suffix(out)
-    keep_apart(out, model)
+    one_of("--formulas", formulas, HANDLINGS)
+    keep_apart(out, model, sign)
+    key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     options = condition(synthesizer, where) if where else {}
     options |= of_class(synthesizer, label) if label is not None else {}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
+    if key is not None:
+        certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")
 
@@ -238,40 +251,18 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="Only noised figures, for this price: to be published.")
     ] = None,
+    ledger: LedgerOption = None,
 ) -> None:
     """Measure a synthetic table against the real one: report.html and metrics.json."""
     facts = Schema.load(schema)
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    asked = {"target": target, "by": by, "weights": weights, "boosting": boosting}
-    report = measured(
-        frames[0], frames[1], held, facts, certificate_of(synthetic), epsilon=epsilon, **asked
-    )
-    write_report(report, out, real, synthetic, schema, holdout)
+    asked: dict[str, Any] = {"target": target, "by": by, "weights": weights}
+    asked |= {"boosting": boosting, "epsilon": epsilon, "ledger": ledger}
+    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
+    write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)
-
-
-@app.command(name="verify")
-@guarded
-def verify_command(
-    table: Annotated[
-        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-) -> None:
-    """Check a table's certificate: its hash, and epsilon recomputed from the mechanisms."""
-    from tabsynth.privacy.certificate import verify
-
-    found = verify(table)
-    if as_json:
-        facts = {"valid": found.valid, "epsilon": str(found.epsilon), "problems": found.problems}
-        say(json.dumps(facts))
-    if not found.valid:
-        fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
-    if not as_json:
-        say(f"{table} agrees with its certificate.")
-        say(str(found.certificate.get("statement", "")))
 
 
 @app.command()
@@ -293,20 +284,16 @@ def demo(
     order = np.random.default_rng(0).permutation(len(table))
     train, test = table.iloc[order[:DEMO_ROWS]], table.iloc[order[DEMO_ROWS:]]
     written: list[Path] = []
-    for method, folder in (
-        ("margnet", make_folder(out)),
-        ("dp-wgan", make_folder(out / "dp-wgan")),
-    ):
+    folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
+    for method, folder in folders.items():
         known = {"epsilon": epsilon, "random_state": seed, "time_limit": DEMO_SECONDS}
         synthesizer = METHODS[method](facts, **known)
         fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
-        synthetic = folder / "synthetic.csv"
-        synthesizer.sample_to(synthetic, DEMO_ROWS)
-        made = read_table(synthetic, facts)
-        report = measured(train, made, test, facts, certificate_of(synthetic))
+        synthesizer.sample_to(synthetic := folder / "synthetic.csv", DEMO_ROWS)
+        made, certificate = read_table(synthetic, facts), certificate_of(synthetic)
+        report = measured(train, made, test, facts, certificate)
         write_report(report, folder)
         tell(report, 3)
         say("")
         written += [folder / "report.html", synthetic]
-    for path in written:
-        say(f"  {path}")
+    say("\n".join(f"  {path}" for path in written))

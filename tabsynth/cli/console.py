@@ -14,11 +14,15 @@ from tabsynth._progress import progress_bar
 from tabsynth.errors import TabsynthError
 
 INTERRUPTED = 130
+# A name or a category may come from a stranger's file: an escape sequence must not reach the terminal.
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
 
 
 def say(text: str, *, error: bool = False) -> None:
     """A line as it is: nothing in it is taken for markup, and it is not wrapped."""
-    Console(stderr=error).print(text, markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=error).print(
+        text.translate(_CONTROLS), markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -27,7 +31,7 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if console.is_terminal:
         table = Table(*(Column(name, justify="right") for name in head))
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(cell.translate(_CONTROLS) for cell in row))
         console.print(table, markup=False, highlight=False)
         return
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

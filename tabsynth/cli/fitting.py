@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
+from tabsynth.cli.ledger import standing_of
 
 if TYPE_CHECKING:
     from tabsynth.synthesizers import Synthesizer
@@ -16,20 +17,29 @@ def fit_and_tell(
     read: Callable[[], Any],
     out: Path,
     checkpoint: Path | None = None,
+    ledger: Path | None = None,
 ) -> None:
     """Print the plan, then read the table, fit, save and say what was spent."""
     from tabsynth.training.index import standing
 
     synthesizer.check_domain()
     stands = [] if checkpoint is None else standing(checkpoint)
+    if ledger is not None and not stands:  # one that goes on is checked by the plan that it kept
+        synthesizer.check_ledger(ledger)
     say(str(synthesizer.plan()))
-    for line in stands:
+    for line in [*stands, *([] if ledger is None else [standing_of(ledger)])]:
         say(line)
     frame = read()
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
-                synthesizer.fit(frame, progress=progress, announce=False, checkpoint=checkpoint)
+                synthesizer.fit(
+                    frame,
+                    progress=progress,
+                    announce=False,
+                    checkpoint=checkpoint,
+                    ledger=ledger,
+                )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)
     synthesizer.save(out)
@@ -37,6 +47,8 @@ def fit_and_tell(
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])
+    if ledger is not None:
+        say(standing_of(ledger))
 
 
 def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:

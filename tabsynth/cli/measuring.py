@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def certificate_of(table: Path) -> dict[str, Any] | None:
     """The certificate beside a table, if there is one and nothing contradicts it."""
-    from tabsynth.privacy.certificate import beside, verify
+    from tabsynth.privacy.certificate import beside
+    from tabsynth.privacy.verification import verify
 
     if not beside(table).exists():
         say(f"No certificate beside {table}: the report claims no privacy.", error=True)

@@ -15,6 +15,17 @@ SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema
 Seed = Annotated[
     int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
 ]
+AuditKind = Annotated[
+    str | None,
+    typer.Option(help="white-box, replay, black-box, one-run or all. By default the first two."),
+]
+AuditSeeds = Annotated[int, typer.Option(help="Of replays; each seed has 16 of them.")]
+AuditRuns = Annotated[
+    int | None, typer.Option(help="In each world; of one-run, canaries. More runs see more.")
+]
+AuditCase = Annotated[
+    str, typer.Option(help="Of black-box: average (census rows) or worst (all rows alike but one).")
+]
 Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
     str | None,
@@ -46,6 +57,12 @@ Mode = Annotated[str | None, typer.Option(help="Of pate-acgan: C, B or A: what i
 SampledLabel = Annotated[
     str | None, typer.Option("--label", help="Rows of this class alone. Of pate-acgan.")
 ]
+Formulas = Annotated[
+    str,
+    typer.Option(
+        help="Of texts that a spreadsheet would run as formulas, in CSV: refuse, escape or keep them."
+    ),
+]
 StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
 Encoding = Annotated[str | None, typer.Option(help="one-hot, ordinal, binary or base-N.")]
 Rows = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
@@ -53,6 +70,12 @@ TimeLimit = Annotated[str | None, typer.Option(help="Stop training in time: 90s,
 CheckpointOption = Annotated[
     Path | None,
     typer.Option(help="A folder to go on from after a kill: run the same command again."),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="The project's ledger: what this spends composes there with all others."
+    ),
 ]
 AcceptDrafted = Annotated[
     bool, typer.Option("--accept-drafted-domain", help="Fit on a schema drafted from a table.")

@@ -88,5 +88,5 @@ def _tell_noise(plan: "NoisePlan") -> None:
                 for x in plan.grid
             ],
         )
-        say("The ledger counts by PRV. What the method does unless told otherwise:")
+        say("The ledger counts by PRV, or PLD. What the method does unless told otherwise:")
     say(str(plan.own))

@@ -1,6 +1,6 @@
 """DataFrame ⇄ value numbers ⇄ codes, by the schema alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from tabsynth.structural_zeros import refuse_impossible, zeros
 
 # A one-hot codebook takes size² numbers; past this it is gigabytes.
 MAX_ONE_HOT = 4_096
+MAX_CODEBOOKS = 2**26  # numbers in the one-hot codebooks of all columns, those of one size once
 
 
 class TableEncoder:
@@ -44,14 +45,10 @@ class TableEncoder:
         for name in schemes:
             if name not in schema.names:
                 raise InputError(f"encoding names column {shown(name)}, which the schema lacks.")
+        _check_one_hot([c for c in schema.columns if schemes.get(c.name, "one-hot") == "one-hot"])
         blocks, start = [], 0
         for column in schema.columns:
             scheme = schemes.get(column.name, "one-hot")
-            if scheme == "one-hot" and column.size > MAX_ONE_HOT:
-                raise InputError(
-                    f"Column {shown(column.name)} has {column.size} values, too many for one-hot codes"
-                    f" (at most {MAX_ONE_HOT}); group them, or encode the column as binary or base-N."
-                )
             book, head = codebook(column.size, scheme)
             blocks.append(Block(column.name, start, start + book.shape[1], head, book))
             start += book.shape[1]
@@ -87,6 +84,22 @@ class TableEncoder:
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
         """Inverse of :meth:`encode`: exact for discrete columns, to the cell for numeric ones."""
         return self.from_index(self.layout.decode(codes), rng)
+
+
+def _check_one_hot(columns: Sequence[Column]) -> None:
+    """Refuse columns whose codebooks take too much memory; columns of one size share one."""
+    sizes = {column.size: column.name for column in columns}
+    for size, name in sizes.items():
+        if size > MAX_ONE_HOT:
+            raise InputError(
+                f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
+                f" {MAX_ONE_HOT}); group them, or encode the column as binary or base-N."
+            )
+    if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
+        raise InputError(
+            "The one-hot codes of all columns take too much memory; group values, or encode the largest"
+            f" column, {shown(sizes[max(sizes)])}, as binary or base-N."
+        )
 
 
 def column_to_index(column: Column, values: pd.Series) -> np.ndarray:

@@ -14,8 +14,11 @@ from tabsynth.evaluation.metric import UTILITY, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
@@ -37,6 +40,7 @@ def charged_metrics(
     sizes: Sequence[int],
     scores: Sequence[np.ndarray | None],
     rng: np.random.Generator,
+    bits: Bits | None = None,
 ) -> list[Metric]:
     """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, and the number of rows.
 
@@ -50,6 +54,10 @@ def charged_metrics(
         Of `uses(columns)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
     synthetic : ndarray, shape (rows, columns), int64
         Value numbers. Must be public: a release under the same ledger.
+    rng : numpy Generator
+        Shuffles the synthetic table.
+    bits : Bits, optional
+        Of the noise; by default ``rng``.
 
     Formal guarantees
     -----------------
@@ -59,18 +67,21 @@ def charged_metrics(
     * the number of rows n: adding or removing one record changes it by 1;
     * f = mean over sets of columns of Σ_cells |c − ñ q|, with counts c of the private rows, ñ the noisy
       n of before and q the shares of a public table. One record changes one cell of each set by 1, so
-      by the triangle inequality each set's sum by at most 1, and their mean by at most 1.
+      by the triangle inequality each set's sum by at most 1, and their mean by at most 1. (Released is
+      the sum over m sets with m σ, over m; ñ q is rounded to multiples of 2⁻²⁰, so that sums are exact.)
 
     So all are Gaussian mechanisms of sensitivity 1, composed adaptively. The distance is f / 2ñ:
     post-processing.
     """
-    std = account.noise_multiplier
+    std = account.whole_table_noise
     columns = len(sizes)
 
-    def noisy(statistic: Callable[[np.ndarray], float]) -> float:
-        return statistic(table.read(account)) + std * float(rng.standard_normal())
+    def noisy(statistic: Callable[[np.ndarray], float], bound: int, whole: bool = False) -> float:
+        """``bound`` is the statistic's sensitivity."""
+        (value,) = exact(account, [statistic(table.read(account))], [bound * std])
+        return float(noise.noisy(value, bound * std, bits or rng, whole=whole))
 
-    rows = max(1.0, noisy(lambda rows: float(len(rows))))
+    rows = max(1.0, noisy(lambda rows: float(len(rows)), 1, whole=True))
     alone = shuffled(synthetic, len(synthetic), rng)  # of the public table: costs nothing
 
     def estimate(
@@ -78,14 +89,14 @@ def charged_metrics(
     ) -> Estimate:
         """The noisy mean distance. Of ñ the noise moves f by |ñ − n| at most, and the divisor too."""
 
-        def mean(private: np.ndarray) -> float:
+        def total(private: np.ndarray) -> float:
             one, other = (
                 (private, public) if bins is None else (binned(private, bins), binned(public, bins))
             )
             width = sizes if bins is None else [int(group.max()) + 1 for group in bins]
-            return mean_gap(one, other, sets, width, rows)
+            return total_gap(one, other, sets, width, rows)
 
-        value = min(1.0, max(0.0, noisy(mean) / (2 * rows)))
+        value = min(1.0, max(0.0, noisy(total, len(sets)) / len(sets) / (2 * rows)))
         half = Z_HALF * std * (2 + 2 * value) / (2 * rows)
         return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
 
@@ -106,20 +117,20 @@ def charged_metrics(
     return found
 
 
-def mean_gap(
+def total_gap(
     private: np.ndarray,
     public: np.ndarray,
     sets: Sequence[tuple[int, ...]],
     sizes: Sequence[int],
     rows: float,
 ) -> float:
-    """Mean over sets of columns of Σ_cells |counts of ``private`` − ``rows`` × shares of ``public``|."""
+    """Sum over sets of columns of Σ_cells |counts of ``private`` − ``rows`` × shares of ``public``|."""
     total = 0.0
     for columns in sets:
         one, other, cells = cell_numbers(private, public, columns, sizes)
-        share = np.bincount(other, minlength=cells) / len(public)
-        total += float(np.abs(np.bincount(one, minlength=cells) - rows * share).sum())
-    return total / len(sets)
+        expected = noise.on_grid(rows * np.bincount(other, minlength=cells) / len(public))
+        total += float(np.abs(np.bincount(one, minlength=cells) - expected).sum())
+    return total
 
 
 def _distance(order: int, value: Estimate, floor: Estimate | None) -> Metric:

@@ -27,6 +27,7 @@ from tabsynth.generators.table import TableGenerator
 from tabsynth.networks import mlp
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 from tabsynth.training.capture import tf32
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.losses import critic_scores
@@ -101,6 +102,7 @@ class Adversarial(GeneratorTraining):
         watch: Watch,
         standins: Tensor | None = None,
         most: int | None = None,
+        bits: Bits | None = None,
     ) -> int:
         """As :meth:`GeneratorTraining.fit`, of the critic's one account; returns the critic steps."""
         (account,) = accounts
@@ -115,6 +117,7 @@ class Adversarial(GeneratorTraining):
             rule=config.rule(),
             clipping=config.clipping(),
             physical_batch=config.physical_batch,
+            bits=bits,
         )
 
         losses, same = self._row_losses(private_rng), self._row_losses(public_rng)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.generators.pace import PerGenerator, check_pace
 from tabsynth.networks import ACTIVATIONS
@@ -60,8 +60,7 @@ class AdversarialConfig(GeneratorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for width in self.critic_hidden:
-            integer("critic_hidden", width)
+        widths("critic_hidden", self.critic_hidden)
         one_of("critic_activation", self.critic_activation, ACTIVATIONS)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         integer("critic_steps", self.critic_steps)

@@ -6,6 +6,7 @@ the conditional mixture is a mixture as well. Its parts are all pairs of a box a
 rule gives their shares.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -29,16 +30,19 @@ def disjoint_boxes(zeros: Sequence[Box], within: Box | None = None) -> list[Box]
         If there are more than ``MAX_BOXES``: zeros that share no column multiply them.
     """
     # Columns that many zeros name are split first: zeros then share the pieces.
-    named = [j for zero in zeros for j in zero]
+    named = Counter(j for zero in zeros for j in zero)
     boxes: list[Box] = [within or {}]
     for zero in zeros:
-        columns = sorted(zero, key=lambda j: (-named.count(j), j))
-        boxes = [piece for box in boxes for piece in _without(box, zero, columns)]
-        if len(boxes) > MAX_BOXES:
-            raise InputError(
-                "The schema's impossible combinations cut its rows into more than"
-                f" {MAX_BOXES} blocks; declare fewer, or such that share columns."
-            )
+        columns = sorted(zero, key=lambda j: (-named[j], j))
+        pieces: list[Box] = []
+        for box in boxes:
+            pieces += _without(box, zero, columns)
+            if len(pieces) > MAX_BOXES:
+                raise InputError(
+                    "The schema's impossible combinations cut its rows into more than"
+                    f" {MAX_BOXES} blocks; declare fewer, or such that share columns."
+                )
+        boxes = pieces
     return boxes
 
 

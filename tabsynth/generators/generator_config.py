@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.training.optimizers import OPTIMIZERS
 
 
@@ -55,8 +55,7 @@ class GeneratorConfig:
 
     def __post_init__(self) -> None:
         integer("latent_dim", self.latent_dim)
-        for width in self.generator_hidden:
-            integer("generator_hidden", width)
+        widths("generator_hidden", self.generator_hidden)
         for name in ("warm_steps", "moment_steps"):
             integer(name, getattr(self, name), least=0)
         one_of("generator_optimizer", self.generator_optimizer, tuple(OPTIMIZERS))

@@ -12,6 +12,7 @@ from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.generators.table import TableGenerator
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 from tabsynth.training.averaging import WeightAverage
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State, optimizer
@@ -79,6 +80,7 @@ class GeneratorTraining:
         watch: Watch,
         standins: Tensor | None = None,
         most: int | None = None,
+        bits: Bits | None = None,
     ) -> int:
         """Train until the accounts are spent or time is up; returns the steps done.
 
@@ -90,11 +92,13 @@ class GeneratorTraining:
         rows : float
             A public or privatised estimate of n.
         private_rng, public_rng : torch.Generator
-            For noise and the coins of private rows; for all that is public.
+            For the coins of private rows, and noise on a GPU; for all that is public.
         standins : Tensor, shape (m, layout.width), optional
             Codes of a table that is public or already released.
         most : int, optional
             A cap on the steps that cost nothing.
+        bits : Bits, optional
+            Of noise and batches. By default a keystream whose key ``private_rng`` draws.
         """
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from tabsynth._validate import between, integer, positive
+from tabsynth._validate import between, integer, positive, widths
 from tabsynth.columns import Column
 from tabsynth.encoding.layout import Layout
 from tabsynth.generators.count_loss import CountLoss
@@ -92,8 +92,7 @@ class MargNetConfig:
         integer("max_unscored", self.max_unscored, least=0)
         if self.components is not None:
             integer("components", self.components)
-        for units in self.hidden:
-            integer("hidden", units)
+        widths("hidden", self.hidden)
         for width in self.bumps:
             between("bumps", width, 0, 1, low_open=True)
         positive("learning_rate", self.learning_rate)

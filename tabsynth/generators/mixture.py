@@ -15,6 +15,8 @@ from tabsynth.networks import mlp
 LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
 CHUNK = 131_072  # rows that are drawn together
 MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
+NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
+MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
@@ -110,6 +112,12 @@ class Mixture(nn.Module):
         self.probabilities.copy_(probabilities)
         return self
 
+    def sound(self) -> bool:
+        """Whether they are probabilities: not so of a file that was tampered with."""
+        parts = self.probabilities.split([block.size for block in self.layout.blocks], dim=1)
+        off = max(float((part.sum(dim=1) - 1).abs().max()) for part in parts)
+        return bool((self.probabilities >= 0).all()) and off < NOT_ONE
+
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
         return self._restricted(boxes).log_probability
@@ -139,10 +147,14 @@ class Mixture(nn.Module):
         parts = []
         for start in range(0, rows, CHUNK):
             draw = _Draw(restricted, min(CHUNK, rows - start), generator)
-            if rounded and sweeps and self.layout.width <= MAX_ROUNDED:
+            if rounded and sweeps and self._roundable():
                 draw.round(sweeps)
             parts.append(draw.index)
         return np.concatenate(parts)
+
+    def _roundable(self) -> bool:
+        """Whether the counts of all pairs can be held, and be taken pair by pair."""
+        return self.layout.width <= MAX_ROUNDED and len(self.layout.blocks) <= MAX_PAIRED
 
     def complete(
         self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING

@@ -32,14 +32,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth._random import numpy_stream, words_of
+from tabsynth._random import keystream
+from tabsynth.errors import BudgetError
 from tabsynth.generators.anchors import Anchors
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
+from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoisyVote
+from tabsynth.privacy.mechanisms import NoisyVote, NoPrivacy
+from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact
 from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
@@ -77,9 +81,9 @@ class Booth:
     """Where clean votes become noisy answers, and from where nothing else comes out (R16)."""
 
     def __init__(
-        self, table: PrivateTable[Tensor], accounts: Sequence[Account], rng: np.random.Generator
+        self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
     ) -> None:
-        self._table, self._accounts, self._rng = table, accounts, rng
+        self._table, self._accounts, self._bits = table, accounts, bits
 
     def open(self, questions: int) -> Tensor:
         """The private rows, for so many questions of each account: written off first."""
@@ -100,11 +104,14 @@ class Booth:
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
         """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
-        mechanism, counts = self._accounts[0].mechanism, yes.cpu().numpy()
+        account, mechanism = self._accounts[0], self._accounts[0].mechanism
+        (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
         if isinstance(mechanism, NoisyVote):
-            answers = majority(counts, mechanism, self._rng)
-        else:
+            answers = majority(counts, mechanism, self._bits)
+        elif isinstance(mechanism, NoPrivacy):
             answers = counts > teachers / 2
+        else:
+            raise BudgetError(f"{account.purpose}: pays for noised sums, not for votes.")
         return torch.from_numpy(answers).to(yes.device)
 
     def classes(self, votes: Tensor) -> Tensor:
@@ -114,8 +121,11 @@ class Booth:
         ----------
         votes : Tensor, shape (questions, classes)
         """
-        noise = self.noise(1) * self._rng.standard_normal(tuple(votes.shape))
-        return torch.from_numpy((votes.cpu().numpy() + noise).argmax(1)).to(votes.device)
+        std = self.noise(1)
+        (counts,) = exact(self._accounts[1], [votes.cpu().numpy()], [std], uses=len(votes))
+        # On a grid so fine that ties, which go to the first class, do not matter.
+        noised = noise.noisy(counts, std, self._bits, fineness=20)
+        return torch.from_numpy(noised.argmax(1)).to(votes.device)
 
 
 class PATE(GeneratorTraining):
@@ -207,14 +217,16 @@ class PATE(GeneratorTraining):
         watch: Watch,
         standins: Tensor | None = None,
         most: int | None = None,
+        bits: Bits | None = None,
     ) -> int:
         """As :meth:`GeneratorTraining.fit`; returns the generator steps.
 
         Accounts are those of the votes and, in mode B, of the class votes.
         """
         config = self.config
-        key = words_of(private_rng)
-        booth = Booth(table, accounts, numpy_stream(private_rng))
+        bits = keystream(private_rng) if bits is None else bits
+        key = np.frombuffer(bits.bytes(64), dtype="<u4")
+        booth = Booth(table, accounts, bits)
         self.prepare(rows)
         # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
         # is kept reveals nothing: the guarantee holds whatever it is.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, one_of, positive
+from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.errors import InputError
 from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.privacy.mechanisms import ACCOUNTINGS, EXACT_BINARY
@@ -70,8 +70,7 @@ class PATEConfig(GeneratorConfig):
         for name in ("labels", "rounds", "round_steps", "functions", "features"):
             integer(name, getattr(self, name))
         for name in ("teacher_hidden", "student_hidden"):
-            for width in getattr(self, name):
-                integer(name, width)
+            widths(name, getattr(self, name))
         for name in ("teacher_steps", "student_steps", "teacher_batch", "student_batch"):
             integer(name, getattr(self, name))
         positive("network_lr", self.network_lr)

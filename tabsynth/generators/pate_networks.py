@@ -20,6 +20,7 @@ from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.teachers import Classroom, Teachers
 from tabsynth.networks import mlp
+from tabsynth.privacy.recording import recorder
 from tabsynth.training.optimizers import optimizer
 
 
@@ -102,6 +103,8 @@ class PATENetworks(PATE):
             with torch.no_grad():
                 fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
             self._classroom.step(config.teacher_batch, fake, rng)
+        if (known := recorder()) is not None:
+            known.teachers(list(self._teachers.parameters()))
         self.labelled.add(codes=codes, **self._answers(booth, codes))
         for _ in range(config.student_steps):
             self._learn(rng)

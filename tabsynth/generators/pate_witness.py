@@ -28,6 +28,7 @@ from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_student import Answers, Student
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.witnesses import Witnesses
+from tabsynth.privacy.recording import recorder
 from tabsynth.training.loop import Watch
 from tabsynth.training.optimizers import one_cycle, optimizer
 
@@ -110,6 +111,8 @@ class PATEWitness(PATE):
         spread = asked.T @ asked / len(asked)
         rows, shard = dealt(booth.open(questions))
         teachers = Witnesses.of(rows, shard, self.panel.teachers, self.features)
+        if (known := recorder()) is not None:
+            known.teachers([teachers.means])
         heads = (0, 1) if self._joint else (0,)
         scale = self._scale(asked, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.

@@ -3,12 +3,15 @@
 import torch
 from torch import Tensor, nn
 
+from tabsynth.privacy.recording import recorder
 from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
 
 
 def pair_draws(rows: int, rng: torch.Generator) -> Tensor:
     """Uniform numbers, shape (rows, 2): which partner each row gets, and ρ."""
-    return torch.rand(rows, 2, generator=rng, device=rng.device)
+    known = recorder()
+    drawn = None if known is None else known.uniform(rows, 2, rng)
+    return torch.rand(rows, 2, generator=rng, device=rng.device) if drawn is None else drawn
 
 
 class RowLosses:

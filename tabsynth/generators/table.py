@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.layout import Layout
-from tabsynth.generators.mixture import Mixture
+from tabsynth.errors import InputError
+from tabsynth.generators.mixture import NOT_ONE, Mixture
 from tabsynth.networks import Heads, mlp, set_bias
 
 MOST_COMPONENTS = 8192  # draws of z for one sample
@@ -39,6 +40,10 @@ class TableGenerator(nn.Module):
         """Set the last bias so that the first rows follow the given one-way distributions."""
         last = self.body if isinstance(self.decoder, nn.Identity) else self.decoder
         set_bias(last, self.heads.layout, marginals)
+
+    def sound(self) -> bool:
+        """Whether what is beside the weights can be what it should be; of the weights any may."""
+        return True
 
     def logits(self, z: Tensor) -> Tensor:
         """Logits of a batch of noise, shape (batch, layout.width)."""
@@ -72,15 +77,24 @@ class TableGenerator(nn.Module):
         self.eval()
         layout, noise = self.heads.layout, noise or self.noise
         if all(block.head == "softmax" for block in layout.blocks):
-            logits = self.logits(noise(min(rows, MOST_COMPONENTS), rng))
+            logits = _finite(self.logits(noise(min(rows, MOST_COMPONENTS), rng)))
             components = self.heads(logits, 1.0, None)
             return Mixture(layout, len(components)).set(components).sample(rows, rng)
         parts = []
         for start in range(0, rows, chunk):
             z = noise(min(chunk, rows - start), rng)
-            codes = self.heads(self.logits(z), 1e-3, rng)
+            codes = self.heads(_finite(self.logits(z)), 1e-3, rng)
             parts.append(layout.decode(codes.cpu().numpy()))
         return np.concatenate(parts)
+
+
+def _finite(logits: Tensor) -> Tensor:
+    if not torch.isfinite(logits).all():
+        raise InputError(
+            "The model's weights are so large that it draws no rows: it is damaged, or its training"
+            " diverged; fit again with lower learning rates."
+        )
+    return logits
 
 
 class ConditionalGenerator(TableGenerator):
@@ -135,6 +149,10 @@ class ConditionalGenerator(TableGenerator):
         return torch.cat(
             [found[:, : self._label.start], given, found[:, self._label.stop :]], dim=1
         )
+
+    def sound(self) -> bool:
+        """Whether the shares of the classes are shares."""
+        return bool((self.shares >= 0).all()) and abs(float(self.shares.sum()) - 1) < NOT_ONE
 
     def noise(self, rows: int, rng: torch.Generator) -> Tensor:
         """z ~ N(0, I) and a class by its share, one-hot: shape (rows, latent_dim + classes)."""

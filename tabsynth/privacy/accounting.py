@@ -1,4 +1,4 @@
-"""The accountant: ε of a composition, and the noise that a budget asks for. Opacus, and only here.
+"""The accountant: ε of a composition, and the noise that a budget asks for. Opacus is used only here.
 
 An event is a Poisson-subsampled Gaussian, (noise multiplier σ, sampling rate q, count), or a noisy vote.
 Adjacency is add or remove one record. Full-batch Gaussians (q = 1) compose exactly into one; where votes
@@ -23,32 +23,38 @@ from tabsynth.privacy.mechanisms import (
     Gaussian,
     Mechanism,
     NoisyVote,
+    SubsampledGaussian,
     is_private,
     steps_of,
 )
+from tabsynth.privacy.pld import pld_epsilon
 
 Spend = tuple[Mechanism, int]
 Event = tuple[float, float, int]
 Vote = tuple[NoisyVote, int]
 
-# The numerical accountants stop making sense (and PRV of fitting in memory) past this ε.
-PRV_LIMIT = 40.0
+PRV_LIMIT = 40.0  # past this ε PRV does not fit in memory
+LEAST_DELTA = (
+    1e-9  # below it rounding in opacus' FFT, which is not tilted, outweighs the tail of PRV
+)
 RELATIVE_ERROR = 0.003  # of ε, added by PRV on the safe side
 TOLERANCE = 0.004  # calibration spends between (1 - TOLERANCE) ε and ε
-LEAST_ERROR = 5e-4  # below it PRV takes minutes
+MOST_POINTS = 2**21  # of PRV's grid: with more it takes minutes, and the library's own PLD seconds
 LEAST_NOISE, MOST_NOISE = 0.2, 1e6
+SMALL = 0.05  # ε at which RDP is too loose to share a budget out by
 # Orders of RDP: whole ones are quick, and the best order is rarely below 2.
 ORDERS = [1.5, 1.75, 2.5, 3.5, *map(float, range(2, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0]
 # Accountants, each with the library that does the arithmetic.
 PRV, RDP, VOTES = ("PRV", "opacus"), ("RDP", "opacus"), ("RDP", "tabsynth")
-EXACT, NONE = ("exact Gaussian", "tabsynth"), ("none", "")
+PLD, EXACT, NONE = ("PLD", "tabsynth"), ("exact Gaussian", "tabsynth"), ("none", "")
 
 
 def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
     """An upper bound of ε at ``delta`` for the composition of all ``spends``.
 
     PRV accounting (Gopi, Lee, Wutschitz 2021, arXiv:2106.02848) through opacus, whose upper bound
-    exceeds the exact ε by about 0.3%; the exact formula where all are full-batch Gaussians; RDP where
+    exceeds the exact ε by about 0.3%; our own PLD where PRV would need a grid of millions of points for
+    that (ε below 0.2, very many steps) or δ is below 1e-9; the exact formula where all are full-batch Gaussians; RDP where
     ε is past 40, or a noisy vote with a curve of its own is among them. Infinite where any spend has
     no noise, 0 where nothing was spent.
     """
@@ -108,8 +114,11 @@ def _epsilon(
     rdp = _rdp(events, delta)
     if road == "rdp" or rdp > PRV_LIMIT:
         return rdp, RDP
-    prv = _prv(events, delta, max(RELATIVE_ERROR * rdp, LEAST_ERROR))
-    return (prv, PRV) if prv <= rdp else (rdp, RDP)
+    if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
+        found, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
+    else:
+        found, name = pld_epsilon(map(spend_of, events), delta), PLD
+    return (found, name) if found <= rdp else (rdp, RDP)
 
 
 def _rdp_with_votes(events: Sequence[Event], votes: Iterable[Vote], delta: float) -> float:
@@ -145,17 +154,35 @@ def _rdp(events: Sequence[Event], delta: float) -> float:
         return max(0.0, float(accountant.get_epsilon(delta, alphas=ORDERS)))
 
 
-def _prv(events: Sequence[Event], delta: float, error: float) -> float:
+def least_error(events: Iterable[Event], rdp: float, delta: float) -> float:
+    """The error that PRV can keep on a grid of ``MOST_POINTS``, whose width follows from ``rdp``."""
+    steps = sum(count for _, _, count in events)
+    return 2 * (1.5 * rdp + 3) * math.sqrt(steps * math.log(12_000 / delta) / 2) / MOST_POINTS
+
+
+def spend_of(event: Event) -> Spend:
+    """The event as a ledger has it."""
+    sigma, rate, count = event
+    return SubsampledGaussian(noise_multiplier=sigma, sampling_rate=rate), count
+
+
+def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
+    """PRV's upper bound, at most ``2 error`` above the exact ε; infinite where it finds none."""
     from opacus.accountants import PRVAccountant
 
+    # Its mesh as opacus chooses it, on an interval that is never shorter than from -1 to 1.
+    steps = sum(count for _, _, count in events)
+    mesh = error / math.sqrt(steps * math.log(12_000 / delta) / 2)
+    if len(events) * 2 / mesh > 8 * MOST_POINTS:  # a grid for each: gigabytes
+        return math.inf  # the caller has the RDP bound
     accountant = PRVAccountant()
     accountant.history = list(events)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             found = float(accountant.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
-        except (RuntimeError, ValueError):
-            return math.inf  # the caller has the RDP bound
+        except (RuntimeError, ValueError, MemoryError):
+            return math.inf
     return found if math.isfinite(found) and found >= 0 else math.inf
 
 
@@ -184,6 +211,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     positive("epsilon", epsilon)
     low, high = 1e-6, 1.0
+    if gaussian_epsilon(low, delta) > epsilon:
+        raise BudgetError(
+            f"No noise keeps epsilon={epsilon:g} at delta={delta:g}; raise one of them."
+        )
     while gaussian_epsilon(high, delta) < epsilon:
         high *= 2
     return float(brentq(lambda m: gaussian_epsilon(m, delta) - epsilon, low, high, xtol=1e-12))
@@ -250,8 +281,12 @@ def matching_noise(
     """The noise multiplier at which ``count`` uses cost what one Gaussian of ``mu`` costs, by RDP.
 
     For sharing a budget out, where speed matters more than the last percent: what is spent in all is
-    accounted by :func:`epsilon_of` in any case.
+    accounted by :func:`epsilon_of` in any case. Below ε = 0.05 RDP runs out of orders, and the limit of
+    many steps is taken, μ² = count q²(e^{1/σ²} − 1) (Bu, Dong, Long, Su 2020, Corollary 4).
     """
+    if gaussian_epsilon(mu, delta) < SMALL:
+        _, rate, _ = steps_of(mechanism(1.0), 1)
+        return 1 / math.sqrt(math.log1p(mu**2 / (rate**2 * count)))
     target = rdp_epsilon([(Gaussian(noise_multiplier=1 / mu), 1)], delta)
     return noise_by_rdp(lambda s: [(mechanism(s), count)], target, delta)
 
@@ -273,4 +308,4 @@ def noise_by_rdp(build: Callable[[float], Sequence[Spend]], epsilon: float, delt
         return LEAST_NOISE
     if excess(high) > 0:
         raise BudgetError(f"By RDP no noise keeps this plan within epsilon={epsilon:g}.")
-    return math.ceil(math.exp(brentq(excess, low, high, xtol=1e-4)) * 1e4 + 1) / 1e4
+    return math.ceil(math.exp(brentq(excess, low, high, xtol=1e-9)) * 1e4 + 1) / 1e4

@@ -2,19 +2,31 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
-from tabsynth.errors import FileFormatError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting import accountant_of
+from tabsynth.privacy.described import COMPOSITIONS, described
 from tabsynth.privacy.ledger import Ledger
 
-FORMAT = "tabsynth-certificate/1"
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 ADJACENCY = "add or remove one record"
+# What every table of this library has in common; a reader of other tables' certificates must be told.
+ALIKE = {
+    "variant": "(epsilon, delta)-differential privacy",
+    "adjacency": ADJACENCY,
+    "privacy_unit": "one row of the fitted table",
+    "trust_model": "central",
+}
 
 
 def make_certificate(
@@ -26,33 +38,42 @@ def make_certificate(
     public: dict[str, Any],
     versions: dict[str, str],
     training: dict[str, Any],
+    project: dict[str, Any] | None = None,
+    code: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The certificate of everything that ``ledger`` has spent; JSON-ready.
 
     ``public`` says what was taken as public and from where; ``training`` holds only what follows from
-    privatised state (post-processing).
+    privatised state (post-processing); ``code`` is the hash of the code that fitted; ``project`` is what a
+    project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
     """
     epsilon = ledger.spent
+    accountant = accountant_of(ledger.spends(), ledger.delta)
     return {
         "format": FORMAT,
         "method": method,
         "private": math.isfinite(epsilon) and not seeded,
-        "statement": _statement(epsilon, ledger.delta, seeded, public),
+        "statement": statement_of(epsilon, ledger.delta, seeded, public),
         "epsilon": number(epsilon),
         "epsilon_asked": number(epsilon_asked),
         "delta": ledger.delta,
-        "adjacency": ADJACENCY,
-        "accountant": accountant_of(ledger.spends(), ledger.delta),
-        "mechanisms": ledger.to_list(),
+        **ALIKE,
+        "accountant": accountant,
+        "composition": COMPOSITIONS[accountant["name"]],
+        "mechanisms": [described(item) for item in ledger.to_list()],
         "public": public,
         "seeded": seeded,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions,
+        "code": code,
         "training": training,
+        **({} if project is None else {"project": project}),
+        "audit": [],
     }
 
 
-def _statement(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
+def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
+    """The claim in a sentence."""
     if math.isinf(epsilon):
         return "Not private: private rows were read without noise, so epsilon is infinite."
     claim = (
@@ -64,7 +85,7 @@ def _statement(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
             " can reproduce the noise and subtract it."
         )
     drafted = public.get("drafted") if isinstance(public, dict) else None
-    if drafted:
+    if isinstance(drafted, list) and drafted:
         return (
             f"Private: {claim}, if the domains of the columns that were drafted from a table"
             f" ({len(drafted)} of them) are public as its maker accepted; their categories and bounds"
@@ -91,80 +112,86 @@ def beside(table: str | Path) -> Path:
     return Path(f"{table}.certificate.json")
 
 
-def write_beside(certificate: dict[str, Any], table: str | Path, rows: int) -> Path:
-    """Write the certificate of a table that was just written, with the table's SHA-256."""
+def write_beside(
+    certificate: Mapping[str, Any],
+    table: str | Path,
+    rows: int,
+    key: "Ed25519PrivateKey | None" = None,
+) -> Path:
+    """Write the certificate of a table that was just written, with the table's SHA-256; signed by ``key``."""
     entry = {"file": Path(table).name, "sha256": sha256(table), "rows": rows}
+    return _write({**certificate, "table": entry}, beside(table), key)
+
+
+def certify(
+    table: str | Path,
+    audits: Sequence[Mapping[str, Any]] = (),
+    key: "Ed25519PrivateKey | None" = None,
+) -> Path:
+    """Add results of audits to the certificate beside a table, and sign it.
+
+    Raises
+    ------
+    InputError
+        If nothing is to be done, or the certificate is signed and there is no key to sign it anew.
+    FileFormatError
+        If an audit lacks a field, or has one that is none; see ``certificate.schema.json``.
+    """
     path = beside(table)
-    write_text(path, json.dumps({**certificate, "table": entry}, indent=2, allow_nan=False) + "\n")
+    data = read_certificate(path)
+    if data["format"] != FORMAT:
+        raise InputError(f"{path} is of format {BEFORE!r}; sample the table again to certify it.")
+    if not audits and key is None:
+        raise InputError(
+            "Nothing to certify: give results of an audit, a key to sign with, or both."
+        )
+    if "signature" in data and key is None:
+        raise InputError(f"{path} is signed; give the key to sign it anew (--key).")
+    data.pop("signature", None)
+    data["audit"] = [*data["audit"], *map(dict, audits)]
+    check_form(data, path)
+    return _write(data, path, key)
+
+
+def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") -> Path:
+    if key is not None:
+        from tabsynth.privacy.signing import signed
+
+        data = signed(data, key)
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
     return path
 
 
 def read_certificate(path: str | Path) -> dict[str, Any]:
-    """Read a certificate; refuses what is not one."""
+    """Read a certificate of this format or the one before; refuses what is not one."""
     file = Path(path)
     data = read_json(file, "certificate")
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+    found = data.get("format") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or found not in (FORMAT, BEFORE):
         raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(found)}.")
+    if found == FORMAT:
+        check_form(data, file)
     return data
 
 
-@dataclass(frozen=True)
-class Verification:
-    """What `verify` found: the claim, and every reason not to believe it."""
-
-    certificate: dict[str, Any]
-    epsilon: float
-    problems: tuple[str, ...] = field(default=())
-
-    @property
-    def valid(self) -> bool:
-        """Whether nothing contradicts the certificate."""
-        return not self.problems
+@lru_cache(maxsize=1)
+def schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a certificate."""
+    return dict(json.loads(Path(__file__).with_name("certificate.schema.json").read_text("utf-8")))
 
 
-def verify(table: str | Path) -> Verification:
-    """Check the certificate beside a table: its hash, and ε recomputed from the mechanisms listed.
+def check_form(data: Mapping[str, Any], path: Path) -> None:
+    """Refuse what the schema does not allow.
 
     Raises
     ------
     FileFormatError
-        If there is no certificate or it cannot be read as one.
+        Naming the first field that is wrong.
     """
-    data = read_certificate(beside(table))
-    problems = []
-    entry = data.get("table")
-    recorded = entry.get("sha256") if isinstance(entry, dict) else None
-    found = sha256(table)
-    if recorded != found:
-        problems.append(f"the table has SHA-256 {found}, the certificate is for {shown(recorded)}")
-    claimed, delta = _claimed(data.get("epsilon")), data.get("delta")
-    items = data.get("mechanisms")
-    if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
-        raise FileFormatError(f"{beside(table)}: delta or the list of mechanisms is not usable.")
-    if not all(isinstance(item, dict) for item in items):
-        raise FileFormatError(f"{beside(table)}: a mechanism must be an object.")
-    epsilon = Ledger.from_list(math.inf, delta, items).spent
-    # Another build of the accountant may differ in the last digits, and be a little looser.
-    low, high = claimed * (1 - 0.005) - 1e-6, claimed * (1 + 1e-4) + 1e-6
-    if not (low <= epsilon <= high or epsilon == claimed):
-        problems.append(f"the mechanisms give epsilon={epsilon:.4g}, the claim is {claimed:.4g}")
-    if bool(data.get("private")) and (data.get("seeded") is not False or math.isinf(epsilon)):
-        problems.append(
-            "it claims to be private, but the run was seeded or read rows without noise"
-        )
-    seeded = data.get("seeded") is not False
-    if data.get("statement") != _statement(claimed, delta, seeded, data.get("public")):
-        problems.append("its statement is not the one that its figures make")
-    return Verification(data, epsilon, tuple(problems))
+    from jsonschema import Draft202012Validator
 
-
-def _claimed(value: Any) -> float:
-    if value == "inf":
-        return math.inf
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float) and value >= 0:
-            return float(value)
-    except OverflowError:  # a whole number that no float reaches
-        pass
-    raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
+    for error in Draft202012Validator(schema()).iter_errors(data):
+        place = ".".join(map(str, error.absolute_path)) or "its fields"
+        message = " ".join(error.message.split())  # it holds values as ``repr``
+        message = message if len(message) < 160 else f"… {message[-150:]}"
+        raise FileFormatError(f"{path}: {shown(place, 80)}: {message}.")

@@ -7,8 +7,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact as passed
 
 T = TypeVar("T")
 
@@ -25,7 +28,7 @@ class Measured:
     columns : tuple of int
         The columns' positions.
     counts : ndarray, shape (size of each column, …), float64
-        Real-valued counts, possibly negative.
+        Whole numbers, possibly negative.
     std : float
         Standard deviation of the noise on each cell, in counts; 0 where none was asked for.
     """
@@ -99,7 +102,7 @@ class NoisyCounts(Generic[T]):
         account: Account,
         sets: Sequence[tuple[int, ...]],
         shares: Sequence[float],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
         """Counts of each set of columns with Gaussian noise, for one use of ``account``.
@@ -126,19 +129,19 @@ class NoisyCounts(Generic[T]):
             raise ValueError("shares must be positive and sum to 1")
         stds = [noise_of(account, share) for share in shares]
         rows = self.table.read(account)
-        found = []
-        for i, (columns, std) in enumerate(zip(sets, stds, strict=True)):
-            exact = self._exact(rows, columns, None if groups is None else groups[i])
-            noise = rng.standard_normal(exact.shape)
-            found.append(Measured(tuple(columns), exact + std * noise, std))
-        return found
+        by = [None] * len(sets) if groups is None else groups
+        counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
+        counts = passed(account, counts, stds)
+        for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
+            counts[i] = noise.noisy(counts[i], std, bits, whole=True)
+        return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
         self,
         account: Account,
         sets: Sequence[tuple[int, ...]],
         expected: Callable[[tuple[int, ...]], np.ndarray],
-        rng: np.random.Generator,
+        bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
         """Noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
@@ -151,12 +154,16 @@ class NoisyCounts(Generic[T]):
         Formal guarantees
         -----------------
         Adding or removing one record changes one cell of each set by 1, so that each distance changes
-        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each.
+        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
+        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
-        std = account.noise_multiplier * math.sqrt(len(sets))
+        std = account.whole_table_noise * math.sqrt(len(sets))
         rows = self.table.read(account)
-        exact = [np.abs(self._exact(rows, s, groups) - expected(s)).sum() for s in sets]
-        return np.array(exact) + std * rng.standard_normal(len(sets))
+        exact = [
+            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+        ]
+        (found,) = passed(account, [np.array(exact)], [std])
+        return noise.noisy(found, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
@@ -173,7 +180,7 @@ def averaged(one: Measured, other: Measured) -> Measured:
 
 def noise_of(account: Account, share: float) -> float:
     """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
-    return account.noise_multiplier / math.sqrt(share)
+    return account.whole_table_noise / math.sqrt(share)
 
 
 def shares_by_cells(
@@ -207,7 +214,7 @@ def noisy_marginals(
     table: PrivateTable[np.ndarray],
     account: Account,
     sizes: Sequence[int],
-    rng: np.random.Generator,
+    bits: Bits,
 ) -> list[np.ndarray]:
     """One-way counts of every column with Gaussian noise.
 
@@ -222,7 +229,7 @@ def noisy_marginals(
     Returns
     -------
     list of ndarray, shape (size,)
-        Real-valued counts, possibly negative.
+        Whole numbers, possibly negative.
 
     Formal guarantees
     -----------------
@@ -231,24 +238,23 @@ def noisy_marginals(
     """
     std = marginal_noise(account, len(sizes))
     rows = table.read(account)
-    counts = []
-    for j, size in enumerate(sizes):
-        exact = np.bincount(rows[:, j], minlength=size).astype(np.float64)
-        counts.append(exact + std * rng.standard_normal(size))
-    return counts
+    counts = [
+        np.bincount(rows[:, j], minlength=size).astype(np.float64) for j, size in enumerate(sizes)
+    ]
+    counts = passed(account, counts, [std] * len(counts))
+    return [noise.noisy(exact, std, bits, whole=True) for exact in counts]
 
 
 def marginal_noise(account: Account, columns: int) -> float:
     """Standard deviation of the noise on one cell, in counts."""
-    return account.noise_multiplier * math.sqrt(columns)
+    return account.whole_table_noise * math.sqrt(columns)
 
 
-def noisy_row_count(
-    table: PrivateTable[np.ndarray], account: Account, rng: np.random.Generator
-) -> float:
+def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
     """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
-    std = account.noise_multiplier
-    return max(1.0, len(table.read(account)) + std * rng.standard_normal())
+    std = account.whole_table_noise
+    (exact,) = passed(account, [float(len(table.read(account)))], [std])
+    return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

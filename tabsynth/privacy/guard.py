@@ -3,6 +3,7 @@
 from typing import Generic, TypeVar
 
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.recording import recorder
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ class PrivateTable(Generic[T]):
         """The rows, for one use of ``account``, or several at once (asked first, read then)."""
         self.ledger.spend(account, uses)
         self.reads += 1
+        if (known := recorder()) is not None:
+            known.read(account, uses)
         return self.__rows
 
     def __repr__(self) -> str:

@@ -11,7 +11,8 @@ One JSON object a line, in the order of the events::
 ``spent`` is a total, not a difference. ``reserve`` raises it, before the uses; ``settle`` and ``close``
 bring it down to what was really used, which only the process that used it can know. ``chain`` is the
 SHA-256 of the line and of the chain before it, so that a line that was changed, lost or moved shows; it
-is no signature. A file may hold the accounts of several fits, told apart by ``run``.
+is no signature. A file may hold the accounts of several fits, told apart by ``run``, as a project's ledger
+does (:mod:`tabsynth.privacy.project`); a line of kind ``run`` says what one of them is.
 """
 
 import hashlib
@@ -20,8 +21,9 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from tabsynth._files import fsync_folder
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.mechanisms import Mechanism, mechanism_from
@@ -34,6 +36,7 @@ except ImportError:  # not a POSIX system: then there is no lock, and without it
 FORMAT = "tabsynth-ledger/1"
 MAX_BYTES = 256 * 2**20
 MOST_USES = 10**15  # that a file may list
+OTHER_PATH = "wait for it, or use another path"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,14 @@ class Entry:
     details: dict[str, Any] = field(default_factory=dict)
     spent: int = 0
     closed: bool = False
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that has begun, and what it says of itself."""
+
+    run: str
+    about: dict[str, Any]
 
 
 class Journal:
@@ -75,27 +86,46 @@ class Journal:
         If the file is damaged, not a ledger, or of another limit.
     """
 
+    # Whether fits of other limits are in it too: then all that one of them sees of the others is a sum.
+    shared: ClassVar[bool] = False
+    limit: tuple[float, float]  # (epsilon, delta)
+
     def __init__(self, path: str | Path, epsilon: float, delta: float) -> None:
-        self.path = Path(path)
+        self.limit = (epsilon, delta)
+        self._start(Path(path), open_locked(Path(path)))
+
+    def _start(self, path: Path, fd: int) -> None:
+        """Read what there is, or write the first line."""
+        self.path = path
         self.entries: dict[int, Entry] = {}
-        self.chains: set[str] = set()  # all values so far, so that a moment can be found again
-        self._limit = {"epsilon": "inf" if epsilon == float("inf") else epsilon, "delta": delta}
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.chains: set[str] = set()  # all so far, so that a moment can be found again
         self._tip = (0, "")  # where the next line begins, and the chain up to there
         self._next = 0
-        self._fd = _open_locked(self.path)
+        self._fd = fd
         try:
             self._read()
             if self._tip[0] == 0:
-                self._append({"record": "ledger", "format": FORMAT, **self._limit})
+                self._append(self._header())
                 fsync_folder(self.path.parent)
         except BaseException:
             self.release()
             raise
 
+    def _header(self) -> dict[str, Any]:
+        epsilon, delta = self.limit
+        limit = {"epsilon": "inf" if epsilon == float("inf") else epsilon, "delta": delta}
+        return {"record": "ledger", "format": FORMAT, **limit}
+
     @property
     def chain(self) -> str:
         """Stands for all that the file says up to now."""
         return self._tip[1]
+
+    def begin(self, run: str, about: Mapping[str, Any]) -> None:
+        """Note what a run is, once; ``about`` is JSON-ready."""
+        if run not in self.runs:
+            self._append({"record": "run", "run": run, "about": dict(about)})
 
     def open(
         self,
@@ -169,10 +199,12 @@ class Journal:
             ) from None
         self._take(entry, end + len(line), chained)
 
-    def _take(self, entry: Entry | None, end: int, chain: str) -> None:
+    def _take(self, entry: Entry | Begun | None, end: int, chain: str) -> None:
         self._tip = (end, chain)
         self.chains.add(chain)
-        if entry is not None:
+        if isinstance(entry, Begun):
+            self.runs[entry.run] = entry.about
+        elif entry is not None:
             self.entries[entry.number] = entry
             self._next = max(self._next, entry.number + 1)
 
@@ -181,6 +213,7 @@ class Journal:
         if size > MAX_BYTES:
             raise FileFormatError(f"{self.path}: larger than {MAX_BYTES:,} bytes; not a ledger.")
         data = os.pread(self._fd, size, 0)
+        self._check_begun(data)
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             end, chain = self._tip
             try:
@@ -197,7 +230,15 @@ class Journal:
                 ) from None
             self._take(entry, end + len(line) + 1, found)
 
-    def _understood(self, record: dict[str, Any], *, first: bool) -> Entry | None:
+    def _check_begun(self, data: bytes) -> None:
+        """Refuse a file without a line that is not the beginning of ours: it would be written over."""
+        if b"\n" in data:
+            return
+        header = self._header()
+        if not _line(header, _chained("", header)).startswith(data):
+            raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
+
+    def _understood(self, record: dict[str, Any], *, first: bool) -> Entry | Begun | None:
         """The account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
         if (kind == "ledger") != first:
@@ -205,9 +246,11 @@ class Journal:
         if first:
             self._check_limit(record)
             return None
+        if kind == "run":
+            return Begun(str(record["run"]), dict(record["about"]))
         number = _uses(record["account"], MOST_USES)
         if kind == "open":
-            if any(number <= known for known in self.entries):
+            if number <= next(reversed(self.entries), -1):
                 raise ValueError("an account's number is larger than those before it")
             return Entry(
                 number,
@@ -230,7 +273,8 @@ class Journal:
             raise FileFormatError(
                 f"{self.path}: expected format {FORMAT!r}, got {shown(record.get('format'))}."
             )
-        for name, value in self._limit.items():
+        for name in ("epsilon", "delta"):
+            value = self._header()[name]
             if record.get(name) != value:
                 raise FileFormatError(
                     f"Ledger {self.path} has {name}={shown(record.get(name))}, not {value}."
@@ -252,27 +296,17 @@ def _chained(chain: str, record: dict[str, Any]) -> str:
     return hashlib.sha256(f"{chain}\n{body}".encode()).hexdigest()[:32]
 
 
-def _open_locked(path: Path) -> int:
+def open_locked(path: Path, flags: int = os.O_CREAT, remedy: str = OTHER_PATH) -> int:
+    """A file to read and append to, for this process alone."""
     if fcntl is None:
         raise InputError("A ledger on disk needs file locks, which this system does not have.")
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
     except OSError as error:
         raise InputError(f"Cannot open ledger {path}: {error.strerror}.") from None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(fd)
-        raise InputError(
-            f"Ledger {path} is in use by another fit; wait for it, or use another path."
-        ) from None
+        raise InputError(f"Ledger {path} is in use by another fit; {remedy}.") from None
     return fd
-
-
-def fsync_folder(path: Path) -> None:
-    """Make new names in a folder last through a crash."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,7 +1,7 @@
 """One ledger over every read of private rows. It is asked before the data is touched (R7)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from tabsynth.privacy.mechanisms import Mechanism, mechanism_from, of_sum
 
 # What is asked for may be exceeded by rounding of floats, and by nothing else.
 SLACK = 1e-9
+EARLIER = "earlier"  # the run of what was spent before the fit
 # Uses are written to a journal in blocks: a crash loses this many at most, or a 64th of the account.
 BLOCK, BLOCKS = 32, 64
 
@@ -39,6 +40,16 @@ class Account:
         """Of the noise on a sum that a use pays for; BudgetError if it pays for votes."""
         return of_sum(self.mechanism).noise_multiplier
 
+    @property
+    def whole_table_noise(self) -> float:
+        """The noise multiplier, if a use pays for a sum over all rows; BudgetError for one over a batch."""
+        mechanism = of_sum(self.mechanism)
+        if mechanism.sampling_rate != 1:
+            raise BudgetError(
+                f"{self.purpose}: pays for a batch, not for a sum over the whole table."
+            )
+        return mechanism.noise_multiplier
+
     def to_dict(self) -> dict[str, Any]:
         """A line of the certificate: what was spent, not what was granted."""
         return {
@@ -62,28 +73,47 @@ class Ledger:
         reserved count as spent, whether or not they took place.
     run : str
         Which accounts of the journal are this fit's own, to be opened again; others only add up.
+    given_up : collection of str
+        Earlier runs of this fit, whose plans were given up. In a journal that other fits share
+        (:mod:`tabsynth.privacy.project`) their accounts count against (ε, δ) too; those of other fits
+        count against the journal's own limit only, with what is reserved: nobody else uses the file now.
 
     Formal guarantees
     -----------------
     The composition of all that is *granted* never exceeds (ε, δ), by the accountant of
     :mod:`tabsynth.privacy.accounting`; a use beyond what was granted raises before the data is read.
     Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
-    the disk by then.
+    the disk by then. In a shared journal, the composition of what all fits have spent and this one is
+    granted never exceeds the journal's limit either.
     """
 
     def __init__(
-        self, epsilon: float, delta: float, *, journal: Journal | None = None, run: str = ""
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        journal: Journal | None = None,
+        run: str = "",
+        given_up: Collection[str] = (),
     ) -> None:
         self.epsilon = positive("epsilon", epsilon, finite=False)
         self.delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
         self.journal, self.run = journal, run
         self.accounts: list[Account] = []
+        # The project whose ledger has all of this on it, and what it has of others.
+        self.project: str | None = getattr(journal, "project", None)
+        self.others: list[Spend] = []
         for entry in journal.entries.values() if journal is not None else ():
+            shared = journal is not None and journal.shared
+            if shared and entry.run not in (run, *given_up):
+                self.others.append((entry.mechanism, entry.spent))
+                continue
+            over = entry.closed or (shared and entry.run != run)
             self.accounts.append(
                 Account(
                     entry.purpose,
                     entry.mechanism,
-                    entry.spent if entry.closed else entry.granted,
+                    entry.spent if over else entry.granted,
                     entry.spent,
                     dict(entry.details),
                     number=entry.number,
@@ -112,14 +142,12 @@ class Ledger:
         for known in self.accounts:
             asked = (known.purpose, known.mechanism, known.granted) == (purpose, mechanism, count)
             if known.waiting and asked:
+                if self.others:  # they may have grown while this fit was away
+                    self._check(purpose, [])
                 known.waiting = False
                 return known
-        if not self._affords(mechanism, count):
-            total = epsilon_of([*self._granted(), (mechanism, count)], self.delta)
-            raise BudgetError(
-                f"{purpose}: would bring epsilon to {total:.4g}, past the budget of"
-                f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
-            )
+        if count:
+            self._check(purpose, [(mechanism, count)])
         account = Account(purpose, mechanism, count, details=dict(details or {}))
         if self.journal is not None:
             about = mechanism.to_dict()
@@ -127,18 +155,27 @@ class Ledger:
         self.accounts.append(account)
         return account
 
-    def _granted(self) -> list[Spend]:
-        return [(a.mechanism, a.granted) for a in self.accounts]
-
-    def _affords(self, mechanism: Mechanism, count: int) -> bool:
-        if math.isinf(self.epsilon) or count == 0:
-            return True
-        together = [*self._granted(), (mechanism, count)]
-        # RDP is quick and never below the exact ε: what it allows needs no second look.
-        limit = self.epsilon * (1 + SLACK)
-        return (
-            rdp_epsilon(together, self.delta) <= limit or epsilon_of(together, self.delta) <= limit
-        )
+    def _check(self, purpose: str, more: list[Spend]) -> None:
+        """Refuse what would pass the budget, or the limit of a shared journal."""
+        granted = [(a.mechanism, a.granted) for a in self.accounts]
+        total = past(self.epsilon, self.delta, [*granted, *more])
+        if total is not None:
+            raise BudgetError(
+                f"{purpose}: would bring epsilon to {total:.4g}, past the budget of"
+                f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
+            )
+        journal = self.journal
+        if journal is None or not journal.shared:
+            return
+        # What was spent before this fit is among the others: it is on the same journal.
+        own = [(a.mechanism, a.granted) for a in self.accounts if a.number is not None]
+        epsilon, delta = journal.limit
+        total = past(epsilon, delta, [*self.others, *own, *more])
+        if total is not None:
+            raise BudgetError(
+                f"{purpose}: would bring the project's epsilon to {total:.4g}, past its limit of"
+                f" {epsilon:g} (delta={delta:g}) in ledger {journal.path.name}; nothing was read."
+            )
 
     def spend(self, account: Account, uses: int = 1) -> None:
         """Write off one use of an account, or several: called before the data is read.
@@ -206,18 +243,22 @@ class Ledger:
         return [account.to_dict() for account in self.accounts if account.spent]
 
     def of_run(self, run: str) -> list[dict[str, Any]]:
-        """As :meth:`to_list`, of the accounts that one run has in the journal."""
+        """As :meth:`to_list`, of the accounts of one run; those in no journal are of ``EARLIER``."""
         entries = {} if self.journal is None else self.journal.entries
         return [
             account.to_dict()
             for account in self.accounts
-            if account.spent and account.number is not None and entries[account.number].run == run
+            if account.spent
+            and run == (EARLIER if account.number is None else entries[account.number].run)
         ]
 
     @classmethod
-    def from_list(cls, epsilon: float, delta: float, items: Sequence[Any]) -> "Ledger":
-        """A ledger on which ``items`` are already spent."""
-        ledger = cls(epsilon, delta)
+    def from_list(
+        cls, epsilon: float, delta: float, items: Sequence[Any], **on_disk: Any
+    ) -> "Ledger":
+        """A ledger on which ``items`` are already spent; the rest as of the constructor."""
+        ledger = cls(epsilon, delta, **on_disk)
+        before = []
         for item in items:
             mechanism = mechanism_from(item)
             count = item.get("count")
@@ -226,7 +267,16 @@ class Ledger:
             details = item.get("details") or {}
             if not isinstance(details, dict):
                 raise FileFormatError(f"A mechanism is listed with details={shown(details)}.")
-            ledger.accounts.append(
-                Account(str(item.get("purpose")), mechanism, count, count, dict(details))
-            )
+            before.append(Account(str(item.get("purpose")), mechanism, count, count, dict(details)))
+        ledger.accounts[:0] = before
         return ledger
+
+
+def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:
+    """The ε of a composition that passes a limit; None if it does not."""
+    limit = epsilon * (1 + SLACK)
+    # RDP is quick and never below the exact ε: what it allows needs no second look.
+    if math.isinf(epsilon) or rdp_epsilon(spends, delta) <= limit:
+        return None
+    total = epsilon_of(spends, delta)
+    return total if total > limit else None

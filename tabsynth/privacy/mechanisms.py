@@ -1,5 +1,6 @@
 """Private mechanisms as frozen values. Units are in the docstrings: there is one meaning a name."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from tabsynth.errors import BudgetError, FileFormatError, InputError
 # Beyond these no accountant's arithmetic is to be trusted.
 LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 MOST_TEACHERS = 100_000
+# Different ones in a file from a stranger: each takes the accountant a part of a second.
+MOST_MECHANISMS = 50
 EXACT_BINARY, GAUSSIAN, LAPLACE = "exact-binary", "gaussian", "laplace"
 ACCOUNTINGS = (EXACT_BINARY, GAUSSIAN, LAPLACE)
 
@@ -188,6 +191,22 @@ def mechanism_from(item: dict[str, Any]) -> Mechanism:
     except (KeyError, TypeError):
         pass
     raise FileFormatError(f"Unknown or incomplete mechanism {shown(item)}.")
+
+
+def check_listed(items: Iterable[Any]) -> None:
+    """Refuse a list from a file that would keep the accountant busy for minutes.
+
+    Raises
+    ------
+    FileFormatError
+    """
+    different = {mechanism_from(item) for item in items}
+    teachers = sum(m.teachers for m in different if isinstance(m, NoisyVote))
+    if len(different) > MOST_MECHANISMS or teachers > 2 * MOST_TEACHERS:
+        raise FileFormatError(
+            f"{len(different):,} different mechanisms with {teachers:,} teachers are listed; at most"
+            f" {MOST_MECHANISMS} and {2 * MOST_TEACHERS:,} are read."
+        )
 
 
 def of_sum(mechanism: Mechanism) -> Sum:

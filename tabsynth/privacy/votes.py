@@ -1,15 +1,17 @@
 """The noisy answers of a vote, from clean counts; and how sure an answer is."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.mechanisms import LAPLACE, NoisyVote
+from tabsynth.privacy.noise import Bits, bernoulli
 
 
-def majority(counts: np.ndarray, mechanism: NoisyVote, rng: np.random.Generator) -> np.ndarray:
+def majority(counts: np.ndarray, mechanism: NoisyVote, bits: Bits) -> np.ndarray:
     """Whether each vote was won, with noise: one use of ``mechanism`` a query.
 
     The caller writes the uses off first: counts are private until they have passed here.
@@ -20,8 +22,7 @@ def majority(counts: np.ndarray, mechanism: NoisyVote, rng: np.random.Generator)
         n₁ of each query: how many of ``mechanism.teachers`` teachers say yes.
     mechanism : NoisyVote
         What is released in each case is in its docstring. Where n₁ is exactly half, the noise decides.
-    rng : numpy Generator
-        Draws the noise.
+    bits : Bits
 
     Returns
     -------
@@ -31,15 +32,32 @@ def majority(counts: np.ndarray, mechanism: NoisyVote, rng: np.random.Generator)
     ------
     InputError
         If a count is not between 0 and the number of teachers.
+
+    Notes
+    -----
+    An answer is one bit, so the chance that it is yes is all there is of its law: it is a coin of exactly
+    that chance (:func:`tabsynth.privacy.noise.bernoulli`), and no noise is written down.
     """
     votes = np.asarray(counts)
     if votes.size and not (votes.min() >= 0 and votes.max() <= mechanism.teachers):
         raise InputError(f"Expected counts of votes in [0, {mechanism.teachers}].")
-    if mechanism.accounting == LAPLACE:
-        yes, no = rng.laplace(scale=mechanism.noise, size=(2, *votes.shape))
-        return yes - no > mechanism.teachers - 2 * votes
-    # Not votes + noise > K/2: rounding that sum would turn a near tie into a tie.
-    return mechanism.noise * rng.standard_normal(votes.shape) > mechanism.teachers / 2 - votes
+    flat = votes.ravel()
+
+    def digits(i: int, library: Any) -> Any:
+        return _chance(int(flat[i]), mechanism, library)
+
+    return bernoulli(chance_of_yes(votes, mechanism), digits, bits)
+
+
+def _chance(count: int, mechanism: NoisyVote, library: Any) -> Any:
+    """:func:`chance_of_yes` to the precision of an mpmath context."""
+    noise = library.mpf(mechanism.noise)
+    if mechanism.accounting != LAPLACE:
+        return library.ncdf((count - library.mpf(mechanism.teachers) / 2) / noise)
+    margin = 2 * count - mechanism.teachers
+    u = abs(margin) / noise
+    tail = library.exp(-u) * (1 + u / 2) / 2
+    return 1 - tail if margin > 0 else tail
 
 
 def chance_of_yes(counts: np.ndarray, mechanism: NoisyVote) -> np.ndarray:

@@ -179,6 +179,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     boosting: bool = False,
     epsilon: float | None = None,
     delta: float | None = None,
+    ledger: str | Path | None = None,
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     random_state: int = 0,
@@ -211,6 +212,9 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         beside the table's own: a :class:`PublishedReport`, which may be published. The table must
         come with its certificate; ``delta`` is the certificate's unless given. Their noise has the
         system's entropy whatever ``random_state``, and no hold-out is read.
+    ledger : path, optional
+        With ``epsilon``: a project's ledger (:class:`tabsynth.ProjectLedger`) to charge the figures to; the
+        table must have been made under it.
     m : int
         Records attacked in each group of attribute disclosure.
     k : sequence of int
@@ -249,9 +253,14 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
             epsilon=epsilon,
             delta=delta,
             label=str(label),
+            ledger=ledger,
         )
     if delta is not None:
         raise InputError("delta goes with epsilon; give both, or neither.")
+    if ledger is not None:
+        raise InputError(
+            "ledger goes with epsilon: a report without noise is confidential, and on no ledger."
+        )
     train = indexed(encoder, real, REAL)
     kept = None if holdout is None else indexed_holdout(encoder, holdout, train, made.index)
     evaluation = measure(

@@ -195,7 +195,9 @@ def _null(axes: Axes, marginal: ShownMarginal) -> None:
 
 
 def _short(label: str) -> str:
+    """On one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
     label = " ".join(label.split())
+    label = "".join(sign if sign.isprintable() else "�" for sign in label[: LABEL_LENGTH + 1])
     return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
 

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,17 +13,19 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import write_text
-from tabsynth._validate import between, positive
+from tabsynth._validate import between, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
-from tabsynth.privacy.accounting import calibrate
+from tabsynth.privacy.accounting import Spend, calibrate
 from tabsynth.privacy.certificate import rounded_up
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.noise import Keystream
+from tabsynth.privacy.project import ProjectLedger
 from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
 from tabsynth.report.page import render_page
 from tabsynth.report.privacy import is_private
@@ -45,6 +48,8 @@ class PublishedReport:
         What the table and the figures spent together, at the same delta, of the same private rows.
     mechanisms : tuple of dict
         As a certificate lists them; of the figures alone.
+    project : dict or None
+        What the project's ledger states after them, where they were charged to one.
     """
 
     label: str
@@ -56,14 +61,22 @@ class PublishedReport:
     certificate: Mapping[str, Any]
     schema_sha256: str
     created: str = field(default="")
+    project: Mapping[str, Any] | None = None
 
     @property
     def statement(self) -> str:
-        """The claim, in a sentence."""
+        """The claim, in a sentence, or two under a project's ledger."""
+        more = ""
+        if self.project is not None:
+            found = self.project
+            more = (
+                f" All that was made under ledger {found['ledger']} so far costs"
+                f" ({rounded_up(float(found['epsilon']))}, {found['delta']:g}) together."
+            )
         return (
             f"The figures cost epsilon={rounded_up(self.epsilon)}, the table and the figures together"
             f" ({rounded_up(self.total_epsilon)}, {self.delta:g})-differential privacy for adding or"
-            " removing one record."
+            f" removing one record.{more}"
         )
 
     def summary(self) -> list[str]:
@@ -96,6 +109,7 @@ class PublishedReport:
             "certificate": plain(dict(self.certificate)),
             "schema_sha256": self.schema_sha256,
             "created": self.created,
+            **({} if self.project is None else {"project": plain(dict(self.project))}),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -136,15 +150,20 @@ def published(
     epsilon: float,
     delta: float | None,
     label: str,
+    ledger: str | Path | None = None,
+    rng: np.random.Generator | None = None,
 ) -> PublishedReport:
     """Release the figures of bounded sensitivity for ``epsilon``; see :mod:`tabsynth.evaluation.charged`.
+
+    ``rng`` is for audits alone: a report of seeded noise is not private.
 
     Raises
     ------
     InputError
-        If the synthetic table has no certificate that makes it public, or one of another schema.
+        If the synthetic table has no certificate that makes it public, or one of another schema; under a
+        project's ledger, if the table was not made under it.
     BudgetError
-        If no noise keeps the figures within ``epsilon``.
+        If no noise keeps the figures within ``epsilon``, or the project's limit does not allow them.
     """
     schema = encoder.schema
     positive("epsilon", epsilon)
@@ -155,29 +174,65 @@ def published(
     delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
     count = uses(len(schema.columns))
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
-    ledger = Ledger(epsilon, delta)
-    account = ledger.open(PURPOSE, Gaussian(noise_multiplier=sigma), count)
-    metrics = charged_metrics(
-        PrivateTable(indexed(encoder, real, REAL), ledger),
-        account,
-        made.index,
-        names=schema.names,
-        sizes=schema.sizes,
-        scores=[numbers(column) for column in schema.columns],
-        rng=np.random.default_rng(),  # the system's entropy: noise is never seeded (R17)
-    )
-    together = Ledger.from_list(math.inf, delta, [*items, *ledger.to_list()])
+    spend = (Gaussian(noise_multiplier=sigma), count)
+    with _charged(ledger, certificate, epsilon, delta, spend) as (own, project):
+        rows = indexed(encoder, real, REAL)  # refused before it is entered
+        if project is not None:
+            project.begin(own.run, PURPOSE)
+        account = own.open(PURPOSE, *spend)
+        try:
+            metrics = charged_metrics(
+                PrivateTable(rows, own),
+                account,
+                made.index,
+                names=schema.names,
+                sizes=schema.sizes,
+                scores=[numbers(column) for column in schema.columns],
+                rng=np.random.default_rng() if rng is None else rng,
+                bits=Keystream() if rng is None else rng,
+            )
+        finally:
+            own.close()
+        stated = None if project is None else project.statement(own.run)
+    together = Ledger.from_list(math.inf, delta, [*items, *own.to_list()])
     return PublishedReport(
         label=label,
         metrics=(*metrics, made.violations),
-        epsilon=ledger.spent,
+        epsilon=own.spent,
         delta=delta,
         total_epsilon=together.spent,
-        mechanisms=tuple(ledger.to_list()),
+        mechanisms=tuple(own.to_list()),
         certificate=certificate,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        project=stated,
     )
+
+
+@contextmanager
+def _charged(
+    path: str | Path | None,
+    certificate: Mapping[str, Any],
+    epsilon: float,
+    delta: float,
+    spend: Spend,
+) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
+    """The figures' ledger: of their own, or in a project's file if that affords them."""
+    known = certificate.get("project")
+    known = known if isinstance(known, Mapping) else {}
+    if path is None:
+        if known:
+            raise InputError(
+                f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
+                " ledger, so that this report is counted there too."
+            )
+        yield Ledger(epsilon, delta), None
+        return
+    with ProjectLedger(path) as project:
+        project.check_on_it("The synthetic table", known.get("project"), known.get("run"))
+        own = project.ledger(epsilon, delta)
+        project.check(own.run, [spend])
+        yield own, project
 
 
 def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list[dict[str, Any]]:

@@ -71,8 +71,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     """One line, with nothing in it that Markdown or HTML would act upon."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-    for sign in "*_`[]":
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\")
+    for sign in "|*_`[]":
         text = text.replace(sign, "\\" + sign)
     return text
 

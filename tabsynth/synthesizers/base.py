@@ -152,6 +152,7 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         announce: bool = True,
         checkpoint: str | Path | None = None,
+        ledger: str | Path | None = None,
     ) -> Self:
         """Fit the table under the budget. The plan is told first (see :meth:`tell`).
 
@@ -167,14 +168,17 @@ class Synthesizer(BaseEstimator):
             A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
             the same call goes on where it was, on the same budget: steps of unknown outcome count as
             spent. A fit that has ended whole gives its model back, and spends nothing.
+        ledger : path, optional
+            A project's ledger (:class:`tabsynth.ProjectLedger`): what this fit spends composes there with
+            all other fits under it, and is written there before it is read. Held until the fit ends.
 
         Raises
         ------
         InputError
             If the table or a parameter is not usable; nothing was learned from the table. If the
-            checkpoint is of another fit, or in use.
+            checkpoint or the ledger is of another fit, or in use.
         BudgetError
-            If the budget does not allow it.
+            If the budget, or that of the project, does not allow it.
         KeyboardInterrupt
             After Ctrl-C; the synthesizer is then fitted as far as it came, and its ledger says what
             that cost.
@@ -182,7 +186,7 @@ class Synthesizer(BaseEstimator):
         started = time.monotonic()
         self._check_parameters()
         self.check_domain()
-        with Run(self, checkpoint) as run:
+        with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.give_back()
                 return self
@@ -198,7 +202,7 @@ class Synthesizer(BaseEstimator):
                 trained = run.train(index, watch)
             # What a later save or sample needs, as it was for this fit, whatever parameters change.
             self.seeded_ = run.seeded
-            self.facts_ = self._facts(watch, trained)
+            self.facts_ = self._facts(watch, trained) | run.entered()
             self.config_ = self._config()
             self.encoder_ = encoder
             self.trained_ = trained
@@ -219,6 +223,11 @@ class Synthesizer(BaseEstimator):
         """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
         check_domain(self)
 
+    def check_ledger(self, ledger: str | Path) -> None:
+        """Refuse a new fit that would pass a project's limit, before there is a table."""
+        self._check_parameters()
+        Run(self, None, ledger).release()
+
     def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
         """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
 
@@ -234,12 +243,12 @@ class Synthesizer(BaseEstimator):
         n: int,
         *,
         random_state: int | None = None,
-        formulas: bool = False,
+        formulas: str = "refuse",
         **options: Any,
     ) -> Path:
         """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
 
-        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
         suffix(path)
         for output in (path, beside(path)):  # a table must not be left without its certificate

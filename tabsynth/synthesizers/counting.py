@@ -14,6 +14,7 @@ from tabsynth.privacy.counts import (
 )
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 from tabsynth.synthesizers.released import noisy_overlap
 from tabsynth.synthesizers.split import COUNT, MARGINALS, OVERLAP
 from tabsynth.training.loop import Watch
@@ -44,7 +45,7 @@ def first_counts(
     sizes: Sequence[int],
     declared: int | None,
     public: np.ndarray | None,
-    rng: np.random.Generator,
+    bits: Bits,
     watch: Watch,
 ) -> FirstCounts:
     """Release every count that has an account; ``declared`` is the number of rows where it is public."""
@@ -53,7 +54,7 @@ def first_counts(
         account = accounts[MARGINALS]
         found = watch.once(
             MARGINALS,
-            lambda: {str(j): c for j, c in enumerate(noisy_marginals(table, account, sizes, rng))},
+            lambda: {str(j): c for j, c in enumerate(noisy_marginals(table, account, sizes, bits))},
         )
         counts = [found[str(j)] for j in range(len(sizes))]
         rows = rows or estimated_rows(counts)
@@ -61,12 +62,12 @@ def first_counts(
         marginals = [probabilities(c, rows, std) for c in counts]
     if COUNT in accounts:
         account = accounts[COUNT]
-        found = watch.once(COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, rng))})
+        found = watch.once(COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, bits))})
         rows = float(found["rows"])
     if OVERLAP in accounts and public is not None:
         account = accounts[OVERLAP]
         found = watch.once(
-            OVERLAP, lambda: {"rows": np.array(noisy_overlap(table, account, public, rng))}
+            OVERLAP, lambda: {"rows": np.array(noisy_overlap(table, account, public, bits))}
         )
         noise = account.noise_multiplier
         overlap = {"noisy_count": float(found["rows"]), "noise_std": noise}

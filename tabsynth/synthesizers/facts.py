@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tabsynth.privacy.certificate import number
+from tabsynth.privacy.described import code, versions
 
 if TYPE_CHECKING:
     from tabsynth.synthesizers.base import Synthesizer, Trained
@@ -32,11 +32,13 @@ def certificate_facts(
             "schema_sha256": model.schema.fingerprint(),
             "declared": [n for n in model.schema.names if n not in drafted],
             "drafted": list(drafted),
+            "sources": {c.name: c.source for c in model.schema.columns if c.name not in drafted},
             "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
             "rows": None if model.rows is None else int(model.rows),
             "public_table": model._public_facts(),
         },
-        "versions": {name: version(name) for name in ("tabsynth", "torch", "opacus", "numpy")},
+        "versions": versions(),
+        "code": code(),
         "training": {"stopped": stopped, "curves": trained.curves},
     }
 

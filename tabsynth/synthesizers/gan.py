@@ -184,8 +184,9 @@ class GAN(Synthesizer):
         device = self._device()
         networks = self._networks(TableEncoder(self.schema, self.encoding).layout)
         # Streams are drawn in a fixed order, so that a seed means the same run whatever is skipped.
-        counts_rng, init_rng = randomness.numpy(), randomness.torch()
-        streams = Streams(init_rng, randomness.torch(device), randomness.torch(device))
+        counts_noise, init_rng = randomness.noise(), randomness.torch()
+        private, public = randomness.torch(device), randomness.torch(device)
+        streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
         # All accounts are opened before the first row is read: a plan past the budget reads nothing.
         split, sizes = self._split(), self.schema.sizes
         accounts = {
@@ -195,8 +196,8 @@ class GAN(Synthesizer):
             for s in spends
         }
         free = self._free_index(randomness.numpy(), watch, most)
-        private = PrivateTable(index, ledger)
-        counts = first_counts(private, accounts, sizes, self.rows, free, counts_rng, watch)
+        rows = PrivateTable(index, ledger)
+        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, watch)
         marginals = counts.marginals
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)

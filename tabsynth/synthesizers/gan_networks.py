@@ -17,16 +17,20 @@ from tabsynth.generators.table import TableGenerator
 from tabsynth.networks import weights
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.noise import Bits
 from tabsynth.synthesizers.split import AUTOENCODER
 from tabsynth.training.loop import Watch
 
 
 class Streams(NamedTuple):
-    """Randomness: of first weights; of batches, noise and private rows' coins; of all that is public."""
+    """Randomness: of first weights; of private rows' coins; of all that is public; of
+    noise and batches of the autoencoder, and of what comes after it."""
 
     init: torch.Generator
     private: torch.Generator
     public: torch.Generator
+    coder_noise: Bits
+    noise: Bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +115,7 @@ class Networks:
             watch=watch,
             standins=free if warm else None,
             most=most,
+            bits=streams.noise,
         )
         return gan
 
@@ -133,7 +138,7 @@ class Networks:
             model.start_from(marginals)
         model.to(self.device)
         if account is not None:
-            model.fit(table, account, rows, streams.private, watch)
+            model.fit(table, account, rows, streams.private, watch, streams.coder_noise)
         elif free is not None:
             steps = config.steps if most is None else most
             model.fit_free(free, steps, streams.public, watch)

@@ -10,6 +10,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, TabsynthError
 from tabsynth.model_file import read_model
 from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import check_listed
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
 from tabsynth.synthesizers.dpgan import DPGAN
@@ -49,10 +50,13 @@ def load(path: str | Path) -> Synthesizer:
             "encoding": facts["encoding"],
         }
         model = method._from_config(schema, facts["config"], **shared)
+        check_listed(facts["ledger"])
         model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
         model.seeded_ = bool(facts["seeded"])
         model.config_ = facts["config"]
         model.facts_ = _facts(facts["facts"])
+        known = model.facts_.get("project", {})
+        model.ledger_.project, model.ledger_.run = known.get("project"), str(known.get("run", ""))
         # A file from a stranger must not make us build more than it holds: neither codebooks …
         held = sum(tensor.numel() for tensor in weights.values())
         if _one_hot(schema, model.encoding) > held:
@@ -64,6 +68,10 @@ def load(path: str | Path) -> Synthesizer:
             raise damaged
         generator = model._empty()
         generator.load_state_dict(weights)
+        if not generator.sound():
+            raise FileFormatError(
+                f"{path} holds weights that are not probabilities; it is damaged."
+            )
     except TabsynthError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
@@ -74,7 +82,10 @@ def load(path: str | Path) -> Synthesizer:
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
-    return {name: dict(facts[name]) for name in ("public", "versions", "training")}
+    # A model file of before does not tell its code's hash.
+    known = {name: dict(facts[name]) for name in ("public", "versions", "training")}
+    more = {name: dict(facts[name]) for name in ("code", "project") if facts.get(name) is not None}
+    return known | more
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:

@@ -228,11 +228,11 @@ class MargNet(Synthesizer):
         watch: Watch,
         most: int | None = None,
     ) -> Trained:
-        counts_rng, init_rng = randomness.numpy(), randomness.torch()
+        noise, init_rng = randomness.noise(), randomness.torch()
         table = PrivateTable(index, ledger)
         settings = self._settings()
         named = wanted(self.schema, self.workload, self.target, settings.max_cells)
-        found = Measuring(table, self.schema, settings, self.rows, counts_rng, watch, named).run(
+        found = Measuring(table, self.schema, settings, self.rows, noise, watch, named).run(
             spends, ledger
         )
         fit = MargNetFit(

@@ -45,6 +45,7 @@ from tabsynth.privacy.counts import (
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.mechanisms import of_sum
+from tabsynth.privacy.noise import Bits
 from tabsynth.schema import Schema
 from tabsynth.training.loop import Watch
 
@@ -94,8 +95,8 @@ class Measuring:
     config : MargNetConfig
     rows : int, optional
         The number of rows, where it is public.
-    rng : numpy Generator
-        Draws the noise.
+    bits : Bits
+        Of the noise.
     watch : Watch
         Its checkpoint keeps each release.
     workload : Workload
@@ -107,11 +108,17 @@ class Measuring:
         schema: Schema,
         config: MargNetConfig,
         rows: int | None,
-        rng: np.random.Generator,
+        bits: Bits,
         watch: Watch,
         workload: Workload,
     ) -> None:
-        self.schema, self.config, self.rows, self.rng, self.watch = schema, config, rows, rng, watch
+        self.schema, self.config, self.rows, self.bits, self.watch = (
+            schema,
+            config,
+            rows,
+            bits,
+            watch,
+        )
         self.workload = workload
         self.counts = NoisyCounts(table, schema.sizes)
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
@@ -216,7 +223,7 @@ class Measuring:
             shares += [part * share for share in shares_by_cells(cells, importance)]
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.measure(account, sets, shares, self.rng, groups)
+            found = self.counts.measure(account, sets, shares, self.bits, groups)
             counts = {str(i): m.counts for i, m in enumerate(found)}
             return {**counts, "std": np.array([m.std for m in found])}
 
@@ -244,7 +251,7 @@ class Measuring:
             return np.outer(a, b) / a.sum()
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.distances(account, pairs, independent, self.rng, groups)
+            found = self.counts.distances(account, pairs, independent, self.bits, groups)
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]

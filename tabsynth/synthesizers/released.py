@@ -8,9 +8,12 @@ import numpy as np
 from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy import noise
 from tabsynth.privacy.counts import probabilities
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact as passed
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 
@@ -101,7 +104,7 @@ def noisy_overlap(
     table: PrivateTable[np.ndarray],
     account: Account,
     public: np.ndarray,
-    rng: np.random.Generator,
+    bits: Bits,
 ) -> float:
     """Noisy number of private rows that equal some public row.
 
@@ -112,8 +115,9 @@ def noisy_overlap(
     Adding or removing one record changes the number by at most 1, whatever the public rows are: L2
     sensitivity 1.
     """
-    std = account.noise_multiplier
+    std = account.whole_table_noise
     rows = table.read(account)
     known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
-    exact = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
-    return float(exact + std * rng.standard_normal())
+    equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    (exact,) = passed(account, [float(equal)], [std])
+    return float(noise.noisy(exact, std, bits, whole=True))

@@ -1,4 +1,4 @@
-"""One fit's ledger and plan: made anew, or as a checkpoint of the same fit kept them."""
+"""One fit's ledger and plan: made anew, or as a checkpoint of the same fit kept them; under a project's or not."""
 
 import logging
 import math
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tabsynth._random import Randomness
-from tabsynth.errors import BudgetError
+from tabsynth._validate import shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import Spend
-from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.journal import MOST_USES
+from tabsynth.privacy.ledger import EARLIER, Ledger
 from tabsynth.privacy.mechanisms import mechanism_from
+from tabsynth.privacy.project import ProjectLedger
 from tabsynth.synthesizers.facts import binding
-from tabsynth.training.checkpoint import EARLIER, Checkpoint, LostRelease
+from tabsynth.training.checkpoint import Checkpoint, LostRelease
 from tabsynth.training.index import INDEX, read_index
 from tabsynth.training.loop import Watch
 
@@ -33,18 +36,60 @@ class Run:
     model : Synthesizer
     path : path, optional
         The checkpoint: opened now if it is there, else made when the fit starts.
+    ledger : path, optional
+        The project's ledger: held from now on, and the only file with the fit's accounts.
     """
 
-    def __init__(self, model: "Synthesizer", path: str | Path | None) -> None:
+    def __init__(
+        self, model: "Synthesizer", path: str | Path | None, ledger: str | Path | None = None
+    ) -> None:
         self.model = model
         self.path = None if path is None else Path(path)
         self.checkpoint: Checkpoint | None = None
         self.ledger = Ledger(model.epsilon, model.delta)
         self.spends: list[PlannedSpend] = []
-        if self.path is not None and (self.path / INDEX).exists():
-            self._open(self.path)
-        else:
-            self._plan(model._earlier())
+        self.project = None if ledger is None else ProjectLedger(ledger)
+        try:
+            self._check_sources(self.project)
+            if self.path is not None and (self.path / INDEX).exists():
+                self._open(self.path)
+            else:
+                self._plan(self._fresh())
+        except BaseException:
+            self.release()
+            raise
+
+    def _fresh(self) -> Ledger:
+        """The ledger of a fit without a checkpoint."""
+        model = self.model
+        if self.project is None:
+            return model._earlier()
+        ledger = self.project.ledger(model.epsilon, model.delta, earlier=model._earlier_spends())
+        check_left(ledger)
+        return ledger
+
+    def _check_sources(self, project: ProjectLedger | None) -> None:
+        """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
+        if project is not None and self.model._seeded():
+            raise InputError(
+                "A seeded fit is not private, so ledger"
+                f" {project.name} cannot count it; leave out the seed, or the ledger."
+            )
+        warm = getattr(self.model, "warm_start", None)
+        for what, before in (
+            ("What this synthesizer was fitted to", self.model),
+            ("warm_start", warm),
+        ):
+            known: Ledger | None = getattr(before, "ledger_", None)
+            if known is None or not known.spends():
+                continue
+            if project is not None:
+                project.check_on_it(what, known.project, known.run)
+            elif known.project:
+                raise InputError(
+                    f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
+                    " there too."
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -55,8 +100,14 @@ class Run:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others have the files."""
         if self.checkpoint is not None:
             self.checkpoint.release()
+        if self.project is not None:
+            self.project.release()
 
     @property
     def seeded(self) -> bool:
@@ -81,6 +132,8 @@ class Run:
     def train(self, index: np.ndarray, watch: Watch) -> "Trained":
         """Train by the plan. Where a crash lost what was paid for, by a new one with what is left."""
         while True:
+            if self.project is not None:
+                self.project.begin(self.ledger.run, self.model.method)
             self.model.ledger_ = self.ledger
             watch.checkpoint = self.checkpoint
             try:
@@ -104,6 +157,10 @@ class Run:
                 f" {error}"
             ) from None
 
+    def entered(self) -> dict[str, Any]:
+        """What a certificate says of the project's ledger, if there is one."""
+        return {} if self.project is None else {"project": self.project.statement(self.ledger.run)}
+
     def give_back(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
         # Imported here: it knows all methods, so this module too.
@@ -123,13 +180,17 @@ class Run:
         return Randomness(None if seed is None else int(seed) + (resumes << 128))
 
     def _open(self, path: Path) -> None:
-        model = self.model
+        model, project = self.model, self.project
+        bound = binding(model)
+        if project is not None:
+            bound["ledger"] = project.project
         self.checkpoint = Checkpoint(
             path,
             epsilon=model.epsilon,
             delta=model.delta,
-            fit=binding(model),
+            fit=bound,
             earlier=self._before(path),
+            journal=None if project is None else project.journal,
         )
         try:
             self._adopt(self.checkpoint)
@@ -147,11 +208,19 @@ class Run:
             self._plan(self.ledger)
         else:
             self.spends = [_spend(item) for item in checkpoint.plan]
+            self._check_project()
         checkpoint.begin([_item(s) for s in self.spends], seeded=self.seeded)
 
     def _plan(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.spends = self.model._spends(ledger)
+        self._check_project()
+
+    def _check_project(self) -> None:
+        """Refuse a plan that would pass the project's limit, before anything of it is read."""
+        if self.project is not None:
+            plan = [(spend.mechanism, spend.count) for spend in self.spends]
+            self.project.check(self.ledger.run, plan)
 
     def _before(self, path: Path) -> list[dict[str, Any]]:
         """What this model spent before the fit that the checkpoint is of."""
@@ -178,6 +247,7 @@ def _item(spend: PlannedSpend) -> dict[str, Any]:
 
 
 def _spend(item: dict[str, Any]) -> PlannedSpend:
-    return PlannedSpend(
-        purpose=item["purpose"], mechanism=mechanism_from(item), count=item["count"]
-    )
+    purpose, count = item.get("purpose"), item.get("count")
+    if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
+        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
+    return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)

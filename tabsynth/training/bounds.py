@@ -11,9 +11,12 @@ from tabsynth.errors import InputError
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
+from tabsynth.training.noising import TensorNoise
 
 BOUNDS = ("fixed", "public", "quantile")
 STATISTICS = ("median", "mean")
+# Norms below 1e-23 square to 0 in float32: under so small a bound a row would be left whole by mistake.
+LEAST_BOUND = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,7 @@ class Clipping:
     def __post_init__(self) -> None:
         for name in ("max_norm", "quantile_lr", "quantile_noise"):
             positive(name, getattr(self, name))
+        between("max_norm", self.max_norm, LEAST_BOUND, math.inf)
         one_of("bound", self.bound, BOUNDS)
         one_of("grouping", self.grouping, GROUPINGS)
         one_of("statistic", self.statistic, STATISTICS)
@@ -118,17 +122,20 @@ class Bounds:
             typical = (
                 norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
             )
-            self.now.copy_(self.clipping.max_norm * typical.clamp_min(1e-12))
+            self.now.copy_(self.clipping.max_norm * typical.clamp_min(LEAST_BOUND))
 
-    def adapt(self, votes: Tensor, generator: torch.Generator) -> None:
+    def adapt(self, votes: Tensor, noise: TensorNoise) -> None:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
-        groups = len(self.now)
-        noise = torch.empty_like(votes).normal_(generator=generator)
-        noised = votes + math.sqrt(groups) * self.count_noise * noise
-        share = noised / self.expected_batch + 0.5
+        std = votes.new_tensor(self.votes_noise())
+        share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
+        self.now.clamp_min_(LEAST_BOUND)
+
+    def votes_noise(self) -> float:
+        """Standard deviation of the noise on each group's votes: √G σ_b."""
+        return math.sqrt(len(self.now)) * self.count_noise
 
     def noise_scales(self) -> Tensor:
         """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

@@ -89,6 +89,18 @@ class Slots:
 
 
 @contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Matrix products as they are in float32, whatever a caller has switched on: in private sums."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
 def tf32(device: torch.device) -> Iterator[None]:
     """Matrix products in TF32, where it is harmless: in public computations, on CUDA.
 

@@ -23,11 +23,12 @@ from tabsynth._files import sha256
 from tabsynth._validate import positive
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.ledger import EARLIER, Ledger
 from tabsynth.training.index import (
     FORMAT,
     INDEX,
     LEDGER,
+    STATE_FILE,
     check_same,
     make_folder,
     read_index,
@@ -36,8 +37,7 @@ from tabsynth.training.index import (
 from tabsynth.training.states import Stateful, read_state, write_durably, write_state
 
 MODEL = "model.tabsynth"
-OURS = re.compile(r"state-\d+\.safetensors(\.tmp)?")
-EARLIER = "earlier"  # whose accounts were spent before the fit
+OURS = re.compile(rf"{STATE_FILE.pattern}(\.tmp)?")
 EVERY = 10.0  # seconds from one state to the next at most …
 COST = 0.02  # … and as often as takes this share of the time
 
@@ -61,6 +61,9 @@ class Checkpoint:
         What was spent before this fit began, as :meth:`Ledger.to_list` gives it.
     every : float, optional
         Seconds from one state to the next at most; by default ``EVERY``.
+    journal : Journal, optional
+        A project's ledger, open: the fit's accounts are there, and the folder has no ledger of its own.
+        ``fit`` then names it.
 
     Attributes
     ----------
@@ -92,6 +95,7 @@ class Checkpoint:
         fit: Mapping[str, Any],
         earlier: Sequence[Mapping[str, Any]] = (),
         every: float | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.path = Path(path)
         self.every = positive("every", EVERY if every is None else every)
@@ -104,7 +108,9 @@ class Checkpoint:
         # Another fit's is refused before its ledger, of another limit perhaps, is opened.
         if index.exists():
             check_same(self.path, read_index(index)["fit"], binding)
-        self.journal = Journal(self.path / LEDGER, epsilon, delta)
+        self._own = journal is None
+        self._earlier = list(earlier)
+        self.journal = Journal(self.path / LEDGER, epsilon, delta) if journal is None else journal
         try:
             if index.exists():
                 self._index = read_index(index)
@@ -112,16 +118,18 @@ class Checkpoint:
                 self._resume()
             else:
                 self._begin(binding)
-            self.journal.note_spent(EARLIER, list(earlier))
+            if self._own:
+                self.journal.note_spent(EARLIER, self._earlier)
         except BaseException:
             self.release()
             raise
 
     def _begin(self, fit: dict[str, Any]) -> None:
-        if self.journal.entries:
+        if self._own and self.journal.entries:
             raise FileFormatError(f"Checkpoint {self.path} is damaged: its {INDEX} is missing.")
         self._index = {"format": FORMAT, "fit": fit, "run": secrets.token_hex(8), "resumes": 0}
         self._index |= {"seeded": False, "plan": None, "next": 0, "kept": [], "model": None}
+        self._index["given_up"] = []
         self._write_index()
 
     def _resume(self) -> None:
@@ -141,7 +149,10 @@ class Checkpoint:
 
     def _close_others(self) -> None:
         """Close what a plan that was given up, or a fit that has ended, left open in the journal."""
-        self.journal.close_all(but=(EARLIER,) if self.finished else (EARLIER, self.run))
+        keep = {EARLIER} if self.finished else {EARLIER, self.run}
+        if not self._own:  # the others are not this fit's
+            keep |= {entry.run for entry in self.journal.entries.values()} - {*self.runs}
+        self.journal.close_all(but=keep)
 
     # The fit.
 
@@ -149,6 +160,11 @@ class Checkpoint:
     def run(self) -> str:
         """The name of this fit's accounts in the journal."""
         return str(self._index["run"])
+
+    @property
+    def runs(self) -> list[str]:
+        """Of this fit: those whose plans were given up, and :attr:`run`."""
+        return [*self._index.get("given_up", []), self.run]
 
     @property
     def resumes(self) -> int:
@@ -172,7 +188,10 @@ class Checkpoint:
 
     def ledger(self) -> Ledger:
         """The ledger as the journal has it: all that was reserved counts as spent."""
-        return Ledger(*self._limit, journal=self.journal, run=self.run)
+        before = [] if self._own else self._earlier  # else the journal has it
+        return Ledger.from_list(
+            *self._limit, before, journal=self.journal, run=self.run, given_up=self.runs
+        )
 
     def begin(self, plan: list[dict[str, Any]], *, seeded: bool) -> None:
         """Note the plan, and whether this part of the fit is seeded, before the first account."""
@@ -183,6 +202,7 @@ class Checkpoint:
     def start_over(self) -> None:
         """Give the plan up: all it spent stays spent, all it made is dropped, and a new one may begin."""
         dropped = [item["file"] for item in self._index["kept"]]
+        self._index["given_up"] = self.runs
         self._index |= {"run": secrets.token_hex(8), "plan": None, "kept": []}
         self._index["resumes"] += 1  # never twice the same noise
         self._went_on = False
@@ -209,8 +229,9 @@ class Checkpoint:
         return path
 
     def release(self) -> None:
-        """Let other processes have it."""
-        self.journal.release()
+        """Let other processes have it; a project's ledger is for its owner to release."""
+        if self._own:
+            self.journal.release()
 
     # One-shot releases and stages.
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from tabsynth._random import keystream
 from tabsynth._validate import positive
 from tabsynth.errors import InputError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy, of_sum
+from tabsynth.privacy.noise import noisy
+from tabsynth.privacy.recording import exact
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
@@ -266,9 +269,12 @@ def overestimation(
     if found.numel() != len(table):
         raise InputError("Expected one score a row; see score.")
     centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
-    total, std = centred.sum(), account.noise_multiplier / 2
+    centred = (centred * 2**24).round() / 2**24  # so that they add up without rounding
+    std = account.noise_multiplier / 2
+    (total,) = exact(account, [centred.sum()], [std])
     if private:
-        total = total + std * torch.randn((), dtype=torch.float64, generator=generator)
+        assert generator is not None
+        total = total.new_tensor(float(noisy(float(total), std, keystream(generator))))
     size = size if size is not None else max(len(table), 1)
     real = min(max(float(total) / size - 0.5, -1.0), 0.0)
     return Overestimation(real=real, noise=noise, generated=generated, std=std / size)

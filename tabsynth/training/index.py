@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.training.states import write_durably
 
+# A checkpoint of a fit under a project's ledger names that in ``fit``, and has no ledger of its own.
 FORMAT = "tabsynth-checkpoint/1"
+STATE_FILE = re.compile(r"state-\d{1,18}\.safetensors")
 INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
 
 
@@ -34,18 +37,50 @@ def read_index(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
     if index.get("sha256") != _digest(index):
         raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
-    if not (path.parent / LEDGER).exists():
+    if not _whole(index):
+        raise FileFormatError(
+            f"{path} is damaged: a part of it is missing, or not what it should be."
+        )
+    if "ledger" not in index["fit"] and not (path.parent / LEDGER).exists():
         raise FileFormatError(f"Checkpoint {path.parent} is damaged: its {LEDGER} is missing.")
     return dict(index)
 
 
+_PARTS = {"fit": dict, "run": str, "chain": str, "resumes": int, "next": int, "seeded": bool}
+_OF_FILE = {"kind": str, "name": str, "file": str, "sha256": str, "done": int}
+
+
+def _whole(index: dict[str, Any]) -> bool:
+    """Whether all parts are there. The files that it names are read and removed: none may lie outside."""
+    kept, plan = index.get("kept"), index.get("plan")
+    return (
+        _has(index, _PARTS)
+        and {"model", "plan"} <= set(index)
+        and isinstance(index.get("model"), str | None)
+        and (plan is None or (isinstance(plan, list) and all(isinstance(p, dict) for p in plan)))
+        and isinstance(kept, list)
+        and all(_has(item, _OF_FILE) and STATE_FILE.fullmatch(item["file"]) for item in kept)
+    )
+
+
+def _has(item: Any, parts: Mapping[str, type]) -> bool:
+    return isinstance(item, dict) and all(
+        type(item.get(name)) is kind for name, kind in parts.items()
+    )
+
+
 def make_folder(path: Path) -> None:
-    """A folder for the owner alone; refuses one that holds something else."""
+    """A folder for the owner alone; refuses one that holds something else, or points elsewhere."""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         names = {file.name for file in path.iterdir()}
+        links = [name for name in sorted(names) if (path / name).is_symlink()]
     except OSError as error:
         raise InputError(f"Cannot make checkpoint folder {path}: {error.strerror}.") from None
+    if links:  # what is written under such a name would change a file somewhere else
+        raise FileFormatError(
+            f"Checkpoint {path} holds a symbolic link, {shown(links[0])}; remove it."
+        )
     if INDEX in names or not names - {LEDGER, INDEX + ".tmp"}:
         return
     if LEDGER in names:

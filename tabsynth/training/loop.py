@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.privacy.ledger import Account
+from tabsynth.privacy.recording import recorder
 from tabsynth.training.checkpoint import Checkpoint
 from tabsynth.training.states import Stateful
 
@@ -42,7 +43,10 @@ class Watch:
         """Arrays of a release that is paid once a fit: computed, or as the checkpoint kept them."""
         if self.checkpoint is not None:
             return self.checkpoint.once(name, compute)
-        return dict(compute())
+        found = dict(compute())
+        if (known := recorder()) is not None:
+            known.note(name, found)
+        return found
 
 
 def run_steps(
@@ -95,6 +99,8 @@ def run_steps(
                 break
             step(done)
             done += 1
+            if (known := recorder()) is not None and state is not None:
+                known.note(f"{stage}, step {done}", state.state_dict())
             if watch.progress is not None:
                 watch.progress(stage, done, first + left)
             if checkpoint is not None and checkpoint.due():

@@ -9,16 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tabsynth._random import host_stream
+from tabsynth._random import keystream
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoPrivacy, of_sum, steps_of
+from tabsynth.privacy.noise import Bits
+from tabsynth.privacy.recording import exact, recorder
 from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.capture import Captured, Slots
+from tabsynth.training.capture import Captured, Slots, full_precision
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
+from tabsynth.training.noising import TensorNoise
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 from tabsynth.training.sampling import poisson_sample
 
@@ -76,11 +79,13 @@ class PrivateStep:
     expected_batch : float
         The divisor: a public number near rate · n, never the size of the batch drawn (R5).
     generator : torch.Generator
-        Draws batches and noise, on the module's device.
+        On the module's device. Draws noise on a GPU.
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
         Rows to go through the module at a time; a larger batch is accumulated, with the same result.
+    bits : Bits, optional
+        Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
     Formal guarantees
     -----------------
@@ -101,6 +106,7 @@ class PrivateStep:
         rule: StepRule | None = None,
         clipping: Clipping | None = None,
         physical_batch: int | None = None,
+        bits: Bits | None = None,
     ) -> None:
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
@@ -114,7 +120,7 @@ class PrivateStep:
         self.table, self.account, self.generator = table, account, generator
         self.rate, self.expected_batch = rate, expected_batch
         self.physical_batch = physical_batch
-        self._batches = host_stream(generator)
+        self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
         self._room: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
@@ -154,7 +160,7 @@ class PrivateStep:
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
         rows = self.table.read(self.account)
-        picked = poisson_sample(len(rows), self.rate, self._batches)
+        picked = self._picked(len(rows))
         terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and self._slots(rows.device).fits(picked):
             found = self._replay(terms, rows, picked)
@@ -165,12 +171,13 @@ class PrivateStep:
 
     def _step(self, terms: Terms, batch: Tensor, keep: Tensor | None) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
-        with self._moved():
+        with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
             sums, votes = self._sums(terms.losses, batch, keep, reference)
+        sums, votes = self._passed(sums, votes)
         found = self._noised(sums)
         if self.private:
-            self.bounds.adapt(votes, self.generator)
+            self.bounds.adapt(votes, self.noise)
         for public in (terms.correction, reference if terms.restored else None):
             if public is not None:
                 torch._foreach_add_(found, list(public))
@@ -181,9 +188,27 @@ class PrivateStep:
                 torch._foreach_copy_(self._previous, found)
         return found
 
+    def _picked(self, rows: int) -> Tensor:
+        known = recorder()
+        if known is not None and self.private:
+            return known.batch(rows, self.rate, self.generator)
+        return poisson_sample(rows, self.rate, self.noise.bits)
+
+    def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
+        """All that a step releases, past an audit's recorder if there is one."""
+        if recorder() is None or not self.private:
+            return sums, votes  # the standard deviations would wait for the device
+        scales = self.bounds.noise_scales().tolist()
+        stds = [scales[j] for j in self.clipper.groups]
+        if self.bounds.clipping.bound != "quantile":
+            return exact(self.account, sums, stds), votes
+        *sums, votes = exact(self.account, [*sums, votes], [*stds, self.bounds.votes_noise()])
+        return sums, votes
+
     def _in_place(self, rows: Tensor) -> bool:
         """Whether steps have one shape, so that they can be recorded: on CUDA, in closed form."""
         recordable = self.clipper.closed_form and not self.physical_batch and len(rows) > 0
+        recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
     def _slots(self, device: torch.device) -> Slots:
@@ -234,15 +259,9 @@ class PrivateStep:
         return sums, whole - count / 2
 
     def _noised(self, sums: list[Tensor]) -> list[Tensor]:
-        """(Σ + noise) / expected batch: one draw for all parameters."""
+        """(Σ + noise) / expected batch."""
         if self.private:
-            like = sums[0]
-            noise = torch.empty(sum(s.numel() for s in sums), dtype=like.dtype, device=like.device)
-            noise.normal_(generator=self.generator)
-            scales = self.bounds.noise_scales().to(like).unbind()
-            pieces = noise.split([s.numel() for s in sums])
-            for total, piece, j in zip(sums, pieces, self.clipper.groups, strict=True):
-                total.addcmul_(piece.view_as(total), scales[j])
+            self.noise.add(sums, self.bounds.noise_scales(), self.clipper.groups)
         torch._foreach_div_(sums, float(self.expected_batch))
         return sums
 

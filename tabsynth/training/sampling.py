@@ -2,11 +2,14 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tabsynth.privacy.noise import Bits, uniform
 
-def poisson_sample(n: int, rate: float, generator: torch.Generator) -> Tensor:
+
+def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
     """Row numbers of one Poisson batch: each of ``n`` rows is in, independently, at ``rate``.
 
     Returns
@@ -21,18 +24,17 @@ def poisson_sample(n: int, rate: float, generator: torch.Generator) -> Tensor:
     """
     if rate >= 1:
         return torch.arange(n)
-    last, parts = -1, []
+    last, parts = -1, [np.empty(0, dtype=np.int64)]
     while last < n - 1:
         mean = (n - 1 - last) * rate
-        gaps = _geometric(math.ceil(mean + 4 * math.sqrt(mean)) + 8, rate, generator)
-        parts.append(last + gaps.cumsum(0))
+        gaps = _geometric(math.ceil(mean + 4 * math.sqrt(mean)) + 8, rate, bits)
+        parts.append(last + gaps.cumsum())
         last = int(parts[-1][-1])
-    found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
-    return found[: int(torch.searchsorted(found, n))]
+    found = np.concatenate(parts)
+    return torch.from_numpy(found[: np.searchsorted(found, n)])
 
 
-def _geometric(count: int, rate: float, generator: torch.Generator) -> Tensor:
+def _geometric(count: int, rate: float, bits: Bits) -> np.ndarray:
     """Steps to the next success: P(k) = rate · (1 − rate)^(k − 1), k = 1, 2, …"""
-    uniform = 1 - torch.rand(count, generator=generator, dtype=torch.float64)  # in (0, 1]
-    gaps = (uniform.log() / math.log1p(-rate)).floor() + 1
-    return gaps.clamp_max(2**40).to(torch.int64)  # past any table
+    gaps = np.floor(np.log(uniform(count, bits)) / math.log1p(-rate)) + 1
+    return np.minimum(gaps, 2**40).astype(np.int64)  # past any table

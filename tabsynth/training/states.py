@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from tabsynth._files import fsync_folder
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.journal import fsync_folder
 
 MAX_STATE_BYTES = 8 * 2**30
 MAX_DEPTH = 50
@@ -70,7 +70,10 @@ def write_durably(path: Path, data: bytes) -> None:
     """Bytes to a file, whole or not at all, on the disk when this returns; mode 0600."""
     temporary = path.with_name(path.name + ".tmp")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        temporary.unlink(
+            missing_ok=True
+        )  # of a crash; then a new file, never one that a link names
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "wb") as file:
             file.write(data)
             file.flush()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.training.loop import Watch
+from tabsynth.training.private_step import PrivateStep
 
 torch.set_num_threads(1)
 LAYOUT = layout_of(3, 4)
@@ -269,6 +271,60 @@ def test_public_draws_do_not_follow_the_private_batch() -> None:
         )  # fmt: skip
         states.append(stream.get_state())
     assert torch.equal(*states)
+
+
+def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R2: what is public may be rounded to 11 bits on a GPU; norms and sums of private rows may not."""
+    inside, entered, steps = [0], [0], list[int]()
+    real = PrivateStep.gradient
+
+    @contextmanager
+    def tf32(_: torch.device) -> Iterator[None]:
+        inside[0], entered[0] = inside[0] + 1, entered[0] + 1
+        yield
+        inside[0] -= 1
+
+    def gradient(step: PrivateStep, *args: Any, **kwargs: Any) -> None:
+        steps.append(inside[0])
+        real(step, *args, **kwargs)
+
+    monkeypatch.setattr(adversarial, "tf32", tf32)
+    monkeypatch.setattr(PrivateStep, "gradient", gradient)
+    ledger = Ledger(math.inf, 1e-5)
+    account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 4)
+    dpgan(critic_steps=4).fit(
+        PrivateTable(rows_of(9, 1), ledger), [account], 9.0, private_rng=rng(2),
+        public_rng=rng(3), watch=Watch(),
+    )  # fmt: skip
+    assert steps == [0] * 4 and entered[0] >= 4
+
+
+def test_the_pace_sees_no_private_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R19: of two tables, what the pace goes by is the same once the private gradients are."""
+    gaps: list[list[Tensor]] = []
+    real = adversarial.noisy_gap
+
+    def gap(critic: Any, penalty: float, *rows: Any) -> Tensor:
+        gaps[-1] += [row.clone() for row in rows[:2]]
+        gaps[-1].append(real(critic, penalty, *rows))
+        return gaps[-1][-1]
+
+    def frozen(step: PrivateStep, *_: Any, **__: Any) -> None:
+        step.table.read(step.account)
+        for parameter in step.clipper.parameters:
+            parameter.grad = torch.full_like(parameter, 0.1)
+
+    monkeypatch.setattr(adversarial, "noisy_gap", gap)
+    monkeypatch.setattr(PrivateStep, "gradient", frozen)
+    for n in (9, 14):
+        gaps.append([])
+        ledger = Ledger(math.inf, 1e-5)
+        account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
+        dpgan(critic_steps=3, critic_per_generator="adaptive").fit(
+            PrivateTable(rows_of(n, n), ledger), [account], 9.0, private_rng=rng(2),
+            public_rng=rng(3), watch=Watch(), standins=rows_of(30, 9),
+        )  # fmt: skip
+    assert len(gaps[0]) == 9 and all(map(torch.equal, *gaps))
 
 
 def test_curves_leave_out_what_diverged() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tabsynth.errors import FileFormatError, TabsynthError
+from tabsynth.privacy import verification
 from tabsynth.privacy.certificate import (
     beside,
     make_certificate,
     read_certificate,
-    verify,
     write_beside,
 )
+from tabsynth.privacy.described import described
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import (
     ACCOUNTINGS,
@@ -25,6 +26,8 @@ from tabsynth.privacy.mechanisms import (
     SubsampledGaussian,
     mechanism_from,
 )
+from tabsynth.privacy.second import Opinion
+from tabsynth.privacy.verification import verify
 
 
 def certificate(
@@ -101,10 +104,11 @@ def test_votes_are_verified(tmp_path: Path, accounting: str) -> None:
     write_beside(made, path, 1)
     assert verify(path).valid
     listed = made["mechanisms"][2]
-    assert listed == {
+    ledgers = {
         **{"purpose": "labels", "mechanism": "noisy-vote", "noise": 12.5, "teachers": 80},
         **{"accounting": accounting, "count": 11, "details": {}},
     }
+    assert {**listed, **ledgers} == listed and listed["sensitivity"]["unit"] == "votes"
     name = "exact Gaussian" if accounting == "gaussian" else "RDP"
     assert made["accountant"]["name"] == name
     for change in ({"noise": 30.0}, {"count": 3}):
@@ -134,15 +138,25 @@ def test_a_changed_table_shows(table: Path) -> None:
         ({"delta": 1e-3}, "the claim is"),
         ({"mechanisms": []}, "the mechanisms give epsilon=0"),
         ({"seeded": True}, "claims to be private"),
-        ({"seeded": None}, "claims to be private"),
-        ({"table": None}, "SHA-256"),
-        ({"table": {"sha256": 5}}, "SHA-256"),
     ],
 )
 def test_edits_show(table: Path, changes: dict[str, Any], problem: str) -> None:
     edit(table, **changes)
     found = verify(table)
     assert not found.valid and any(problem in text for text in found.problems)
+
+
+def test_a_second_accountant_that_contradicts_shows(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past its own error, however well the first accountant agrees with the claim."""
+    claimed = verify(table).epsilon
+    for factor, error, valid in ((1.001, 0.0, True), (1.01, 0.0, False), (1.01, claimed, True)):
+        opinion = Opinion("PLD (tabsynth)", factor * claimed, error)
+        monkeypatch.setattr(verification, "second_opinion", lambda *_, found=opinion: found)
+        found = verify(table)
+        assert found.valid is valid and found.opinions[1] is opinion
+        assert valid or "a second accountant has" in found.problems[0]
 
 
 def test_a_removed_mechanism_shows(table: Path) -> None:
@@ -162,7 +176,8 @@ def test_private_without_noise_shows(tmp_path: Path) -> None:
     assert "claims to be private" in verify(path).problems[0]
 
 
-MECHANISM = {"purpose": "p", "mechanism": "gaussian", "noise_multiplier": 1.0, "count": 1}
+GAUSSIAN = {"mechanism": "gaussian", "noise_multiplier": 1.0, "sampling_rate": 1.0}
+MECHANISM = described({"purpose": "p", **GAUSSIAN, "count": 1, "details": {}})
 
 
 @pytest.mark.parametrize(
@@ -180,7 +195,10 @@ MECHANISM = {"purpose": "p", "mechanism": "gaussian", "noise_multiplier": 1.0, "
             for v in (0, -1, math.nan, 1e-300)
         ),
         *({"mechanisms": [{**MECHANISM, "details": v}]} for v in ("text", 5)),
-        {"format": "tabsynth-certificate/2"},
+        {"seeded": None},
+        {"table": None},
+        {"table": {"sha256": 5}},
+        {"format": "tabsynth-certificate/3"},
         {"format": None},
         {"format": ["tabsynth-certificate/1"]},
     ],

@@ -16,8 +16,8 @@ from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
 
 from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, load
-from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.verification import verify
 
 torch.set_num_threads(1)
 
@@ -288,7 +288,7 @@ def test_other_targets(epsilon: float) -> None:
 
 def test_shares_that_leave_nothing() -> None:
     """R7: earlier parts that pass ε by themselves are a BudgetError before any read."""
-    model = small(epsilon=1e-12, rate=0.2)
+    model = small(epsilon=1e-12, delta=1e-12, rate=0.2)
     with pytest.raises(TabsynthError, match="No noise"):
         model.fit(frame())
     assert not hasattr(model, "ledger_")

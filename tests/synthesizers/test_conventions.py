@@ -1,5 +1,6 @@
 """The estimators as a user meets them: conventions, refusals, shapes of what comes out."""
 
+import inspect
 import math
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,20 @@ from fitted_tables import SCHEMA, coder, frame, small, wgan
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from tabsynth import DPWGAN, Column, InputError, Schema, TabsynthError
+from tabsynth import (
+    DPGAN,
+    DPWGAN,
+    PATEACGAN,
+    PATEGAN,
+    Column,
+    InputError,
+    MargNet,
+    Schema,
+    TabsynthError,
+)
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.wgan import WGANConfig
+from tabsynth.synthesizers.base import Synthesizer
 
 torch.set_num_threads(1)
 
@@ -35,6 +47,15 @@ def test_sklearn_conventions() -> None:
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
     for argument in ours:  # the constructor only stores
         assert getattr(DPWGAN(**{**ours, argument: "?"}), argument) == "?"
+
+
+@pytest.mark.parametrize("method", [DPGAN, DPWGAN, MargNet, PATEACGAN, PATEGAN])
+def test_the_size_of_a_sample_is_asked_for(method: type[Synthesizer], model: DPWGAN) -> None:
+    """R14: there is no default, which could but follow from the number of private rows."""
+    for make in (method.sample, method.sample_to):
+        assert inspect.signature(make).parameters["n"].default is inspect.Parameter.empty
+    with pytest.raises(TypeError):
+        model.sample()  # type: ignore[call-arg]
 
 
 def test_not_fitted_yet(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import NoPrivacy
+from tabsynth.privacy.verification import verify
 from tabsynth.synthesizers.released import noisy_overlap
 
 torch.set_num_threads(1)

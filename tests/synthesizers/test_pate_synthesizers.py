@@ -14,9 +14,9 @@ from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, Ta
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.privacy.accounting import epsilon_of
-from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.mechanisms import Gaussian, NoisyVote
+from tabsynth.privacy.verification import verify
 from tabsynth.synthesizers import released
 from tabsynth.synthesizers.voting import recommended
 from tabsynth.training import checkpoint as checkpoints

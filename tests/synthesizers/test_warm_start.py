@@ -12,8 +12,8 @@ from test_budget import by_pld
 from tabsynth import DPGAN, DPWGAN, BudgetError, Column, InputError, MargNet, Schema, load
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy.certificate import verify
 from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.verification import verify
 from tabsynth.synthesizers import released
 from tabsynth.synthesizers.base import Synthesizer
 

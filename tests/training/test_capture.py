@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ def private_step(rule: StepRule, rules: Clipping, device: str = "cpu") -> Privat
 
 def trained(step: PrivateStep, losses: Any, public: Tensor | None) -> Tensor:
     """The weights after some steps."""
-    step._batches = torch.Generator().manual_seed(2)
+    step.noise.bits = np.random.default_rng(2)
     parameters = step.clipper.parameters
     optimizer = torch.optim.SGD(parameters, lr=0.1)
     for _ in range(8):

@@ -1,0 +1,140 @@
+"""What a benchmark runs: the systems, epsilons, tables, seeds and limits of a TOML file."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tables import TABLES, Table, table_of_files
+
+from tabsynth.errors import InputError
+
+METHODS = ("margnet", "dp-wgan", "dp-gan", "pate-gan", "pate-acgan")
+TOP = {"epsilons", "seeds", "delta", "limits", "tables", "systems"}
+STORE = "store"  # may be named as well: another benchmark's rows, to which this one's are added
+
+
+@dataclass(frozen=True)
+class System:
+    """A synthesizer: one of ours by ``method``, or a peer's by ``peer`` and the ``package`` it is in."""
+
+    name: str
+    title: str
+    method: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    peer: str = ""
+    package: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit: a row of the store."""
+
+    table: str
+    system: str
+    epsilon: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.table}-{self.system}-eps{self.epsilon:g}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Config:
+    """A benchmark.
+
+    Attributes
+    ----------
+    limits : dict of str to int
+        CPU seconds of a fit: "ours" and "peers".
+    path : Path
+        The file. The page and its pictures lie beside it.
+    store : Path
+        The rows; ``results.json`` beside the file unless it names another.
+    """
+
+    epsilons: tuple[float, ...]
+    seeds: tuple[int, ...]
+    delta: float
+    limits: Mapping[str, int]
+    tables: Mapping[str, Table]
+    systems: Mapping[str, System]
+    path: Path
+    store: Path
+
+    def runs(self) -> list[Run]:
+        """First seeds first, so that an early end leaves a whole table; epsilons upwards (see stops)."""
+        return [
+            Run(table, system, epsilon, seed)
+            for seed in self.seeds
+            for system in self.systems
+            for table in self.tables
+            for epsilon in sorted(self.epsilons)
+        ]
+
+    def limit(self, system: str) -> int:
+        return self.limits["peers" if self.systems[system].peer else "ours"]
+
+
+def load(path: Path) -> Config:
+    """The benchmark of a TOML file; InputError names what is wrong with it."""
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"Cannot read {path}: {error}") from None
+    if lacking := TOP - set(raw):
+        raise InputError(f"{path} lacks: {', '.join(sorted(lacking))}.")
+    if unknown := set(raw) - TOP - {STORE}:
+        raise InputError(f"{path} has unknown: {', '.join(sorted(unknown))}.")
+    for name in ("ours", "peers"):
+        if not _is_number(raw["limits"].get(name)):
+            raise InputError(f"{path}: limits.{name} must be CPU seconds, above 0.")
+    if not raw["epsilons"] or not all(_is_number(e) for e in raw["epsilons"]):
+        raise InputError(f"{path}: epsilons must be numbers above 0, not {raw['epsilons']}.")
+    if not raw["seeds"] or not all(isinstance(s, int) and s >= 0 for s in raw["seeds"]):
+        raise InputError(f"{path}: seeds must be integers from 0, not {raw['seeds']}.")
+    return Config(
+        epsilons=tuple(map(float, raw["epsilons"])),
+        seeds=tuple(raw["seeds"]),
+        delta=float(raw["delta"]),
+        limits=raw["limits"],
+        tables={name: _table(name, given, path) for name, given in raw["tables"].items()},
+        systems={name: _system(name, given, path) for name, given in raw["systems"].items()},
+        path=path,
+        store=path.parent / raw.get(STORE, "results.json"),
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _table(name: str, given: Mapping[str, str], path: Path) -> Table:
+    given = dict(given)
+    target = given.pop("target", None)
+    if {"rows", "schema"} <= given.keys():
+        folder = path.parent
+        return table_of_files(
+            given.get("title", name), folder / given["schema"], folder / given["rows"], target
+        )
+    if given or name not in TABLES:
+        raise InputError(f"{path}: tables.{name} is none of ours; give its rows and its schema.")
+    return TABLES[name].with_target(target)
+
+
+def _system(name: str, given: Mapping[str, Any], path: Path) -> System:
+    if ":" in name:  # a colon names a variant of a report's own
+        raise InputError(f"{path}: systems.{name} must not have a colon in its name.")
+    try:
+        system = System(name, **({"title": name} | dict(given)))
+    except TypeError as error:
+        raise InputError(f"{path}: systems.{name}: {error}") from None
+    if bool(system.method) == bool(system.peer) or bool(system.peer) != bool(system.package):
+        raise InputError(f"{path}: systems.{name} needs a method, or a peer and its package.")
+    if system.method and system.method not in METHODS:
+        raise InputError(
+            f"{path}: systems.{name}.method must be one of {', '.join(METHODS)}, not {system.method}."
+        )
+    return system

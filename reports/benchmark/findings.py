@@ -1,0 +1,211 @@
+"""What the rows say, in sentences and small tables: every number is computed from the store."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import store
+from config import Config
+from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
+
+BY = {figure.key: figure for figure in FIGURES}
+COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
+TELLING = ("tvd2", "tvd3", "dwpre_weighted_mean")  # what shuffled columns are bad at
+DISCLOSED = "disclose"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A system in a cell: its mean figure and its standard deviation over seeds (NaN of one seed)."""
+
+    system: str
+    value: float
+    sd: float
+
+
+def places(
+    config: Config, results: Mapping[str, dict], block: Block, figure: Figure
+) -> list[Place]:
+    """Systems of a cell that ended, the best first; none where some of them lack the figure."""
+    out: list[Place] = []
+    if not measured(config, results, block, figure):
+        return out
+    for system in config.systems:
+        rows = [r for r in runs_of(config, results, block, system) if figure.key in r]
+        if rows:
+            found = [row[figure.key] for row in rows]
+            sd = float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+            out.append(Place(system, float(np.mean(found)), sd))
+    return sorted(out, key=lambda p: -figure.sign * p.value)
+
+
+def shown(value: float, figure: Figure) -> str:
+    return f"{value:.{figure.digits}f}"
+
+
+def named(config: Config, block: Block) -> str:
+    return f"{config.tables[block[0]].title}, ε = {block[1]:g}"
+
+
+def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Who is ahead in each cell, by how much of the next."""
+    lines = ["| cell | systems | " + " | ".join(f.title for f in FIGURES) + " |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 2))
+    for block in blocks(config):
+        ran = sum(bool(runs_of(config, results, block, name)) for name in config.systems)
+        cells = []
+        for figure in FIGURES:
+            best = places(config, results, block, figure)
+            if len(best) < 2:
+                cells.append("–")
+                continue
+            title = config.systems[best[0].system].title
+            title = f"*{title}*" if config.systems[best[0].system].peer else title
+            gap = shown(abs(best[0].value - best[1].value), figure)
+            cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
+        lines.append(f"| {named(config, block)} | {ran} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def close(one: Place, other: Place) -> bool:
+    """Whether two systems are nearer than twice the deviation of seeds of their difference."""
+    known = [p.sd for p in (one, other) if not math.isnan(p.sd)]
+    if not known:
+        return False
+    # A system with one seed is taken to vary as the other does.
+    spread = math.hypot(*known) if len(known) == 2 else math.sqrt(2) * known[0]
+    return abs(one.value - other.value) < 2 * spread
+
+
+def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Every cell and figure in which a peer is ahead of the best of ours."""
+    out = []
+    for figure in FIGURES:
+        found = []
+        for block in blocks(config):
+            ranked = places(config, results, block, figure)
+            ours = [p for p in ranked if not config.systems[p.system].peer]
+            if ranked and ours and ranked[0] != ours[0]:
+                best = ranked[0]
+                found.append(
+                    f"{named(config, block)}: {config.systems[best.system].title}"
+                    f" {shown(best.value, figure)}, {config.systems[ours[0].system].title}"
+                    f" {shown(ours[0].value, figure)}{' ≈' if close(best, ours[0]) else ''}"
+                )
+        if found:
+            out.append(f"- **{figure.title}**: {'; '.join(found)}.")
+    return out or ["- In no cell that a peer and one of ours both have."]
+
+
+def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Systems that are worse than independently shuffled columns."""
+    out = []
+    for key in TELLING:
+        figure, found = BY[key], {}
+        for block in blocks(config):
+            floor = results.get(f"{block[0]}-shuffled", {}).get(key)
+            ranked = places(config, results, block, figure)
+            worse = [
+                config.systems[p.system].title
+                for p in ranked
+                if floor is not None and figure.sign * (p.value - floor) < 0
+            ]
+            if worse:
+                whole = "every system that ran" if len(worse) == len(ranked) else ", ".join(worse)
+                found[named(config, block)] = f"{whole} (shuffled: {shown(floor, figure)})"
+        if found:
+            each = "; ".join(f"{cell}: {who}" for cell, who in found.items())
+            out.append(f"- **{figure.title}**: {each}.")
+    return out or ["- No system."]
+
+
+def against(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
+    """One system against each other: cells won, mean gain and its range over cells."""
+    titles = [BY[key].title for key in COMPARED]
+    lines = ["| against | " + " | ".join(titles) + " | CPU time, times |"]
+    lines.append("|" + "---|" * (len(titles) + 2))
+    for other, system in config.systems.items():
+        if other == first:
+            continue
+        cells = [gain(config, results, BY[key], first, other) for key in COMPARED]
+        ratio = cost_ratio(config, results, first, other)
+        lines.append(f"| {system.title} | " + " | ".join([*cells, ratio]) + " |")
+    return lines
+
+
+def gain(
+    config: Config, results: Mapping[str, dict], figure: Figure, first: str, other: str
+) -> str:
+    found = values(config, results, figure)
+    pairs = [
+        (np.mean(found[block, first]), np.mean(found[block, other]))
+        for block in blocks(config)
+        if (block, first) in found and (block, other) in found
+    ]
+    if not pairs:
+        return "–"
+    won = sum(a > b for a, b in pairs)
+    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]
+    told = f"{won} of {len(pairs)}"
+    if gaps:
+        told += f"; {np.mean(gaps):+.3f} ({min(gaps):+.3f} to {max(gaps):+.3f})"
+    return told
+
+
+def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) -> float:
+    """Mean CPU seconds of a cell, NaN where none was timed."""
+    timed = [
+        r["cpu_seconds"] for r in runs_of(config, results, block, system) if "cpu_seconds" in r
+    ]
+    return float(np.mean(timed)) if timed else math.nan
+
+
+def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: str) -> str:
+    """The other's CPU time over the first's: geometric mean and range over cells that both ended in."""
+    ratios = [
+        cpu(config, results, block, other) / cpu(config, results, block, first)
+        for block in blocks(config)
+    ]
+    ratios = [r for r in ratios if not math.isnan(r)]
+    if not ratios:
+        return "–"
+    mean = math.exp(np.mean(np.log(ratios)))
+    return f"{mean:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+
+
+def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Ends at a limit, and other ends without a table."""
+    out = []
+    for row in results.values():
+        if "stopped" in row and row["system"] in config.systems and row["table"] in config.tables:
+            title = config.systems[row["system"]].title
+            where = named(config, (row["table"], row["epsilon"]))
+            out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
+    return out or ["- All that were begun ended within their limits."]
+
+
+def disclosure(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Guesses of private records' attributes against those of controls, in points."""
+    lines = ["| system | points more often right than of controls | runs |", "|---|---|---|"]
+    groups = {
+        system.title: [
+            r
+            for r in results.values()
+            if r.get("system") == name and r["epsilon"] in config.epsilons
+        ]
+        for name, system in config.systems.items()
+    }
+    real = {store.REFERENCES["real"]: [results.get(f"{t}-real", {}) for t in config.tables]}
+    for title, rows in (groups | real).items():
+        gaps = []
+        for row in rows:
+            mine = [k for k in row if k.startswith(DISCLOSED)]
+            if row.get("table") in config.tables and mine:
+                each = [row[k] - row[k.replace(DISCLOSED, "control")] for k in mine]
+                gaps.append(100 * np.mean(each))
+        if gaps:
+            error = np.std(gaps, ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+            told = f"{np.mean(gaps):+.1f}" + ("" if math.isnan(error) else f" ± {error:.1f}")
+            lines.append(f"| {title} | {told} | {len(gaps)} |")
+    return lines

@@ -1,0 +1,60 @@
+"""Every synthesizer × epsilon × table × seed, and peers: one row a run, kept; the page from the rows alone.
+
+    python reports/benchmark/run.py                     # runs what is missing, then writes the page
+    python reports/benchmark/run.py --write             # only writes
+    python reports/benchmark/run.py --only adult-mst    # only runs whose key contains this; writes nothing
+    python reports/benchmark/run.py --adopt FILE        # takes in rows of another results.json
+    python reports/benchmark/run.py --config MINE.toml  # a benchmark of your own, beside that file
+
+The tables and the yardstick are those of ../shared. The peers are installed into an environment of their
+own in the folder for temporary files. A run is stored when it is done: Ctrl-C loses the one in hand.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import config as configs  # noqa: E402
+import store  # noqa: E402
+from runner import Runner, Stopped  # noqa: E402
+
+from tabsynth.errors import TabsynthError  # noqa: E402
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    out.add_argument("--config", type=Path, default=HERE / "config.toml")
+    out.add_argument("--write", action="store_true", help="only write the page, from the store")
+    out.add_argument("--only", help="only runs whose key contains this")
+    out.add_argument("--again", action="store_true", help="with --only: also those that are stored")
+    out.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    out.add_argument("--adopt", type=Path, help="take in rows of another results.json, run nothing")
+    return out
+
+
+def main(options: argparse.Namespace) -> None:
+    config = configs.load(options.config)
+    if options.adopt:
+        rows = store.adopted(config, options.adopt)
+        store.add(config.store, rows)
+        print(f"{len(rows)} rows taken in.")
+        return
+    if options.again and not options.only:
+        sys.exit("--again needs --only: name the runs that are to be made again.")
+    if not options.write:
+        Runner(config, options.only, again=options.again, jobs=max(1, options.jobs)).run()
+    if not options.only:
+        from writing import write  # matplotlib takes its time
+
+        write(config)
+
+
+if __name__ == "__main__":
+    try:
+        main(parser().parse_args())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (TabsynthError, Stopped) as error:
+        sys.exit(str(error))

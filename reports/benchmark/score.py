@@ -1,0 +1,88 @@
+"""The figures of synthetic tables, in a process of their own.
+
+    python score.py CONFIG TABLE FOLDER SYNTHETIC ...
+
+FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
+independent yardstick of ../shared, where that is; the others by tabsynth.evaluation.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import config as configs
+import numpy as np
+import pandas as pd
+from tables import ROOT
+
+from tabsynth import Schema
+from tabsynth.evaluation.marginals import distance
+from tabsynth.evaluation.prediction import fold_rare, subsample
+from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
+from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
+from tabsynth.report.inputs import numbers
+
+YARDSTICK = ROOT.parent / "shared" / "yardstick"
+ATTACKED = 300  # rows that the yardstick draws for its disclosure
+KEPT = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
+
+
+def by_yardstick(folder: Path, table: Path) -> dict[str, Any]:
+    """Its means, its disclosure, and of each column the weighted F1; of a small table, distances alone."""
+    if not (YARDSTICK / "yardstick.py").exists():
+        return {}
+    sys.path.insert(0, str(YARDSTICK))
+    import yardstick
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of predictors that have not converged
+        small = min(len(codes(folder / f"{part}.csv")) for part in ("train", "test")) < ATTACKED
+        found = yardstick.score(folder, table, quick=small)
+    kept = {k: v for k, v in found.items() if k in KEPT or k.startswith(("disclose", "control"))}
+    return kept | {"dwpre_weighted": found.get("dwpre_weighted", {})}
+
+
+def by_evaluation(
+    schema: Schema, target: str | None, train: np.ndarray, test: np.ndarray, synthetic: np.ndarray
+) -> dict[str, float]:
+    """k-marginal score, pMSE ratio of a tree, and AUROC of the target; the draws are the same for all."""
+    names, sizes = schema.names, schema.sizes
+    bins = percentile_bins(train, sizes, [numbers(column) for column in schema.columns])
+    groups = [int(group.max()) + 1 for group in bins]
+    sets = marginal_sets(names)
+    away = distance(binned(train, bins), binned(synthetic, bins), sets, names, groups)
+    found = {"k_marginal": 1000 * (1 - away.mean.value)}
+    rng = np.random.default_rng(0)
+    rows = [subsample(part, MAX_ROWS, rng) for part in (train, synthetic)]
+    ratio = tree(*rows, sizes, rng).value
+    found |= {"pmse_tree": ratio} if np.isfinite(ratio) else {}
+    if target is not None:
+        j = names.index(target)
+        rng = np.random.default_rng(1)
+        tables = [train, subsample(synthetic, MAX_FIT, rng), subsample(test, MAX_TEST, rng)]
+        (_, fit, held), folded = fold_rare(tables, sizes)
+        chances = probabilities(logistic, fit, held, j, folded)
+        found["target_auroc"] = auroc(chances, held[:, j])
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
+    chosen = configs.load(Path(path)).tables[table]
+    schema = chosen.schema()
+    train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
+    found = []
+    for each in map(Path, synthetic):
+        ours = by_evaluation(schema, chosen.target, train, test, codes(each))
+        found.append(by_yardstick(Path(folder), each) | ours)
+    return {"scores": found}
+
+
+def codes(path: Path) -> np.ndarray:
+    return pd.read_csv(path).to_numpy(np.int64)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

@@ -1,0 +1,90 @@
+"""The rows of a benchmark: one JSON file, a row a run, by key."""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from config import Config, Run
+
+from tabsynth._files import write_text
+
+NOT_DONE = "not done in "  # … so many CPU seconds: the reason of a row that was stopped
+REFERENCES = {
+    "real": "the private rows themselves",
+    "fresh": "the test rows",
+    "shuffled": "columns shuffled",
+}
+
+
+def load(path: Path) -> dict[str, dict]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def add(path: Path, rows: Mapping[str, dict]) -> None:
+    """Add rows, whole or not at all, while other processes add theirs."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
+        merged = dict(sorted((load(path) | dict(rows)).items()))
+        write_text(path, json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
+    finally:
+        os.close(folder)
+
+
+def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
+    """The row whose end at its limit says that this run would not end either, or None.
+
+    A system that did not end on a table at some epsilon is not tried there at a larger one, nor with
+    another seed: the counts of steps and of marginals grow with epsilon, and no seed changes them.
+    """
+    for row in results.values():
+        if (
+            row.get("stopped", "").startswith(NOT_DONE)
+            and (row["table"], row["system"]) == (run.table, run.system)
+            and row["epsilon"] <= run.epsilon
+        ):
+            return row
+    return None
+
+
+def row_of(results: Mapping[str, dict], run: Run) -> dict | None:
+    """The run's row, or what is known of it from another's; None where it is still to be made."""
+    return results.get(run.key) or stopped_by(results, run)
+
+
+def adopted(config: Config, path: Path) -> dict[str, dict]:
+    """Rows of another file that this store lacks: plain runs and references of known tables.
+
+    Variants, whose system has a colon in its name, stay where they are. Two other reports keep runs of
+    systems of ours on the census table in forms of their own; of these the figures are taken, without
+    the cost, which was measured in other ways.
+    """
+    raw = json.loads(path.read_text("utf-8"))
+    known = load(config.store)
+    found = {}
+    for key, row in _in_one_form(raw).items():
+        plain = "system" not in row or row["system"] in config.systems
+        if plain and row.get("table") in config.tables and key not in known:
+            found[key] = row | {"adopted": path.resolve().parent.name}
+    return found
+
+
+def _in_one_form(raw: dict) -> dict[str, dict]:
+    if "runs" in raw:  # reports/census: DP-WGAN by preset
+        rows = [r | {"system": "dp-wgan"} for r in raw["runs"].values() if r["preset"] == "default"]
+    elif all("yardstick" in row for row in raw.values()):  # reports/gans
+        rows = list(raw.values())
+    else:
+        return raw
+    found = {}
+    for row in rows:
+        if row["epsilon"] == "inf":
+            continue
+        run = Run("census", row["system"], float(row["epsilon"]), row["seed"])
+        kept = {
+            k: v for k, v in row["yardstick"].items() if isinstance(v, float) and k != "seconds"
+        }
+        found[run.key] = vars(run) | {"spent": row["spent"]} | kept
+    return found

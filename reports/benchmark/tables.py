@@ -1,0 +1,164 @@
+"""The tables of the comparison: public microdata of ../shared, their schemas, and one split each."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tabsynth import Column, Schema, read_table
+from tabsynth.datasets import prepare_hospital
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"
+CENSUS = Schema.load(ROOT / "data" / "census.schema.json")
+TRAIN = 0.7  # of the rows; the split of the yardstick
+NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"
+ADULT = "UCI Adult, the published domain of its discretised form"
+ADULT_ORDERED = (
+    "age",
+    "fnlwgt",
+    "education-num",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to compare synthesizers on.
+
+    Attributes
+    ----------
+    title : str
+    schema : callable
+        Its public schema.
+    rows : callable
+        From the schema to all private rows.
+    target : str or None
+        The column that a user would predict.
+    """
+
+    title: str
+    schema: Callable[[], Schema]
+    rows: Callable[[Schema], pd.DataFrame]
+    target: str | None = None
+
+    def with_target(self, target: str | None) -> "Table":
+        return replace(self, target=target)
+
+    def split(self) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
+        """Schema, training rows and test rows."""
+        schema = self.schema()
+        rows = self.rows(schema)
+        order = np.random.default_rng(0).permutation(len(rows))
+        cut = int(TRAIN * len(rows))
+        return schema, rows.iloc[order[:cut]], rows.iloc[order[cut:]]
+
+
+def table_of_files(title: str, schema: Path, rows: Path, target: str | None) -> Table:
+    """A user's table: a file of a schema, and a CSV or Parquet file of rows."""
+    return Table(title, lambda: Schema.load(schema), lambda known: read_table(rows, known), target)
+
+
+def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False) -> Column:
+    return Column(
+        name=name,
+        kind="ordinal" if ordered else "categorical",
+        dtype="str",
+        categories=tuple(values.split()),
+        nulls=nulls,
+        source=NIST,
+    )
+
+
+def number(name: str, low: float, high: float, dtype: str = "int64", **more: object) -> Column:
+    more = {"resolution": 1.0, "clip": True, "source": NIST} | more
+    return Column(name=name, kind="numeric", dtype=dtype, low=low, high=high, **more)  # type: ignore[arg-type]
+
+
+def census_24() -> Schema:
+    """All columns of the excerpts; the industry codes are those of the other three files."""
+    others = ("census_national_2018", "census_ma_2018", "census_ma_2019")
+    codes = {
+        code
+        for name in others
+        for code in pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)["INDP"]
+    }
+    industries = [*sorted(codes - {"N"}), "other"]
+    more = [
+        listed("HISP", "0 1 2 3 4"),
+        listed("NOC", " ".join(map(str, range(20))), ordered=True, nulls=True),
+        listed("HOUSING_TYPE", "1 2 3"),
+        number("DENSITY", 16.3, 52864.7, "float64", resolution=None),
+        Column(
+            name="INDP",
+            kind="categorical",
+            dtype="str",
+            categories=tuple(industries),
+            other="other",
+            nulls=True,
+            source=NIST + ", codes of its other three files",
+        ),
+        number("PINCP", -9000, 200_000, "Int64", nulls=True),
+        number("POVPIP", 0, 501, "Int64", nulls=True),
+        listed("DVET", "1 2 3 4 5 6", ordered=True, nulls=True),
+        listed("DREM", "1 2", nulls=True),
+        listed("DPHY", "1 2", nulls=True),
+        listed("DEYE", "1 2"),
+        listed("DEAR", "1 2"),
+        number("PWGTP", 0, 500),
+        number("WGTP", 0, 500),
+    ]
+    return Schema([*CENSUS.columns, *more], null_values=("", "N"))
+
+
+def adult() -> Schema:
+    sizes = json.loads((DATA / "adult_domain.json").read_text())
+    return Schema(
+        [
+            Column(
+                name=name,
+                kind="ordinal" if name in ADULT_ORDERED else "categorical",
+                dtype="int64",
+                categories=tuple(range(size)),
+                source=ADULT,
+            )
+            for name, size in sizes.items()
+        ]
+    )
+
+
+def census_rows(schema: Schema) -> pd.DataFrame:
+    """The schema's columns of the census file."""
+    path = DATA / "census_national_2019.csv"
+    raw = pd.read_csv(path, dtype=str, keep_default_na=False)[list(schema.names)]
+    return parsed(raw, schema)
+
+
+def adult_rows(schema: Schema) -> pd.DataFrame:
+    return parsed(pd.read_csv(DATA / "adult.csv", dtype=str), schema)
+
+
+def parsed(raw: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """As :func:`tabsynth.read_table` reads it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "rows.csv"
+        raw.to_csv(path, index=False)
+        return read_table(path, schema)
+
+
+TABLES = {
+    "census": Table("census, 10 columns", lambda: CENSUS, census_rows),
+    "adult": Table("Adult, 14 columns", adult, adult_rows),
+    "census-24": Table("census, 24 columns", census_24, census_rows),
+    "hospital": Table(
+        "hospital, 48 columns",
+        lambda: Schema.load(ROOT / "data" / "hospital.schema.json"),
+        lambda schema: prepare_hospital(DATA / "diabetes_hospital_5000.csv", schema),
+    ),
+}

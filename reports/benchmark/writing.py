@@ -1,0 +1,197 @@
+"""The page of a benchmark, from its rows alone."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import findings
+import numpy as np
+import pictures
+import store
+from config import Config
+from ranks import (
+    FIGURES,
+    Figure,
+    Rank,
+    blocks,
+    complete,
+    mean_ranks,
+    ranked_systems,
+    runs_of,
+    values,
+)
+
+from tabsynth._files import write_text
+
+TEMPLATE = Path(__file__).resolve().with_name("template.md")
+# Of the test rows: a classifier of them that is tested on them says nothing.
+NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
+
+
+def write(config: Config) -> None:
+    """README.md, ranks.png and cost.png beside the config file."""
+    results, folder = store.load(config.store), config.path.parent
+    ranks, cells = {}, {}
+    for figure in FIGURES:
+        found = values(config, results, figure)
+        systems = ranked_systems(config, found)
+        ranks[figure.key] = mean_ranks(config, found, systems)
+        cells[figure.key] = complete(config, found, systems)
+    pictures.draw_ranks(config, ranks, cells, folder / "ranks.png")
+    pictures.draw_cost(config, results, folder / "cost.png")
+    first = next(iter(config.systems))
+    parts = {
+        "MISSING": missing(config, results),
+        "SUMMARY": summary(config, results, ranks, first),
+        "RANKS": rank_table(config, ranks),
+        "LEADERS": findings.leaders(config, results),
+        "LOSSES": findings.losses(config, results),
+        "FLOOR": findings.below_floor(config, results),
+        "AGAINST": findings.against(config, results, first),
+        "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
+        "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
+        "ADOPTED": [adopted(config, results)],
+        "FIRST": [config.systems[first].title],
+        "NOTDONE": findings.not_done(config, results),
+        "DISCLOSURE": findings.disclosure(config, results),
+        "TABLES": [
+            line for table in config.tables for line in (*of_table(config, results, table), "")
+        ],
+    }
+    page = TEMPLATE.read_text("utf-8")
+    for name, lines in parts.items():
+        page = page.replace(f"<!-- {name} -->", "\n".join(lines))
+    write_text(folder / "README.md", page)
+
+
+def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """How many runs are there, and which are not."""
+    runs = config.runs()
+    lacking = [run for run in runs if store.row_of(results, run) is None]
+    made = [run for run in runs if run.key in results]
+    ended = [run for run in made if "stopped" not in results[run.key]]
+    told = (
+        f"Of {len(runs)} runs {len(ended)} ended, {len(made) - len(ended)} were stopped,"
+        f" {len(runs) - len(made) - len(lacking)} more were not tried for that."
+    )
+    if not lacking:
+        return [told]
+    each = []
+    for name, system in config.systems.items():
+        count = sum(run.system == name for run in lacking)
+        if count:
+            each.append(f"{system.title} {count}")
+    return [f"{told} **{len(lacking)} are still to be made** ({', '.join(each)})."]
+
+
+def adopted(config: Config, results: Mapping[str, dict]) -> str:
+    """Which rows older reports made."""
+    sources = [r.get("adopted") for run in config.runs() if (r := results.get(run.key))]
+    counts = {name: sources.count(name) for name in sorted({s for s in sources if s})}
+    if not counts:
+        return "- All runs were made by this benchmark."
+    each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
+    return (
+        f"- Runs that older reports made: {each}. They lack what those did not measure: AUROC, k-marginal"
+        " and pMSE; those of `reports/census` and `reports/gans`, CPU time and memory, too."
+    )
+
+
+def summary(
+    config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]], first: str
+) -> list[str]:
+    """Who is first by mean rank, how often, and by how much of the private rows' own figure."""
+    lines = []
+    for figure in FIGURES:
+        found = {block: findings.places(config, results, block, figure) for block in blocks(config)}
+        won = [p[0].system for p in found.values() if len(p) > 1]
+        if not won:
+            continue
+        counts = sorted(((won.count(n), n) for n in set(won)), reverse=True)
+        each = ", ".join(f"{config.systems[n].title} {c}" for c, n in counts)
+        best = min(ranks[figure.key].items(), key=lambda item: item[1].value, default=None)
+        told = f"- **{figure.title}**, {len(won)} cells won: {each}."
+        if best:
+            rank = best[1]
+            told += (
+                f" Best mean rank of {len(ranks[figure.key])}: {config.systems[best[0]].title},"
+                f" {rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})."
+            )
+        lines.append(told)
+    return [*lines, *kept(config, results, first)]
+
+
+def kept(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
+    """What share of the private rows' weighted F1 the systems keep."""
+    lines = []
+    figure = findings.BY["dwpre_weighted_mean"]
+    for epsilon in sorted(config.epsilons):
+        each = []
+        for name, system in config.systems.items():
+            ratios = []
+            for table in config.tables:
+                real = results.get(f"{table}-real", {}).get(figure.key)
+                here = findings.places(config, results, (table, epsilon), figure)
+                ratios += [p.value / real for p in here if p.system == name and real]
+            if len(ratios) == len(config.tables):
+                each.append(f"{system.title} {100 * min(ratios):.0f}–{100 * max(ratios):.0f}%")
+        if each:
+            lines.append(
+                f"- **Of the private rows' weighted F1** is kept at ε = {epsilon:g}, over the tables: "
+                + ", ".join(each)
+                + "."
+            )
+    return lines
+
+
+def rank_table(config: Config, ranks: Mapping[str, Mapping[str, Rank]]) -> list[str]:
+    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 1))
+    for name, system in config.systems.items():
+        cells = []
+        for figure in FIGURES:
+            rank = ranks[figure.key].get(name)
+            cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
+        lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[str]:
+    """Every figure of one data table: mean ± standard deviation over seeds."""
+    titles = " | ".join(f.title for f in FIGURES)
+    lines = [f"| {config.tables[table].title} | ε | {titles} | CPU s | MiB | seeds |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 5))
+    for name, title in store.REFERENCES.items():
+        if row := results.get(f"{table}-{name}"):
+            lines.append(line(title, "–", [row], fresh=name == "fresh"))
+    for epsilon in sorted(config.epsilons):
+        for name, system in config.systems.items():
+            rows = runs_of(config, results, (table, epsilon), name)
+            lines.append(line(system.title, f"{epsilon:g}", rows))
+    return lines
+
+
+def line(title: str, epsilon: str, rows: list[dict], *, fresh: bool = False) -> str:
+    wide = len(FIGURES) + 2
+    if not rows:
+        return f"| {title} | {epsilon} | not run yet |" + " |" * wide
+    if "stopped" in rows[0]:
+        return f"| {title} | {epsilon} | {rows[0]['stopped']} |" + " |" * wide
+    cells = [
+        "–"
+        if fresh and f.key in NOT_OF_FRESH
+        else mean_sd([r[f.key] for r in rows if f.key in r], f)
+        for f in FIGURES
+    ]
+    timed = [r for r in rows if "cpu_seconds" in r]
+    cells.append(f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–")
+    cells.append(f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–")
+    return f"| {title} | {epsilon} | " + " | ".join([*cells, str(len(rows))]) + " |"
+
+
+def mean_sd(found: list[float], figure: Figure) -> str:
+    if not found:
+        return "–"
+    mean = findings.shown(float(np.mean(found)), figure)
+    sd = float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+    return mean if math.isnan(sd) else f"{mean} ± {findings.shown(sd, figure)}"

@@ -1,0 +1,382 @@
+"""Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
+
+    python reports/trust/kill_points.py                # 200 points, a few CPU minutes; writes kill_points.json
+    python reports/trust/kill_points.py --points 12    # fewer; writes nothing
+
+Each point is a fit of a small made-up table in a process of its own, which is killed (SIGKILL): half of them
+by its parent after a time drawn uniformly from the length of a whole fit; half by itself, before or after
+the ledger's answer to one of its spends, drawn uniformly from all of them. The process notes each spend in
+a log of its own, after the ledger has it on the disk and before the row is read; a write to a file
+outlives the process. Then: what the ledger on the disk says is held against that log; the fit goes on to
+its end, or, without a checkpoint, is made again under the same ledger; and what was spent in all is
+held against the plan, use by use.
+
+Methods: margnet (three counts), dp-wgan (counts, autoencoder, critic), pate-gan (counts, votes). Ways: a
+checkpoint; a project's ledger; both.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tabsynth import DPWGAN, PATEGAN, BudgetError, Column, MargNet, ProjectLedger, Schema
+from tabsynth.autoencoder import AutoencoderConfig
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.wgan import WGANConfig
+from tabsynth.privacy import ledger as ledgers
+from tabsynth.privacy.accounting import epsilon_of, gaussian_delta
+from tabsynth.privacy.journal import Entry, Journal
+from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.synthesizers import Synthesizer
+from tabsynth.training.checkpoint import EARLIER
+
+OUT = Path(__file__).with_suffix(".json")
+POINTS, JOBS = 200, 2
+BLOCKS = 8  # so that steps of these small fits are reserved several at a time, as those of large ones are
+EPSILON, DELTA = 3.0, 1e-5
+LIMIT = 6.0  # of the project: the killed fit and one more
+CHECKPOINT, LEDGER, BOTH = "checkpoint", "ledger", "checkpoint and ledger"
+WAYS = (CHECKPOINT, LEDGER, BOTH)
+BY_TIME, BY_SPEND = "time", "spend"
+# What became of the fit: it went on; by a new plan, for counts that were paid were lost; it had too little
+# left for that, and said so; without a checkpoint it was made again.
+RESUMED, ANEW, REFUSED, AGAIN = "resumed", "planned anew", "refused", "made again"
+SCHEMA = Schema(
+    [
+        Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
+        Column(name="age", kind="numeric", dtype="int64", low=0, high=99, bins=10),
+        Column(name="job", kind="ordinal", dtype="int64", categories=(1, 2, 3)),
+        Column(name="ill", kind="ordinal", dtype="bool", categories=(False, True)),
+    ]
+)
+SMALL: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (16,)}
+
+
+def margnet() -> Synthesizer:
+    config = MargNetConfig(components=50, hidden=(32,), steps=25, max_unscored=0)
+    return MargNet(SCHEMA, epsilon=EPSILON, delta=DELTA, config=config)
+
+
+def dpwgan() -> Synthesizer:
+    # On the whole table, so that a closed form checks the accountant.
+    critic = WGANConfig(
+        **SMALL, critic_hidden=(16,), critic_steps=40, moment_steps=2, sampling_rate=1.0
+    )
+    coder = AutoencoderConfig(hidden=(12,), latent_dim=6, steps=16, sampling_rate=1.0)
+    return DPWGAN(
+        SCHEMA,
+        epsilon=EPSILON,
+        delta=DELTA,
+        autoencoder="dp-sgd",
+        wgan_config=critic,
+        autoencoder_config=coder,
+    )
+
+
+def pategan() -> Synthesizer:
+    config = PATEConfig(
+        **SMALL,
+        labels=120,
+        rounds=6,
+        round_steps=2,
+        moment_steps=2,
+        functions=2,
+        features=10,
+        teacher_hidden=(8,),
+        student_hidden=(8,),
+        teacher_steps=2,
+        student_steps=2,
+        teacher_batch=8,
+        student_batch=8,
+    )
+    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, pate_config=config)
+
+
+METHODS = {"margnet": margnet, "dp-wgan": dpwgan, "pate-gan": pategan}
+
+
+def people(rows: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], rows),
+            "age": rng.integers(0, 100, rows),
+            "job": rng.integers(1, 4, rows),
+            "ill": rng.random(rows) < 0.3,
+        }
+    )
+
+
+# The fit that is killed.
+
+
+def fit(folder: str, method: str, way: str, at: float, told: Any) -> None:
+    """Fit in this process; at spend number ``at`` (half: after the ledger's answer) it kills itself."""
+    torch.set_num_threads(1)
+    place, spends = Path(folder), 0
+    log = os.open(place / "used", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    real = Ledger.spend
+
+    def spend(ledger: Ledger, account: Account, uses: int = 1) -> None:
+        nonlocal spends
+        if account.number is None:  # not of private rows
+            return real(ledger, account, uses)
+        spends += 1
+        if spends == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(ledger, account, uses)
+        os.write(log, (json.dumps([ledger.run, account.purpose, uses]) + "\n").encode())
+        if spends == at - 0.5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Ledger.spend, ledgers.BLOCKS = spend, BLOCKS  # type: ignore[method-assign]
+    model, table = METHODS[method](), people()
+    where: dict[str, Any] = {}
+    if way != LEDGER:
+        where["checkpoint"] = place / "checkpoint"
+    if way != CHECKPOINT:
+        where["ledger"] = place / "project.ledger"
+    started = time.monotonic()
+    told.send("started")
+    try:
+        model.fit(table, announce=False, **where)
+    except BudgetError as error:
+        told.send({"refused": str(error)})
+        return
+    taken = time.monotonic() - started
+    assert model.certificate()["training"]["stopped"] is None
+    told.send({"seconds": taken, "spends": spends, "run": model.ledger_.run})
+
+
+def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=fit, args=(str(folder), method, way, at, theirs))
+    with STARTING:  # the fork server takes one at a time
+        process.start()
+    theirs.close()
+    if ours.recv() != "started":
+        raise AssertionError("the fit said something else first")
+    return process, ours
+
+
+STARTING = threading.Lock()
+
+
+def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
+    """A fit, or the rest of one, to its end: what it told."""
+    process, told = start(folder, method, way)
+    found = dict(told.recv())
+    process.join()
+    assert process.exitcode == 0, f"{method}, {way}: the fit ended with {process.exitcode}"
+    return found
+
+
+def prepared(folder: Path, way: str) -> Path:
+    folder.mkdir()
+    if way != CHECKPOINT:
+        ProjectLedger.create(folder / "project.ledger", epsilon=LIMIT, delta=DELTA)
+    return folder
+
+
+# What the ledger and the log say.
+
+
+def on_disk(folder: Path, way: str) -> list[Entry]:
+    """The accounts as the file has them now."""
+    if way != CHECKPOINT:
+        return list(ProjectLedger.read(folder / "project.ledger").journal.entries.values())
+    path = folder / "checkpoint" / "ledger.jsonl"
+    if not path.exists():
+        return []
+    journal = Journal(path, EPSILON, DELTA)
+    journal.release()
+    return list(journal.entries.values())
+
+
+def used(folder: Path) -> Counter[tuple[str, str]]:
+    """Uses of private rows by run and purpose, in all processes so far."""
+    found: Counter[tuple[str, str]] = Counter()
+    lines = (folder / "used").read_text().splitlines() if (folder / "used").exists() else []
+    for line in lines:
+        run, purpose, uses = json.loads(line)
+        found[run, purpose] += uses
+    return found
+
+
+def spent(entries: list[Entry]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        found[entry.run, entry.purpose] += entry.spent
+    return found
+
+
+def within(entries: list[Entry], limit: float) -> None:
+    """What is spent keeps the limit, by the accountant and, where all is Gaussian, by the closed form."""
+    spends = [(e.mechanism, e.spent) for e in entries if e.spent]
+    assert epsilon_of(spends, DELTA) <= limit * (1 + 1e-6)
+    if spends and all(m.name == "gaussian" for m, _ in spends):
+        squared = sum(count / m.noise_multiplier**2 for m, count in spends)  # type: ignore[union-attr]
+        assert gaussian_delta(math.sqrt(squared), limit) <= DELTA * (1 + 1e-6)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One kill: what it lost, and whether the fit had to be planned anew after it."""
+
+    method: str
+    way: str
+    by: str
+    killed_after: int  # uses
+    lost: int  # uses that the ledger counts, and that did not take place
+    outcome: str
+
+
+def judged(folder: Path, method: str, way: str, by: str) -> Point:
+    """Hold what the kill left against the log; go on to the end; hold the sum against the plan."""
+    entries, before = on_disk(folder, way), used(folder)
+    reserved = spent(entries)
+    for key, count in before.items():
+        assert reserved[key] >= count, (
+            f"{method}, {way}, {key}: {count} used, {reserved[key]} spent"
+        )
+    within(entries, EPSILON)
+    lost = reserved - before
+
+    told = whole(folder, method, way)
+    entries, after, run = on_disk(folder, way), used(folder), told.get("run")
+    final = spent(entries)
+    within(entries, LIMIT if way == LEDGER else EPSILON)
+    name = f"{method}, {way}"
+    if (
+        run is None
+    ):  # the kill lost counts that were nearly all of the budget: refused, and no more is spent
+        assert way != LEDGER and "A crash lost" in told["refused"], f"{name}: {told['refused']}"
+        assert final == reserved and after == before, f"{name}: refused, and yet more is spent"
+        return Point(method, way, by, sum(before.values()), sum(lost.values()), REFUSED)
+    others = {e.run for e in entries} - {run, EARLIER}  # runs that the kill ended
+    for entry in entries:
+        assert entry.spent <= entry.granted
+        if entry.run == run:  # the plan, whole: neither more nor less
+            assert entry.closed and entry.spent == entry.granted
+    for key in final | after:
+        # All that was spent was used, or was lost in the kill; and nothing of a run that it ended since.
+        assert final[key] == after[key] + lost[key], f"{name}, {key}: spent twice, or forgotten"
+        assert key[0] == run or final[key] == reserved[key]
+    plan = Counter({e.purpose: e.granted for e in entries if e.run == run})
+    planned = Counter(
+        {s.purpose: s.count for s in METHODS[method]()._spends(Ledger(EPSILON, DELTA))}
+    )
+    assert plan == planned, f"{name}: {plan} was granted, {planned} planned"
+    within([e for e in entries if way != LEDGER or e.run == run], EPSILON)
+    outcome = AGAIN if way == LEDGER else ANEW if others else RESUMED
+    return Point(method, way, by, sum(before.values()), sum(lost.values()), outcome)
+
+
+def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -> Point:
+    """Kill one fit, and judge what it leaves; one that ends before its time is made again."""
+    for attempt in range(100):
+        place = prepared(folder / str(attempt), way)
+        at = random.randint(1, scale["spends"]) + random.choice([0, 0.5]) if by == BY_SPEND else 0
+        process, told = start(place, method, way, at)
+        if by == BY_TIME:
+            time.sleep(random.uniform(0, scale["seconds"]))
+            process.kill()
+        process.join()
+        told.close()
+        if process.exitcode == -signal.SIGKILL:
+            return judged(place, method, way, by)
+        assert process.exitcode == 0, f"{method}, {way}: the fit ended with {process.exitcode}"
+    raise AssertionError(f"{method}, {way}: no fit of 100 was killed in time")
+
+
+# All of it.
+
+
+def cells(points: int) -> list[tuple[str, str, str]]:
+    """Method, way and kind of each point, dealt out evenly."""
+    kinds = [(m, w, by) for by in (BY_SPEND, BY_TIME) for m in METHODS for w in WAYS]
+    return [kinds[i % len(kinds)] for i in range(points)]
+
+
+def run(points: int, jobs: int = JOBS) -> list[Point]:
+    """All points; AssertionError at the first that is not sound."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        place, wanted = Path(folder), cells(points)
+
+        def scale(cell: tuple[str, str]) -> dict[str, Any]:
+            return whole(prepared(place / "-".join(cell), cell[1]), *cell)
+
+        asked = sorted({(method, way) for method, way, _ in wanted})
+        scales = dict(zip(asked, pool.map(scale, asked), strict=True))
+
+        def one(job: tuple[int, tuple[str, str, str]]) -> Point:
+            number, (method, way, by) = job
+            (place / str(number)).mkdir()
+            found = point(place / str(number), method, way, by, scales[method, way])
+            print(f"\r{number + 1} of {points}", end="", flush=True)
+            return found
+
+        return list(pool.map(one, enumerate(wanted)))
+
+
+def summary(found: list[Point], seconds: float) -> dict[str, Any]:
+    """By method and way; a point that was not sound would have ended the run."""
+    table: dict[str, Any] = {}
+    for method in METHODS:
+        table[method] = {}
+        for way in WAYS:
+            mine = [p for p in found if (p.method, p.way) == (method, way)]
+            table[method][way] = {
+                "points": len(mine),
+                "sound": len(mine),
+                "killed_by": dict(Counter(p.by for p in mine)),
+                "lost_uses_max": max((p.lost for p in mine), default=0),
+                "lost_uses_mean": round(float(np.mean([p.lost for p in mine])), 2) if mine else 0,
+                "uses_before_the_kill_max": max((p.killed_after for p in mine), default=0),
+                "outcomes": dict(Counter(p.outcome for p in mine)),
+            }
+    return {
+        "points": len(found),
+        "sound": len(found),
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "limit_of_the_project": LIMIT,
+        "seconds": round(seconds),
+        "by_method": table,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--points", type=int, default=POINTS)
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    asked = parser.parse_args()
+    started = time.monotonic()
+    results = summary(run(asked.points, asked.jobs), time.monotonic() - started)
+    text = json.dumps(results, indent=1)
+    print(f"\n{text}")
+    if asked.points >= POINTS:
+        OUT.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Record and replay (R1): is a run a function of what its mechanisms released, and of nothing else?
+
+A run on a table is recorded: what goes into each mechanism, and all that comes of it. It is replayed on
+a neighbour, a table with one record more or less, with the same seed, with the same coins for each record,
+and with each mechanism's input set back to the recorded one just before the noise. Then
+
+* every release, the state after every step, logs, progress, model, certificate, file and sample must come
+  out the same to the bit, and
+* what goes into each mechanism may differ by its sensitivity at most.
+
+The first thing that is otherwise is named. What passes is no proof, but a leak that a table and its
+neighbour show is found by one run, without statistics.
+
+A result tells how far a record moved each sum, without noise: of a private table it is itself private.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from tabsynth.audit.replay_neighbours import Neighbour, neighbours
+from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
+from tabsynth.audit.replay_systems import tiny
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.model_file import read_model
+from tabsynth.privacy.recording import recorded_by
+from tabsynth.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.tables import to_pandas
+
+SAMPLED = 40  # rows of the model that are compared
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayResult:
+    """What a replay found.
+
+    Attributes
+    ----------
+    mechanisms : tuple of Mechanism
+        Every call of one, in order.
+    first_difference : str or None
+        The first thing that differed, in a line; None where the run passed.
+    compared : int
+        Numbers, texts and arrays that were compared.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    first_difference: str | None
+    compared: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differed."""
+        return self.first_difference is None
+
+    @property
+    def worst_move(self) -> float:
+        """The farthest that any mechanism's input moved, in its sensitivities; at most 1 is right.
+
+        0 says that the neighbour showed the mechanisms nothing, and so that little was tested.
+        """
+        return max((m.move for m in self.mechanisms), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; without the single mechanisms."""
+        worst = self.worst_move
+        return {
+            "passed": self.passed,
+            "worst_move": worst if math.isfinite(worst) else str(worst),
+            "first_difference": self.first_difference,
+            "mechanisms": len(self.mechanisms),
+            "compared": self.compared,
+        }
+
+
+def replay(
+    model: Synthesizer, table: Any, neighbour: Any, *, seed: int = 0, sampled: int = SAMPLED
+) -> ReplayResult:
+    """Fit a clone of ``model`` to a table, and replay the fit on its neighbour.
+
+    Parameters
+    ----------
+    model : Synthesizer
+        Of finite epsilon; it is not fitted itself. A time limit would make a fit depend on the clock.
+    table, neighbour : DataFrame
+        The same records in any order, but for those that only one of them holds.
+    seed : int
+        Takes the place of the model's ``random_state``, and seeds the records' coins.
+    sampled : int
+        Rows of the fitted model that are compared.
+
+    Raises
+    ------
+    InputError
+        If the fit has no finite epsilon or has a time limit, or cannot use ``table``.
+    """
+    if math.isinf(model.epsilon) or model.time_limit is not None:
+        raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
+    encoder = TableEncoder(model.schema, model.encoding)
+    one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+
+    def fit(rows: Any, note: Callable[[str, Any], None]) -> None:
+        fitted = clone(model).set_params(random_state=seed)
+        fitted.fit(rows, progress=lambda *told: note("progress", told))
+        for what, value in seen(fitted, sampled):
+            note(what, value)
+
+    return replay_run(fit, table, neighbour, coins=Coins(one, other, seed))
+
+
+def replay_run(
+    run: Callable[[Any, Callable[[str, Any], None]], None],
+    table: Any,
+    neighbour: Any,
+    *,
+    coins: Coins | None = None,
+) -> ReplayResult:
+    """Record any run that reads private rows by the library's mechanisms, and replay it on a neighbour.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(table, note)``; it tells ``note(what, value)`` all that it lets be seen. What it draws
+        must be seeded.
+    coins : Coins, optional
+        For a run that draws batches of records.
+    """
+    recorded = Tape(coins)
+    _play(run, table, recorded)
+    replayed = Tape(coins, recorded)
+    try:
+        _play(run, neighbour, replayed)
+    except Exception as error:  # whatever went wrong, on the table it did not
+        replayed.differs(f"{type(error).__name__}: {error}")
+    return ReplayResult(
+        mechanisms=tuple(replayed.mechanisms),
+        first_difference=replayed.difference or recorded.difference,
+        compared=replayed.compared,
+    )
+
+
+def _play(run: Callable[[Any, Callable[[str, Any], None]], None], table: Any, tape: Tape) -> None:
+    with recorded_by(tape), logged(tape):
+        run(table, tape.note)
+        tape.end()
+
+
+def seen(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, Any]]:
+    """All that a person could see of a fitted model, part by part: and all that the object holds."""
+    yield "model", vars(model)
+    yield "certificate", model.certificate()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        yield "model file", (*read_model(path), path.read_bytes())
+    yield "sample", model.sample(sampled, random_state=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """One line of :func:`audit_replay`: the method, the neighbour, the seed, and what was found."""
+
+    method: str
+    kind: str
+    change: str
+    seed: int
+    result: ReplayResult
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        about = {"method": self.method, "kind": self.kind, "change": self.change, "seed": self.seed}
+        return {**about, **self.result.to_dict()}
+
+
+def audit_replay(
+    method: str,
+    table: Any,
+    schema: Schema,
+    epsilon: float,
+    seeds: int | Sequence[int] = 1,
+    *,
+    delta: float = 1e-5,
+    label: str | None = None,
+    model: Synthesizer | None = None,
+    progress: Progress | None = None,
+) -> list[Replayed]:
+    """Replay a method on every kind of neighbour of a table, once a seed.
+
+    Parameters
+    ----------
+    method : str
+        As ``tabsynth fit`` names it, or a system of :func:`tabsynth.audit.replay_systems.systems`.
+    table : DataFrame
+        A few hundred rows tell as much as many. What is found is of these very rows, without noise.
+    seeds : int or sequence of int
+        Their number, or which.
+    label : str, optional
+        The column whose rarest class is the minority, and the class of PATE-ACGAN.
+    model : Synthesizer, optional
+        What to fit, where it is not a tiny network of that method.
+    progress : callable, optional
+        ``progress(what, done, total)``.
+
+    Raises
+    ------
+    InputError
+        For an unknown method, or a table or schema that it cannot use.
+    """
+    frame = to_pandas(table)
+    if model is None:
+        model = tiny(method, schema, epsilon=epsilon, delta=delta, label=label)
+    listed = range(seeds) if isinstance(seeds, int) else seeds
+    found: list[Replayed] = []
+    pairs: list[tuple[int, Neighbour]] = [
+        (seed, pair)
+        for seed in listed
+        for pair in neighbours(frame, schema, label=label, seed=seed)
+    ]
+    for seed, pair in pairs:
+        result = replay(model, pair.table, pair.neighbour, seed=seed)
+        found.append(
+            Replayed(method=method, kind=pair.kind, change=pair.change, seed=seed, result=result)
+        )
+        if progress is not None:
+            progress("replay", len(found), len(pairs))
+    return found

@@ -1,0 +1,185 @@
+"""Neighbours of a table: one record more or less, of the kinds that leaks are found by (R1, R12)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.columns import Column
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.schema import Schema
+from tabsynth.tables import to_pandas
+
+ADDED, REMOVED = "added", "removed"
+UNHEARD = "unheard of"  # a text that no schema declares
+KINDS = ("outlier", "undeclared", "lowest", "highest", "null", "unique", "minority", "twin")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbour:
+    """Two tables that one record tells apart.
+
+    Attributes
+    ----------
+    kind : str
+        Of that record, one of ``KINDS``.
+    change : {"added", "removed"}
+        Whether it is in the neighbour or in the table.
+    table, neighbour : DataFrame
+    """
+
+    kind: str
+    change: str
+    table: pd.DataFrame
+    neighbour: pd.DataFrame
+
+
+def neighbours(
+    table: Any, schema: Schema, *, label: str | None = None, seed: int = 0
+) -> list[Neighbour]:
+    """Every kind of neighbour that table and schema allow, each added and removed.
+
+    * ``outlier``: every column's rarest value, numbers at alternating bounds;
+    * ``undeclared``: beyond the bounds and outside the categories, where the schema takes such values in;
+    * ``lowest``, ``highest``: all numbers and ordered categories at their least, or at their most;
+    * ``null``: nulls wherever they may be;
+    * ``unique``: a category that nobody else has (rows that have it are left out of both tables);
+    * ``minority``: one more of the rarest class of ``label``;
+    * ``twin``: one more of a record that is there.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of two rows or more.
+    label : str, optional
+        A categorical or ordinal column; default: the one whose rarest class is the rarest.
+    seed : int
+        Draws which record is changed, and where it stands.
+    """
+    frame = to_pandas(table)[list(schema.names)].reset_index(drop=True)
+    encoder, rng = TableEncoder(schema), np.random.default_rng(seed)
+    index = encoder.to_index(frame)
+    if len(frame) < 2:
+        raise InputError("Neighbours need a table of two rows or more.")
+    found = []
+    for kind in KINDS:
+        made = _record(kind, frame, index, encoder, label, rng)
+        if made is None:
+            continue
+        base, record = made
+        place = int(rng.integers(len(base) + 1))
+        more = pd.concat([base[:place], record, base[place:]], ignore_index=True)
+        found.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=more))
+        found.append(Neighbour(kind=kind, change=REMOVED, table=more, neighbour=base))
+    return found
+
+
+def _record(
+    kind: str,
+    frame: pd.DataFrame,
+    index: np.ndarray,
+    encoder: TableEncoder,
+    label: str | None,
+    rng: np.random.Generator,
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """The table without the record, and the record; None where the schema has no such."""
+    schema = encoder.schema
+    some = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
+    if kind == "twin":
+        return frame, some
+    if kind == "minority":
+        j = _minority_column(schema, index, label)
+        if j is None:
+            return None
+        counts = np.bincount(index[:, j], minlength=schema.sizes[j])
+        rarest = np.flatnonzero(index[:, j] == np.where(counts, counts, counts.max() + 1).argmin())
+        return frame, frame.iloc[[int(rng.choice(rarest))]].reset_index(drop=True)
+    if kind == "unique":
+        return _unique(frame, some, index, encoder)
+    record = _edited(some, _edits(kind, schema, index), encoder)
+    return None if record is None else (frame, record)
+
+
+def _edits(kind: str, schema: Schema, index: np.ndarray) -> dict[str, Any]:
+    """The cells of a record of that kind."""
+    edits: dict[str, Any] = {}
+    for j, column in enumerate(schema.columns):
+        if kind == "null":
+            if column.nulls:
+                edits[column.name] = None
+        elif kind == "undeclared":
+            if column.kind == "numeric" and column.clip:
+                edits[column.name] = _beyond(column, above=j % 2 == 0)
+            elif column.other is not None:
+                edits[column.name] = UNHEARD
+        elif column.kind == "numeric":
+            high = j % 2 == 0 if kind == "outlier" else kind == "highest"
+            edits[column.name] = column.high if high else column.low
+        elif kind == "outlier":
+            counts = np.bincount(index[:, j], minlength=column.size)
+            edits[column.name] = column.categories[counts[: len(column.categories)].argmin()]
+        elif column.kind == "ordinal":
+            edits[column.name] = column.categories[0 if kind == "lowest" else -1]
+    return edits
+
+
+def _beyond(column: Column, *, above: bool) -> float:
+    """A value outside the bounds, by the width of the domain and one."""
+    assert column.low is not None and column.high is not None
+    far = column.high - column.low + 1
+    return column.high + far if above else column.low - far
+
+
+def _unique(
+    frame: pd.DataFrame, some: pd.DataFrame, index: np.ndarray, encoder: TableEncoder
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """A record with the rarest category of all, and the rows without it."""
+    best: tuple[int, int, int] | None = None
+    for j, column in enumerate(encoder.schema.columns):
+        if column.kind != "numeric" and len(column.categories) > 1:
+            counts = np.bincount(index[:, j], minlength=column.size)[: len(column.categories)]
+            found = (int(counts.min()), j, int(counts.argmin()))
+            best = found if best is None else min(best, found)
+    if best is None:
+        return None
+    _, j, value = best
+    rest = frame[index[:, j] != value].reset_index(drop=True)
+    column = encoder.schema.columns[j]
+    record = _edited(some, {column.name: column.categories[value]}, encoder)
+    return None if record is None or len(rest) < 2 else (rest, record)
+
+
+def _minority_column(schema: Schema, index: np.ndarray, label: str | None) -> int | None:
+    if label is not None:
+        column = schema[label]
+        if column.kind == "numeric":
+            raise InputError(f"The label, column {label!r}, is numeric; name a categorical one.")
+        return schema.names.index(label)
+    rarest = {}
+    for j, column in enumerate(schema.columns):
+        counts = np.bincount(index[:, j])
+        if column.kind != "numeric" and np.count_nonzero(counts) > 1:
+            rarest[j] = int(counts[counts > 0].min())
+    return min(rarest, key=rarest.__getitem__) if rarest else None
+
+
+def _edited(
+    record: pd.DataFrame, edits: Mapping[str, Any], encoder: TableEncoder
+) -> pd.DataFrame | None:
+    """The record with those cells that its dtypes hold and the schema allows; None if none of them."""
+    changed = None
+    for name, value in edits.items():
+        dtype = record[name].dtype
+        try:
+            cell = pd.Series([value], dtype=dtype)
+            if value is not None and bool(cell.isna()[0]):  # not a category of the dtype
+                continue
+            tried = record.assign(**{name: cell})
+            encoder.to_index(tried)
+        except (InputError, TypeError, ValueError, OverflowError):
+            continue
+        record = changed = tried
+    return changed

@@ -1,0 +1,201 @@
+"""Every way to a private model that the library has, with networks so small that a fit takes a moment.
+
+A leak that a replay can find is one of control flow: it shows in a tiny network as in a large one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.autoencoder import AutoencoderConfig, source_autoencoder
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.generators.dpgan import VARIANTS
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.pate_config import PATEConfig, paper_config
+from tabsynth.generators.wgan import WGANConfig, source_wgan
+from tabsynth.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.loading import METHODS
+
+MADE_UP = 25  # rows of the public table
+RATE = 0.2  # of records in a batch
+TEACHERS = 7
+
+_GENERATOR = {"latent_dim": 5, "generator_hidden": (8,), "moment_steps": 3}
+_CRITIC = {
+    **_GENERATOR,
+    "critic_hidden": (8,),
+    "critic_steps": 8,
+    "critic_per_generator": 2,
+    "warm_steps": 4,
+    "sampling_rate": RATE,
+}
+_CODER = {"hidden": (7,), "latent_dim": 4, "sampling_rate": RATE, "steps": 5}
+_PATE = {
+    **_GENERATOR,
+    "labels": 60,
+    "rounds": 2,
+    "round_steps": 3,
+    "functions": 2,
+    "features": 40,
+    "teacher_hidden": (4,),
+    "student_hidden": (6,),
+    "teacher_steps": 3,
+    "student_steps": 3,
+    "teacher_batch": 4,
+    "student_batch": 8,
+}
+_MARGNET = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 12}
+
+_PAPER = {"preset": "paper", "base": paper_config()}
+_NETWORK = {"config": {"kind": "network"}}
+
+# By name: a method, and what sets it apart. "config" and "coder" change the tiny configurations, "base" is
+# the one to start from, "public" and "warm" ask for a made-up public table and a released model.
+SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "margnet": ("margnet", {}),
+    "margnet, scored pairs": ("margnet", {"config": {"max_unscored": 0}}),
+    "margnet, rows declared": ("margnet", {"rows": 60}),
+    "dp-wgan": ("dp-wgan", {}),
+    "dp-wgan, source": (
+        "dp-wgan",
+        {"preset": "source", "base": source_wgan(60), "base_coder": source_autoencoder(60)},
+    ),
+    "dp-wgan, no autoencoder": ("dp-wgan", {"autoencoder": None}),
+    "dp-wgan, public autoencoder": ("dp-wgan", {"autoencoder": "public", "public": True}),
+    "dp-wgan, rows declared": ("dp-wgan", {"rows": 500}),
+    "dp-wgan, binary codes": ("dp-wgan", {"encoding": "binary"}),
+    "dp-wgan, ordinal codes": ("dp-wgan", {"encoding": "ordinal"}),
+    "dp-wgan, base-3 codes": ("dp-wgan", {"encoding": "base-3"}),
+    "dp-wgan, bam and dp-sat": (
+        "dp-wgan",
+        {"config": {"step_rule": "bam"}, "coder": {"step_rule": "dp-sat"}},
+    ),
+    "dp-wgan, warm start": ("dp-wgan", {"warm": True, "rows": 60, "autoencoder": "public"}),
+    "dp-gan": ("dp-gan", {}),
+    "dp-gan, basic": ("dp-gan", {"variant": "basic"}),
+    "dp-gan, ganobfuscator": ("dp-gan", {"variant": "ganobfuscator"}),
+    "dp-gan, autoencoder": ("dp-gan", {"autoencoder": "dp-sgd"}),
+    "dp-gan, clusters": ("dp-gan", {"config": {"grouping": "clusters"}}),
+    # So many declared rows that the noised quantile may be measured at any budget.
+    "dp-gan, noised quantile": ("dp-gan", {"config": {"bound": "quantile"}, "rows": 10_000}),
+    "dp-gan, adaptive pace": ("dp-gan", {"config": {"critic_per_generator": "adaptive"}}),
+    "dp-gan, batches in parts": ("dp-gan", {"config": {"physical_batch": 5}}),
+    "dp-gan, bam": ("dp-gan", {"step_rule": "bam"}),
+    "dp-gan, basic by bam": ("dp-gan", {"variant": "basic", "step_rule": "bam"}),
+    "dp-gan, dp-sat": ("dp-gan", {"step_rule": "dp-sat"}),
+    "dp-gan, overlap charged": ("dp-gan", {"public": True, "overlap": "charged"}),
+    "dp-gan, warm start": ("dp-gan", {"warm": True}),
+    "pate-gan": ("pate-gan", {}),
+    "pate-gan, networks": ("pate-gan", _NETWORK),
+    "pate-gan, paper": ("pate-gan", _PAPER),
+    "pate-gan, paper, Gaussian votes": (
+        "pate-gan",
+        {**_PAPER, "config": {"accounting": "gaussian"}},
+    ),
+    "pate-gan, autoencoder": ("pate-gan", {"autoencoder": "dp-sgd"}),
+    "pate-gan, binary codes": ("pate-gan", {"encoding": "binary"}),
+    "pate-gan, public table": ("pate-gan", {"public": True}),
+    "pate-gan, warm start": ("pate-gan", {"warm": True}),
+    "pate-acgan": ("pate-acgan", {"mode": "C"}),
+    "pate-acgan, mode A": ("pate-acgan", {"mode": "A"}),
+    "pate-acgan, mode B": ("pate-acgan", {"mode": "B"}),
+    "pate-acgan, networks": ("pate-acgan", _NETWORK),
+    "pate-acgan, mode A, networks": ("pate-acgan", {"mode": "A", **_NETWORK}),
+    "pate-acgan, mode B, networks": ("pate-acgan", {"mode": "B", **_NETWORK}),
+}
+
+
+def tiny(
+    name: str, schema: Schema, *, epsilon: float, delta: float = 1e-5, label: str | None = None
+) -> Synthesizer:
+    """The system called ``name``, unfitted.
+
+    Parameters
+    ----------
+    name : str
+        Of ``SYSTEMS``; a method's own name is its default.
+    label : str, optional
+        The class of PATE-ACGAN; default: the discrete column of the fewest values.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or a schema that it cannot take.
+    """
+    if name not in SYSTEMS:
+        raise InputError(f"No system is called {shown(name)}; there are {', '.join(SYSTEMS)}.")
+    method, given = SYSTEMS[name]
+    options = dict(given)
+    shared = {"epsilon": epsilon, "delta": delta, "accept_drafted_domain": True, "device": "cpu"}
+    changes, coder = options.pop("config", {}), options.pop("coder", {})
+    base, base_coder = options.pop("base", None), options.pop("base_coder", None)
+    if method == "margnet":
+        config = {"config": MargNetConfig(**{**_MARGNET, **changes})}
+        return METHODS[method](schema, **shared, **config, **options)
+    if method == "pate-acgan":
+        options["label"] = label if label is not None else _label(schema)
+    if options.pop("public", False):
+        options |= {"public": made_up(schema, MADE_UP, 1), "provenance": "made up for a replay"}
+    if options.pop("warm", False):
+        options["warm_start"] = _released(schema, epsilon / 3, delta)
+    if method.startswith("pate"):
+        options["teachers"] = TEACHERS
+        options["pate_config"] = replace(base or PATEConfig(), **{**_PATE, **changes})
+    elif method == "dp-wgan":
+        options["wgan_config"] = replace(base or WGANConfig(), **{**_CRITIC, **changes})
+    else:
+        variant = VARIANTS[options.get("variant", "advanced")]
+        options["dpgan_config"] = replace(variant, **{**_CRITIC, **changes})
+    options["autoencoder_config"] = replace(
+        base_coder or AutoencoderConfig(), **{**_CODER, **coder}
+    )
+    return METHODS[method](schema, **shared, **options)
+
+
+def systems(method: str | None = None) -> list[str]:
+    """Names of the systems of a method, or of all."""
+    return [name for name, (of, _) in SYSTEMS.items() if method is None or of == method]
+
+
+def made_up(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
+    """Rows of uniform value numbers that the schema allows: nobody's."""
+    rng, encoder = np.random.default_rng(seed), TableEncoder(schema)
+    found: list[pd.DataFrame] = []
+    for _ in range(1000 * rows):
+        index = np.array([[rng.integers(size) for size in schema.sizes]])
+        table = encoder.from_index(index, rng)
+        try:
+            encoder.to_index(table)
+        except InputError:  # an impossible row
+            continue
+        found.append(table)
+        if len(found) == rows:
+            return pd.concat(found, ignore_index=True)
+    raise InputError("The schema declares almost all rows impossible.")
+
+
+def _label(schema: Schema) -> str:
+    fit = [c for c in schema.columns if c.kind != "numeric" and c.size > 1]
+    if not fit:
+        raise InputError("pate-acgan needs a categorical or ordinal column of two values or more.")
+    return min(fit, key=lambda column: column.size).name
+
+
+@lru_cache(maxsize=8)
+def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
+    schema = Schema.from_dict(json.loads(text))
+    model = tiny("dp-wgan, no autoencoder", schema, epsilon=epsilon, delta=delta)
+    return model.set_params(random_state=0).fit(made_up(schema, 60, 2), announce=False)
+
+
+def _released(schema: Schema, epsilon: float, delta: float) -> Synthesizer:
+    """A released model of another table, to start from."""
+    return _fitted(schema.to_json(), epsilon, delta)

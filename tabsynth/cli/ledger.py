@@ -1,0 +1,102 @@
+"""``tabsynth ledger``: make a project's ledger, and show what is on it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tabsynth.cli.console import guarded, say, say_table
+
+if TYPE_CHECKING:
+    from tabsynth.privacy.project import ProjectLedger
+
+app = typer.Typer(
+    help="One budget for all fits and published reports of a table.", no_args_is_help=True
+)
+PROMISE = "Not checked: that every fit under it was of the same table, and that no fit was made without it."
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
+
+
+@app.command()
+@guarded
+def create(
+    path: LedgerPath,
+    epsilon: Annotated[float, typer.Option(help="The limit of all fits and reports together.")],
+    delta: Annotated[float, typer.Option(help="At which they are composed.")] = 1e-5,
+    table_name: Annotated[
+        str, typer.Option(help="What the table is called; certificates repeat it.")
+    ] = "",
+) -> None:
+    """Make a project's ledger with its limit. Then give it to fit and evaluate: --ledger PATH."""
+    from tabsynth.privacy.project import ProjectLedger
+
+    ProjectLedger.create(path, epsilon=epsilon, delta=delta, table=table_name)
+    say(f"Ledger: {path}. Fits and reports under it may spend epsilon={epsilon:g} together")
+    say(f"(delta={delta:g}, add or remove one record). Keep it with the table: it is private, too.")
+
+
+@app.command()
+@guarded
+def show(
+    path: LedgerPath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Each fit and report on a ledger, what they cost together, and what is left."""
+    from tabsynth.privacy.certificate import number
+    from tabsynth.privacy.project import ProjectLedger
+
+    ledger = ProjectLedger.read(path)
+    entered = ledger.entered()
+    if as_json:
+        facts = {
+            "project": ledger.project,
+            "table": ledger.table,
+            "limit": number(ledger.epsilon),
+            "delta": ledger.delta,
+            "epsilon": number(ledger.spent),
+            "left": number(ledger.left()),
+            "chain": ledger.journal.chain,
+            "runs": [
+                {**vars(e), "epsilon": number(e.epsilon), "so_far": number(e.so_far)}
+                for e in entered
+            ],
+        }
+        say(json.dumps(facts))
+        return
+    if ledger.table:
+        say(f"Table: {ledger.table}")
+    if entered:
+        say_table(
+            ("run", "what", "began (UTC)", "epsilon", "together so far", "ended"),
+            [
+                (
+                    item.run,
+                    item.what,
+                    item.when[:16].replace("T", " "),
+                    f"{item.epsilon:.4g}",
+                    f"{item.so_far:.4g}",
+                    "yes" if item.ended else "no: runs, or was killed",
+                )
+                for item in entered
+            ],
+        )
+    say(_standing(ledger))
+    say(PROMISE)
+
+
+def standing_of(path: Path) -> str:
+    """What is spent and left, in a line."""
+    from tabsynth.privacy.project import ProjectLedger
+
+    return _standing(ProjectLedger.read(path))
+
+
+def _standing(ledger: "ProjectLedger") -> str:
+    from tabsynth.privacy.certificate import rounded_up
+
+    left = ledger.left()
+    return (
+        f"Ledger {ledger.name}: epsilon = {rounded_up(ledger.spent)} of {ledger.epsilon:g} is spent"
+        f" (delta = {ledger.delta:g}); about {left:.4g} is left for one more fit."
+    )

@@ -1,0 +1,225 @@
+"""Whether a certificate can be believed: every claim is recomputed that can be."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import sha256
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError
+from tabsynth.privacy.accounting import accountant_of
+from tabsynth.privacy.certificate import (
+    FORMAT,
+    beside,
+    read_certificate,
+    statement_of,
+)
+from tabsynth.privacy.described import COMPOSITIONS, code, described
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import check_listed, mechanism_from
+from tabsynth.privacy.second import Opinion, second_opinion
+
+# Another build of an accountant may differ in the last digits, and be a little looser.
+LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
+FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
+SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What ``verify`` found: the claim, and every reason not to believe it.
+
+    Attributes
+    ----------
+    certificate : dict
+    epsilon : float
+        Recomputed from the mechanisms, as the fit computed it.
+    problems : tuple of str
+        Reasons to refuse.
+    notes : tuple of str
+        What a reader should know besides.
+    opinions : tuple of Opinion
+        ε by two accountants.
+    signature : str
+        Who signed, in words.
+    """
+
+    certificate: dict[str, Any]
+    epsilon: float
+    problems: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
+    opinions: tuple[Opinion, ...] = field(default=())
+    signature: str = "unsigned"
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing contradicts the certificate."""
+        return not self.problems
+
+
+def verify(table: str | Path, key: str | Path | None = None) -> Verification:
+    """Check the certificate beside a table.
+
+    The table's hash; ε recomputed from the mechanisms by two accountants; what follows from other fields;
+    the audits; the signature. With the public ``key`` of a signer whom you trust, a signature must be
+    there, and be theirs.
+
+    Raises
+    ------
+    FileFormatError
+        If there is no certificate, or it cannot be read as one.
+    """
+    path = beside(table)
+    data = read_certificate(path)
+    claimed, ledger = _claim(data, path)
+    problems, notes = _table(data, Path(table)), []
+    spends = ledger.spends()
+    epsilon = ledger.spent
+    name = accountant_of(spends, ledger.delta)
+    opinions = (
+        Opinion(
+            f"{name['name']} ({name['library']})" if "library" in name else name["name"], epsilon
+        ),
+        second_opinion(spends, ledger.delta),
+    )
+    problems += _epsilons(claimed, opinions)
+    problems += _consistency(data, claimed, epsilon)
+    if data["format"] == FORMAT:
+        problems += _form(data, claimed)
+        notes += _code(data, name)
+    said, wrong = _signature(data, key)
+    return Verification(data, epsilon, (*problems, *wrong), tuple(notes), opinions, said)
+
+
+def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
+    """The ε that is claimed, and the ledger that the mechanisms make."""
+    claimed, delta, items = _number(data.get("epsilon")), data.get("delta"), data.get("mechanisms")
+    if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
+        raise FileFormatError(f"{path}: delta or the list of mechanisms is not usable.")
+    if not all(isinstance(item, dict) for item in items):
+        raise FileFormatError(f"{path}: a mechanism must be an object.")
+    check_listed(items)
+    return claimed, Ledger.from_list(math.inf, delta, items)
+
+
+def _number(value: Any) -> float:
+    if value == "inf":
+        return math.inf
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and value >= 0:
+            return float(value)
+    except OverflowError:  # a whole number that no float reaches
+        pass
+    raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
+
+
+def _table(data: dict[str, Any], table: Path) -> list[str]:
+    entry = data.get("table")
+    recorded = entry.get("sha256") if isinstance(entry, dict) else None
+    found = sha256(table)
+    if recorded == found:
+        return []
+    return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
+
+
+def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
+    first, second = opinions
+    low, high = claimed * (1 - TIGHT) - LEAST, claimed * (1 + LOOSE) + LEAST
+    problems = []
+    if not (low <= first.epsilon <= high or first.epsilon == claimed):
+        problems.append(
+            f"the mechanisms give epsilon={first.epsilon:.4g}, the claim is {claimed:.4g}"
+        )
+    if second.epsilon > claimed * (1 + SECOND) + LEAST + second.error:
+        problems.append(f"a second accountant has {second}, the claim is {claimed:.4g}")
+    return problems
+
+
+def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:
+    problems = []
+    seeded = data.get("seeded") is not False
+    if bool(data.get("private")) and (seeded or math.isinf(epsilon)):
+        problems.append(
+            "it claims to be private, but the run was seeded or read rows without noise"
+        )
+    if data.get("statement") != statement_of(claimed, data["delta"], seeded, data.get("public")):
+        problems.append("its statement is not the one that its figures make")
+    return problems
+
+
+def _form(data: dict[str, Any], claimed: float) -> list[str]:
+    """What must follow from other fields, in the present format."""
+    problems = []
+    if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
+        problems.append("it claims a larger epsilon than was asked for")
+    if not data["private"] and math.isfinite(claimed) and not data["seeded"]:
+        problems.append("it claims not to be private, but its figures are those of a private run")
+    if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
+        problems.append("its composition is not that of its accountant")
+    for item in data["mechanisms"]:
+        figures = mechanism_from(item).to_dict()
+        alien = {k: item[k] for k in FIGURES & item.keys()} != {
+            k: figures[k] for k in FIGURES & figures.keys()
+        }
+        if alien or described(item) != item:
+            what = shown(item["purpose"])
+            problems.append(
+                f"sampling, sensitivity or noise of {what} are not those of its figures"
+            )
+    for audit in data["audit"]:
+        bound = _number(audit.get("epsilon_lower_bound", 0))
+        if audit.get("verdict") == "refuted":
+            problems.append(f"an audit ({shown(audit['method'])}) refuted its claim")
+        if bound > claimed:
+            problems.append(
+                f"an audit ({shown(audit['method'])}) found epsilon to be {bound:.4g} at least, the"
+                f" claim is {claimed:.4g}"
+            )
+    return [*problems, *_project(data.get("project"), claimed, data["delta"])]
+
+
+def _project(stated: dict[str, Any] | None, claimed: float, delta: float) -> list[str]:
+    """What a project's ledger states of all fits cannot be past its limit, nor less than this one."""
+    if stated is None:
+        return []
+    together, limit = _number(stated["epsilon"]), _number(stated["limit"])
+    if together > limit * (1 + LOOSE):
+        return [f"its project has spent epsilon={together:.4g}, past its limit of {limit:.4g}"]
+    if stated["delta"] == delta and together < claimed * (1 - TIGHT):
+        return [f"its project has spent epsilon={together:.4g}, less than itself: {claimed:.4g}"]
+    return []
+
+
+def _code(data: dict[str, Any], name: dict[str, str]) -> list[str]:
+    """Another version of the library may verify: what differs is said, and refused by nobody."""
+    notes, recorded = [], data["code"]
+    if recorded is None:
+        notes.append("it does not say by which code it was made")
+    elif recorded != code():
+        notes.append(f"it was made by other code than this (SHA-256 {recorded['sha256']})")
+    if data["accountant"]["name"] != name["name"]:
+        notes.append(f"it was accounted by {data['accountant']['name']}, here by {name['name']}")
+    return notes
+
+
+def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, list[str]]:
+    """What to say of the signature, and what is wrong with it."""
+    from cryptography.exceptions import InvalidSignature
+
+    from tabsynth.privacy.signing import fingerprint, read_public, signer
+
+    trusted = None if key is None else fingerprint(read_public(key))
+    if data.get("signature") is None:
+        missing = [] if trusted is None else ["it is not signed, and a key was given"]
+        return "unsigned", missing
+    try:
+        found = fingerprint(signer(data))
+    except InvalidSignature:
+        return "signature wrong", ["its signature does not belong to it: it was changed, or forged"]
+    if trusted is None:
+        return f"signed by {found}, not checked against a key you trust", []
+    if found != trusted:
+        return f"signed by {found}", [f"it is signed by {found}, the key given is {trusted}"]
+    return f"signed by {found}, the key given", []

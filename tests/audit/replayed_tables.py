@@ -1,0 +1,72 @@
+"""A small schema, its tables, and the check that all systems have to stand."""
+
+import numpy as np
+import pandas as pd
+
+from tabsynth import Column, Schema
+from tabsynth.audit.replay import ReplayResult, replay
+from tabsynth.audit.replay_neighbours import Neighbour, neighbours
+from tabsynth.audit.replay_systems import systems, tiny
+from tabsynth.synthesizers.loading import METHODS
+
+SCHEMA = Schema(
+    [
+        Column(
+            name="k",
+            kind="categorical",
+            dtype="str",
+            categories=("x", "y", "z", "rest"),
+            other="rest",
+        ),
+        Column(name="v", kind="numeric", dtype="Int64", low=0, high=20, clip=True, nulls=True),
+        Column(name="r", kind="numeric", dtype="float64", low=-1.0, high=1.0, bins=8, clip=True),
+        Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
+    ]
+)
+EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise
+ROUNDING = 1e-4  # of gradients in float32
+
+
+def frame(rows: int = 60, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    v = pd.array(rng.integers(0, 21, rows), dtype="Int64")
+    v[rng.random(rows) < 0.1] = pd.NA
+    return pd.DataFrame(
+        {
+            "k": pd.Series(rng.choice(["x", "y"], rows, p=[0.8, 0.2]), dtype="str"),
+            "v": v,
+            "r": rng.uniform(-1, 1, rows),
+            "b": rng.random(rows) < 0.5,
+        }
+    )
+
+
+def pairs_of(name: str) -> list[Neighbour]:
+    """A neighbour for a system, two for a method's default: over the systems, all kinds, both changes.
+
+    All of them for each system are in reports/trust.
+    """
+    number = systems().index(name)
+    found = neighbours(frame(60), SCHEMA, seed=number)
+    assert len(found) == 16
+    first, second = found[(7 * number) % 16], found[(7 * number + 5) % 16]
+    return [first, second] if name in METHODS else [first]
+
+
+def checked(name: str, pair: Neighbour) -> ReplayResult:
+    """A replay of a system that must pass, and in which every mechanism took part."""
+    model = tiny(name, SCHEMA, epsilon=EPSILON)
+    found = replay(model, pair.table, pair.neighbour, seed=systems().index(name))
+    assert found.first_difference is None, (pair.kind, pair.change, found.first_difference)
+    assert found.compared > 300
+    assert 0.9 < found.worst_move <= 1 + ROUNDING
+    used: dict[str, int] = {}
+    moved: dict[str, float] = {}
+    for mechanism in found.mechanisms:
+        purpose = mechanism.purpose
+        used[purpose] = used.get(purpose, 0) + mechanism.uses
+        moved[purpose] = max(moved.get(purpose, 0.0), mechanism.move)
+    # Every use that the plan charges passed the seam, and each sum saw the neighbour.
+    assert used == {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
+    assert all(moved[p] > 0.2 for p in moved if "votes" not in p and "overlap" not in p)
+    return found

@@ -1,0 +1,128 @@
+"""Black-box audits: on mechanisms of a known ε, on broken ones, and on the file that keeps the runs."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tabsynth.audit.blackbox import Runs, Setting, audit_black_box, features, small_fit
+from tabsynth.audit.results import NOT_REFUTED, REFUTED
+from tabsynth.errors import FileFormatError, InputError
+
+# Of a claim in ε: that of margnet is one in μ too, which a Laplace mechanism does not keep.
+WORST = Setting(method="pate-gan", epsilon=1.0, delta=1e-5, case="worst", rows=40)
+
+
+def mechanism(scale, seed=0):
+    """Rows of which as many agree with the canary as a Laplace mechanism of so much noise counts."""
+    worlds, rng = WORST.worlds(), np.random.default_rng(seed)
+    canary, common = worlds.index(worlds.canary)[0], worlds.index(worlds.without)[0]
+
+    def fit(table):
+        exact = len(table) - 40  # 1 with the canary
+        count = int(np.clip(np.rint(20 + exact + rng.laplace(scale=scale)), 0, 40))
+        return np.concatenate([np.tile(canary, (count, 1)), np.tile(common, (40 - count, 1))])
+
+    return fit
+
+
+def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
+    """ε = 1, exactly: half of the runs, 600 a world, bound it from below and come near."""
+    found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=1200, fit=mechanism(1.0))
+    assert found.verdict == NOT_REFUTED
+    assert 0.3 < found.epsilon_lower <= 1.0
+    assert found.runs == 600 and found.epsilon_claimed == 1.0
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3])
+def test_mechanism_with_too_little_noise_is_refuted(tmp_path, scale):
+    found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=400, fit=mechanism(scale))
+    assert found.verdict == REFUTED and found.refuted
+    assert found.epsilon_lower > 1
+    assert "Refuted" in found.sentence
+
+
+def test_a_claim_in_mu_is_held_to_mu(tmp_path):
+    """Laplace noise of ε = 1 is not the Gaussian mechanism that margnet claims to be."""
+    margnet = replace(WORST, method="margnet")
+    found = audit_black_box(margnet, tmp_path / "a.jsonl", runs=600, fit=mechanism(1.0))
+    assert found.verdict == REFUTED and found.mu_lower > found.mu_claimed
+    assert found.epsilon_lower <= 1.0
+
+
+def test_useless_rows_bound_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    found = audit_black_box(
+        WORST, tmp_path / "a.jsonl", runs=50, fit=lambda _: rng.integers(0, 3, (40, 4))
+    )
+    assert found.epsilon_lower == 0 and found.verdict == NOT_REFUTED
+    assert "No bound above" in found.power
+
+
+def test_features_by_hand():
+    rows = np.array([[1, 2, 3], [1, 0, 3], [0, 0, 0], [1, 2, 0]])
+    found = features(rows, np.array([1, 2, 3]))
+    assert found == pytest.approx(
+        [3 / 4, 2 / 4, 2 / 4, 2 / 4, 2 / 4, 1 / 4, 1 / 4, 3, 7 / 4]
+    )  # by column; pairs (0, 1), (0, 2), (1, 2); all; most; mean
+
+
+def test_runs_go_on_where_they_were(tmp_path):
+    """Stopped by Ctrl-C in a fit: what ended is kept, and only the rest is run; a half line is dropped."""
+    path, calls = tmp_path / "runs.jsonl", []
+    honest = mechanism(1.0)
+
+    def stopped(table):
+        calls.append(len(table))
+        if len(calls) == 31:
+            raise KeyboardInterrupt
+        return honest(table)
+
+    with pytest.raises(KeyboardInterrupt):
+        audit_black_box(WORST, path, runs=40, fit=stopped)
+    assert len(Runs(path, WORST)) == 30
+    before = path.read_text()
+    path.write_text(before + '{"world": 1, "feat')
+    told = []
+    audit_black_box(WORST, path, runs=40, fit=stopped, progress=lambda *now: told.append(now[1:]))
+    assert len(calls) == 31 + 50 and told[0] == (31, 80) and told[-1] == (80, 80)
+    assert path.read_text().startswith(before)
+    worlds = [json.loads(line)["world"] for line in path.read_text().splitlines()[1:]]
+    assert sum(worlds) == 40 and len(worlds) == 80
+    assert calls.count(40) - calls.count(41) in (0, 1)
+    audit_black_box(WORST, path, runs=40, fit=None)  # nothing is left to be run
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json\n",
+        "[]\n",
+        '{"format": "other"}\n',
+        '{"format": "tabsynth-audit-runs/1"}\n{"a": 1}\n',
+    ],
+)
+def test_files_that_are_none_are_refused(tmp_path, text):
+    path = tmp_path / "runs.jsonl"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match="not a file of audit runs"):
+        Runs(path, WORST)
+
+
+def test_runs_of_another_audit_are_refused(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    Runs(path, WORST)
+    with pytest.raises(InputError, match="another audit"):
+        Runs(path, Setting(method="pate-gan", epsilon=2.0, delta=1e-5, case="worst", rows=40))
+    with pytest.raises(InputError, match="at least 20"):
+        audit_black_box(WORST, path, runs=19)
+
+
+@pytest.mark.parametrize("method", ["margnet", "pate-acgan", "dp-wgan", "dp-gan"])
+def test_every_method_has_a_small_fit(method):
+    setting = Setting(method=method, epsilon=1.0, delta=1e-5, rows=30)
+    worlds = setting.worlds()
+    rows = small_fit(setting, worlds)(worlds.table(True))
+    assert rows.shape == (30, len(worlds.schema.columns))
+    assert (rows >= 0).all() and (rows < worlds.schema.sizes).all()

@@ -1,0 +1,203 @@
+"""``tabsynth audit``: its exit codes, its page and its JSON file."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from command_lines import refused
+from typer.testing import CliRunner
+
+from tabsynth.audit import blackbox, canaries, registry, replay
+from tabsynth.audit.page import render, strip, verdict
+from tabsynth.audit.replay import Replayed, ReplayResult
+from tabsynth.audit.replay_audit import audit_by_replay, result_of
+from tabsynth.audit.replay_recorder import Mechanism
+from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged, write_json
+from tabsynth.cli import app
+from tabsynth.synthesizers import MargNet
+from tabsynth.training.bounds import Bounds
+
+
+@pytest.fixture(autouse=True)
+def few_neighbours(monkeypatch):
+    """Of replays: an outlier added, and the same removed."""
+    right = replay.neighbours
+    monkeypatch.setattr(replay, "neighbours", lambda *args, **given: right(*args, **given)[:2])
+
+
+def audit(*words):
+    return CliRunner().invoke(app, ["audit", *map(str, words)])
+
+
+def result(**changes):
+    facts = {
+        "kind": "white-box",
+        "method": "dp-gan",
+        "part": "critic",
+        "verdict": NOT_REFUTED,
+        "sentence": "Not refuted.",
+        "epsilon_claimed": 8.0,
+        "delta": 1e-5,
+        "epsilon_lower": 2.0,
+        "mu_claimed": 1.6,
+        "mu_estimate": 1.5,
+        "mu_lower": 1.2,
+        "confidence": 0.999,
+        "runs": 100,
+        "power": "Little.",
+    }
+    return AuditResult(**{**facts, **changes})
+
+
+def test_a_claim_that_holds(tmp_path):
+    """Exit code 0, a page of its own, and figures that a certificate can carry."""
+    out = tmp_path / "new" / "folder"
+    done = audit("--method", "pate-gan", "--epsilon", 8, "--runs", 100, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert "Not refuted" in done.output and "Page:" in done.output
+    found = json.loads((out / "audit.json").read_text())
+    assert found["format"] == "tabsynth-audit/1"
+    one = found["results"][0]
+    assert one["method"] == "pate-gan" and one["confidence"] == 0.999
+    assert one["epsilon_lower"] <= one["epsilon_claimed"]
+    assert one["created"] and one["versions"]["tabsynth"]
+    page = (out / "audit.html").read_text()
+    assert "(8, 1e-05)-differential privacy" in page
+    assert one["sentence"] in page and one["power"] in page
+    assert [item["kind"] for item in found["results"]] == ["white-box", "white-box", "replay"]
+    played = found["results"][2]
+    assert played["details"]["first_difference"] is None and played["runs"] == 2
+    assert 0.9 < played["details"]["worst_move"] <= 1 + 1e-4
+    assert "in all of 2 replays" in done.output and "the rarest value of every column" in page
+    for outside in ("http://", "https://", "<script", "url("):
+        assert outside not in page
+
+
+def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
+    right = Bounds.noise_scales
+    monkeypatch.setattr(Bounds, "noise_scales", lambda self: right(self) / 3)
+    monkeypatch.setattr(canaries, "STEPS", 2)
+    words = ("--method", "dp-gan", "--epsilon", 8, "--runs", 400, "--kind", "white-box")
+    done = audit(*words, "-o", tmp_path)
+    assert done.exit_code == 1, done.output
+    found = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert REFUTED in [item["verdict"] for item in found]
+    assert "contradict what is claimed" in (tmp_path / "audit.html").read_text()
+
+
+def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
+    """A count of the rows that is told without noise is named, on the screen and on the page."""
+    right = MargNet._train
+
+    def told(self, table, *rest):
+        logging.getLogger("tabsynth.fit").debug("%d rows", len(table))
+        return right(self, table, *rest)
+
+    monkeypatch.setattr(MargNet, "_train", told)
+    words = ("--method", "margnet", "--epsilon", 8, "--kind", "replay", "--seeds", 2)
+    done = audit(*words, "-o", tmp_path)
+    assert done.exit_code == 1, done.output
+    (found,) = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert found["verdict"] == REFUTED and found["runs"] == found["details"]["differ"] == 4
+    assert "log record of tabsynth.fit" in found["details"]["first_difference"]
+    assert "outlier added, seed 0: log record of tabsynth.fit" in done.output
+    assert "log record of tabsynth.fit" in (tmp_path / "audit.html").read_text()
+
+
+def line(move, difference=None, kind="twin"):
+    moved = Mechanism(purpose="counts", uses=1, move=move)
+    found = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
+    return Replayed(method="margnet", kind=kind, change="added", seed=0, result=found)
+
+
+def test_replays_in_one_result():
+    assert result_of([line(0.2), line(1.0)], "margnet", 8.0, 1e-5).verdict == NOT_REFUTED
+    blind = result_of([line(0.2)], "margnet", 8.0, 1e-5)
+    assert blind.verdict == INVALID and "Says nothing" in blind.sentence
+    found = result_of([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
+    assert found.refuted and found.details["worst_move"] == 2
+    assert found.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
+    assert [n["differ"] for n in found.details["neighbours"]] == [0, 1]
+    page = render([found], "margnet", 8.0, 1e-5)
+    assert "&lt;x&gt; is 1, not 0" in page and "2.000" in page and "one sensitivity" in page
+
+
+def test_progress_of_replays_counts_all_seeds():
+    told = []
+    audit_by_replay("margnet", 60.0, seeds=2, progress=lambda *now: told.append(now))
+    assert told == [("replay", done, 4) for done in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--method", "magic", "--epsilon", "1"), "--method"),
+        (("--method", "margnet", "--epsilon", "0"), "epsilon"),
+        (("--method", "margnet", "--epsilon", "inf"), "finite"),
+        (("--method", "margnet", "--epsilon", "1", "--delta", "1"), "delta"),
+        (("--method", "margnet", "--epsilon", "1", "--runs", "3"), "runs"),
+        (("--method", "margnet", "--epsilon", "1", "--case", "best"), "case"),
+        (("--method", "margnet", "--epsilon", "1", "--kind", "red-box"), "--kind"),
+        (("--method", "margnet", "--epsilon", "1", "--seeds", "0"), "seeds"),
+    ],
+)
+def test_bad_input_has_exit_code_2(tmp_path, words, says):
+    refused("audit", *words, "-o", "out", cwd=tmp_path, says=says)
+
+
+def test_votes_have_no_one_run_audit(tmp_path):
+    words = ("--method", "pate-gan", "--epsilon", 1, "--kind", "one-run", "-o", tmp_path)
+    done = audit(*words)
+    assert done.exit_code == 2 and "no one-run audit" in done.stderr
+
+
+def test_interrupted(tmp_path, monkeypatch):
+    def stopped(asked):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(registry.AUDITS, "black-box", stopped)
+    words = ("--method", "margnet", "--epsilon", 1, "--kind", "black-box", "-o", tmp_path)
+    done = audit(*words)
+    assert done.exit_code == 130
+    assert "kept" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_kinds_share_a_result(tmp_path, monkeypatch):
+    """The registry: every audit takes the same request, and gives results that a page can show."""
+    assert set(registry.QUICK) <= set(registry.AUDITS)
+    assert registry.kinds_of("margnet") == tuple(registry.AUDITS)
+    assert "one-run" not in registry.kinds_of("pate-gan")
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(blackbox, "small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4)))
+    asked = registry.Asked(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
+    for kind in ("white-box", "black-box"):
+        for found in registry.AUDITS[kind](asked):
+            assert isinstance(found, AuditResult) and found.kind == kind
+            assert found.part in render([found], "pate-gan", 8.0, 1e-5)
+    assert [p.name for p in tmp_path.iterdir()] == ["black-box-pate-gan-average.jsonl"]
+
+
+def test_verdicts():
+    assert judged(2.0, 1.0) == REFUTED
+    assert judged(0.5, 1.0) == NOT_REFUTED
+    assert judged(0.5, 1.0, 1.1, 1.0, 1.2) == REFUTED
+    assert judged(0.5, 1.0, 0.1, 1.0, 0.84) == INVALID
+    assert judged(0.5, 1.0, 0.1, 1.0, 0.86) == NOT_REFUTED
+    assert verdict([result(), result(verdict=REFUTED)])[0] == "bad"
+    assert verdict([result(), result(verdict=INVALID)])[0] == "mixed"
+    assert verdict([result()])[0] == "good"
+
+
+def test_page_escapes_what_it_is_given(tmp_path):
+    evil = "<b>&\"'"
+    page = render([result(part=evil, sentence=evil, power=evil)], evil, 8.0, 1e-5)
+    assert "<b>" not in page and "&lt;b&gt;" in page
+    write_json([result(epsilon_lower=float("inf"))], tmp_path / "audit.json")
+    assert json.loads((tmp_path / "audit.json").read_text())["results"][0]["epsilon_lower"] == "inf"
+    words = strip(result())
+    assert "claimed 1.6" in words and "at least 1.2" in words and "seen 1.5" in words
+    # A replay has no figures, and no strip.
+    bare = result(kind="replay", epsilon_claimed=None, mu_claimed=None, runs=None, confidence=None)
+    assert strip(bare) == ""
+    assert "replay" in render([bare], "dp-gan", 8.0, 1e-5)

@@ -1,0 +1,161 @@
+"""One-run audits: the guesses, and that they find what is there, no less and no more."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from broken import quieter
+
+from tabsynth.audit import one_run
+from tabsynth.audit.results import NOT_REFUTED, REFUTED
+from tabsynth.datasets import load_census
+from tabsynth.errors import InputError
+from tabsynth.generators.dpgan import VARIANTS
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.networks import mlp
+from tabsynth.privacy.accounting import gaussian_mu
+from tabsynth.privacy.counts import NoisyCounts
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.schema import Schema
+from tabsynth.synthesizers import DPGAN, MargNet
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.losses import minus_scores
+from tabsynth.training.private_step import PrivateStep
+
+QUICK = MargNetConfig(components=20, steps=1)
+
+
+@pytest.fixture(scope="module")
+def inserted():
+    table, schema = load_census()
+    names = ["AGEP", "MSP", "EDU", "INDP_CAT", "PUMA", "NPF"]
+    schema = Schema([c for c in schema.columns if c.name in names], null_values=schema.null_values)
+    table = table[[c.name for c in schema.columns]][:300]
+    return one_run.insert(schema, table, 300, np.random.default_rng(0))
+
+
+def test_canaries_are_in_by_a_coin(inserted):
+    assert len(inserted.table) == 300 + inserted.inside.sum()
+    assert 100 < inserted.inside.sum() < 200
+    from tabsynth.encoding import TableEncoder
+
+    index = TableEncoder(inserted.schema).to_index(inserted.table)
+    assert (index[:300] == inserted.known).all()
+    assert (index[300:] == inserted.canaries[inserted.inside]).all()
+    sizes = np.array(inserted.schema.sizes)
+    means = inserted.canaries.mean(0) / (sizes - 1)
+    assert means == pytest.approx(np.full(len(sizes), 0.5), abs=0.1)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_gaussian_canaries_bound_the_epsilon_from_below(epsilon):
+    """Every canary with a Gaussian mechanism of its own, just (ε, δ)-DP: the bound is below ε in each of 20
+    runs, though it holds at 90% only (the theorem is not tight), and above 0."""
+    rng, mu, m = np.random.default_rng(0), gaussian_mu(epsilon, 1e-5), 2000
+    found = []
+    for _ in range(20):
+        inside = rng.random(m) < 0.5
+        found.append(one_run.guessed(rng.normal(mu * inside, 1), inside, 1e-5, 0.9).epsilon)
+    assert max(found) <= epsilon
+    assert np.mean(found) > 0.15 * epsilon
+
+
+def test_guesses_without_noise_reach_the_ceiling():
+    inside = np.random.default_rng(0).random(400) < 0.5
+    found = one_run.guessed(inside + 0.0, inside, 1e-5)
+    assert found.right == found.guesses
+    assert found.epsilon == pytest.approx(one_run.most_one_run(400, 1e-5))
+    assert one_run.guessed(-inside.astype(float), inside, 1e-5).epsilon == 0
+
+
+def test_counts_tell_canaries_apart_and_no_more_than_is_claimed(inserted):
+    model = MargNet(inserted.schema, epsilon=8.0, rows=450, config=QUICK)
+    found = one_run.audit_one_run(model, inserted)
+    assert found.verdict == NOT_REFUTED
+    assert found.details["right"] > 0.8 * found.details["guesses"]
+    assert 0.5 < found.epsilon_lower < found.epsilon_claimed == pytest.approx(8.0)
+
+
+def test_counts_without_noise_are_refuted(inserted, monkeypatch):
+    """A claim of ε = 0.5, and hardly any noise."""
+    right = NoisyCounts.measure
+
+    def measure(self, account, sets, shares, rng, groups=None):
+        return quieter(self, right(self, account, sets, shares, rng, groups), groups, 1000)
+
+    monkeypatch.setattr(NoisyCounts, "measure", measure)
+    model = MargNet(inserted.schema, epsilon=0.5, rows=450, config=QUICK)
+    found = one_run.audit_one_run(model, inserted)
+    assert found.verdict == REFUTED and found.epsilon_lower > 0.5
+
+
+def small_gan(schema, epsilon):
+    config = VARIANTS["advanced"]
+    settings = {**vars(config), "critic_steps": 8, "sampling_rate": 1.0, "latent_dim": 8}
+    settings |= {"critic_hidden": (32,), "generator_hidden": (16,), "max_norm": 0.5}
+    return DPGAN(schema, epsilon=epsilon, rows=80, dpgan_config=type(config)(**settings))
+
+
+def test_a_fit_of_steps_is_watched_and_left_as_it_was():
+    table, schema = load_census()
+    few = one_run.insert(schema, table[:50], 60, np.random.default_rng(1))
+    before = PrivateStep._sums, PrivateStep._noised
+    found = one_run.audit_one_run(small_gan(schema, 8.0), few)
+    assert (PrivateStep._sums, PrivateStep._noised) == before
+    assert found.verdict == NOT_REFUTED and found.details["guesses"] > 0
+
+
+@pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
+def test_scores_of_a_step_by_brute_force(grouping):
+    """One gradient at a time, clipped by group, and the inner products written out."""
+    rng = torch.Generator().manual_seed(0)
+    module = mlp([5, 4, 1], rng, activation="tanh").double()
+    codes, public = (torch.randn(n, 5, generator=rng, dtype=torch.float64) for n in (6, 9))
+    ledger = Ledger(math.inf, 1e-5)
+    mechanism = SubsampledGaussian(noise_multiplier=0.7, sampling_rate=0.4)
+    step = PrivateStep(
+        module,
+        table=PrivateTable(codes, ledger),
+        account=ledger.open("critic", mechanism, 1),
+        rate=0.4,
+        expected_batch=3.0,
+        generator=rng,
+        clipping=Clipping(max_norm=0.3, grouping=grouping),
+    )
+    parameters, groups = list(module.parameters()), step.clipper.groups
+    reference, _ = step.clipper.reference(minus_scores, public)
+    known, released = (
+        [torch.randn(p.shape, generator=rng, dtype=torch.float64) for p in parameters]
+        for _ in range(2)
+    )
+    clipped = []
+    for i in range(6):
+        grads = torch.autograd.grad(minus_scores(module, codes[i : i + 1]).sum(), parameters)
+        grads = [g - r for g, r in zip(grads, reference, strict=True)]
+        sizes = [
+            math.sqrt(
+                sum(float(g.square().sum()) for g, k in zip(grads, groups, strict=True) if k == j)
+            )
+            for j in range(max(groups) + 1)
+        ]
+        clipped.append([g * min(1, 0.3 / sizes[j]) for g, j in zip(grads, groups, strict=True)])
+    wanted = [0.0] * 6
+    variance = (max(groups) + 1) * (0.7 * 0.3) ** 2
+    for k in range(len(parameters)):
+        rest = released[k] * 3 - known[k] - 0.2 * sum(c[k] for c in clipped)
+        for i in range(6):
+            wanted[i] += float((rest * clipped[i][k]).sum()) / variance
+    found = one_run.step_scores(step, minus_scores, codes, reference, known, released)
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+def test_networks_without_closed_form_are_refused(inserted):
+    from types import SimpleNamespace
+
+    clipper = SimpleNamespace(_gradients=lambda losses, codes: object())
+    with pytest.raises(InputError, match="closed form"):
+        one_run.step_scores(SimpleNamespace(clipper=clipper), None, None, None, [], [])
+    assert math.isfinite(one_run.most_one_run(50, 1e-5))

@@ -1,0 +1,97 @@
+"""R1, R14, R15 for PATE: a record is one teacher's for life, and only noisy answers come out of it."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
+
+from tabsynth.audit.replay import replay
+from tabsynth.audit.replay_neighbours import neighbours
+from tabsynth.audit.replay_systems import TEACHERS, systems, tiny
+from tabsynth.generators.teachers import Classroom
+from tabsynth.generators.witnesses import Witnesses
+from tabsynth.synthesizers import released
+
+torch.set_num_threads(1)
+PATE = [name for name in systems() if name.startswith("pate")]
+
+
+@pytest.fixture(autouse=True)
+def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warm start draws a thousand rows, not fifty thousand."""
+    monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
+
+
+class Teaching:
+    """Keeps what every teacher knew, round by round: inside the fit, where nobody else sees it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.known: list[list[torch.Tensor]] = []
+        real_of, real_step = Witnesses.of.__func__, Classroom.step  # type: ignore[attr-defined]
+
+        def of(cls: Any, *args: Any) -> Any:
+            found = real_of(cls, *args)
+            self.known.append([found.means.clone()])
+            return found
+
+        def step(classroom: Any, *args: Any) -> None:
+            real_step(classroom, *args)
+            parameters = classroom.teachers.parameters()
+            self.known.append([p.detach().clone() for p in parameters])
+
+        patch.setattr(Witnesses, "of", classmethod(of))
+        patch.setattr(Classroom, "step", step)
+
+
+def differing(taught: Teaching) -> set[int]:
+    """Teachers of which any number was ever different in the replay, to the bit."""
+    half = len(taught.known) // 2
+    assert len(taught.known) == 2 * half > 0
+    found: set[int] = set()
+    for ours, theirs in zip(taught.known[:half], taught.known[half:], strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            found |= set(torch.nonzero((a != b).flatten(1).any(1)).flatten().tolist())
+    return found
+
+
+@pytest.mark.parametrize("name", PATE)
+def test_one_record_is_one_teacher(name: str) -> None:
+    """Added or removed, it changes one teacher in all rounds, a vote by one, and nothing else."""
+    tiny(name, SCHEMA, epsilon=EPSILON).plan(estimate_time=False)  # a warm start is fitted before
+    for pair in pairs_of(name):
+        with pytest.MonkeyPatch.context() as patch:
+            taught = Teaching(patch)
+            found = checked(name, pair)
+        assert len(differing(taught)) == 1
+        votes = [m for m in found.mechanisms if m.purpose == "votes"]
+        assert [m.uses for m in votes] == [30, 30]
+        for m in found.mechanisms:  # one vote, or none; it goes from one class to another, or stays
+            assert "votes" not in m.purpose or min(m.move, abs(m.move - 1)) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["pate-gan", "pate-gan, networks", "pate-acgan, mode B, networks"])
+def test_a_twin_less_is_one_teacher(name: str) -> None:
+    """Of two equal records the first is removed: the second is as it was, and so is its teacher."""
+    table = pd.concat([frame(30)] * 2, ignore_index=True)
+    fewer = table.drop(index=3).reset_index(drop=True)
+    with pytest.MonkeyPatch.context() as patch:
+        taught = Teaching(patch)
+        assert replay(tiny(name, SCHEMA, epsilon=EPSILON), table, fewer, seed=1).passed
+    assert len(differing(taught)) == 1
+
+
+def test_equal_shards_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R15's mistake: shards by place change many teachers, even where few votes move."""
+    from tabsynth.generators import pate
+
+    def by_place(rows: torch.Tensor, teachers: int, key: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return rows, torch.arange(len(rows)) * teachers // len(rows)
+
+    monkeypatch.setattr(pate, "deal", by_place)
+    pair = neighbours(frame(60), SCHEMA)[0]
+    for name in ("pate-gan", "pate-gan, networks"):
+        found = replay(tiny(name, SCHEMA, epsilon=EPSILON), pair.table, pair.neighbour)
+        assert (found.first_difference or "").endswith(f" of {TEACHERS} changed, not 1 at most")
+        assert (found.first_difference or "").startswith("teachers, round 1: ")

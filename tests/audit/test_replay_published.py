@@ -1,0 +1,86 @@
+"""R1 of evaluations that claim to be private: the charged report, and the over-estimation score."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from replayed_tables import EPSILON, SCHEMA, frame
+
+from tabsynth.audit.replay import replay_run
+from tabsynth.audit.replay_neighbours import neighbours
+from tabsynth.audit.replay_published import replay_published
+from tabsynth.audit.replay_systems import tiny
+from tabsynth.evaluation import charged
+from tabsynth.evaluation.charged import uses
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.training.diagnostics import overestimation
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def made() -> pd.DataFrame:
+    model = tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=0)
+    table = model.fit(frame(60), announce=False).sample(50)
+    table.attrs["certificate"] |= {"private": True, "seeded": False}  # as of a release
+    return table
+
+
+def test_the_charged_report(made: pd.DataFrame) -> None:
+    """The same report of every neighbour, each figure's input within its sensitivity."""
+    for pair in neighbours(frame(60), SCHEMA):
+        found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=2)
+        assert found.first_difference is None, (pair.kind, found.first_difference)
+        assert [m.purpose for m in found.mechanisms] == ["report"] * uses(4)
+        moves = [m.move for m in found.mechanisms]
+        assert moves[0] == pytest.approx(1) and 0.1 < max(moves[1:]) <= 1 + 1e-9
+
+
+def test_a_charged_report_that_tells_more_is_caught(
+    made: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times what is accounted; and a figure that passes no mechanism."""
+    pair = neighbours(frame(60), SCHEMA)[0]
+    real = charged.total_gap
+
+    monkeypatch.setattr(charged, "total_gap", lambda *given: 10 * real(*given))
+    found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
+    assert found.first_difference is not None
+    assert found.first_difference.startswith("mechanism 2 (report): its input moved by ")
+    monkeypatch.undo()
+    monkeypatch.setattr(charged, "exact", lambda account, values, stds: values)
+    found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
+    assert found.first_difference == (
+        "report: rows were read and passed no mechanism before report"
+    )
+
+
+def test_the_overestimation_score() -> None:
+    """A private score: half a record's worth of noise, for half a record's worth of a sum."""
+
+    def run(scores: torch.Tensor, note: Callable[[str, Any], None]) -> None:
+        ledger = Ledger(10.0, 1e-5)
+        account = ledger.open("score", Gaussian(noise_multiplier=2.0), 1)
+        found = overestimation(
+            PrivateTable(scores, ledger),
+            torch.rand(9, generator=torch.Generator().manual_seed(0)),
+            torch.full((5,), 0.4),
+            account=account,
+            rows=20.0,
+            generator=torch.Generator().manual_seed(1),
+        )
+        note("score", found)
+        note("ledger", ledger)
+
+    scores = torch.from_numpy(np.random.default_rng(0).random(20))
+    for extreme in (0.0, 1.0, 1e9, float("nan")):
+        more = torch.cat([scores, torch.tensor([extreme])])
+        for tables in ((scores, more), (more, scores)):
+            found = replay_run(run, *tables)
+            assert found.passed, found.first_difference
+            assert found.worst_move == pytest.approx(0.0 if extreme != extreme else 1.0)

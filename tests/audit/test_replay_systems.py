@@ -1,0 +1,56 @@
+"""R1, R2, R8–R16: a fit is a function of what its mechanisms released, and of nothing else."""
+
+import pandas as pd
+import pytest
+import torch
+from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
+
+from tabsynth.audit.replay import replay
+from tabsynth.audit.replay_systems import SYSTEMS, systems, tiny
+from tabsynth.synthesizers import released
+from tabsynth.synthesizers.loading import METHODS
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warm start draws a thousand rows, not fifty thousand."""
+    monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
+
+
+@pytest.mark.parametrize("name", [name for name in systems() if not name.startswith("pate")])
+def test_replay_of_every_system(name: str) -> None:
+    """All else comes out the same, and no input moves by more than its sensitivity.
+
+    Those of PATE are in ``test_replay_pate``.
+    """
+    for pair in pairs_of(name):
+        checked(name, pair)
+
+
+def test_every_method_and_option_is_covered() -> None:
+    """A new method, variant, mode or step rule must come into the list of systems."""
+    assert {method for method, _ in SYSTEMS.values()} == set(METHODS)
+    for method in METHODS:
+        assert method in SYSTEMS
+    text = repr(list(SYSTEMS.values()))
+    from tabsynth.generators.dpgan import VARIANTS
+    from tabsynth.generators.pate_config import ACCOUNTINGS
+    from tabsynth.synthesizers.pateacgan import MODES
+    from tabsynth.training.bounds import BOUNDS, GROUPINGS
+    from tabsynth.training.rules import STEP_RULES
+
+    default = {"advanced", "dp-sgd", "exact-binary", "fixed", "public", "flat", "weight-bias"}
+    for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS, GROUPINGS):
+        for option in names:
+            assert option in default or repr(option) in text, option
+
+
+@pytest.mark.parametrize("name", ["margnet", "dp-wgan", "dp-wgan, source", "pate-gan"])
+def test_a_tenth_more_rows(name: str) -> None:
+    """R14: the number of rows enters nothing; six records more move an input by six at most."""
+    more = pd.concat([frame(6, seed=5), frame(60)], ignore_index=True)
+    found = replay(tiny(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
+    assert found.passed, found.first_difference
+    assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)

@@ -1,0 +1,298 @@
+"""The tester is tested: known mistakes of every kind are caught, and named."""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from replayed_tables import EPSILON, SCHEMA, frame
+
+from tabsynth import DPWGAN, PATEACGAN, Column, MargNet, Schema
+from tabsynth.audit.replay import ReplayResult, audit_replay, replay
+from tabsynth.audit.replay_neighbours import neighbours
+from tabsynth.audit.replay_systems import tiny
+from tabsynth.errors import InputError
+from tabsynth.generators.adversarial import Adversarial
+from tabsynth.privacy import counts
+from tabsynth.synthesizers import counting
+from tabsynth.training import bounds, private_step
+from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.private_step import PrivateStep
+
+torch.set_num_threads(1)
+WGAN = "dp-wgan, no autoencoder"
+Patch = pytest.MonkeyPatch
+
+
+def pair(kind: str = "outlier", change: str = "added") -> tuple[pd.DataFrame, pd.DataFrame]:
+    listed = neighbours(frame(40), SCHEMA)
+    found = next(n for n in listed if (n.kind, n.change) == (kind, change))
+    return found.table, found.neighbour
+
+
+def replayed(name: str = WGAN, kind: str = "outlier", **changes: Any) -> ReplayResult:
+    model = tiny(name, SCHEMA, epsilon=EPSILON).set_params(**changes)
+    return replay(model, *pair(kind), seed=1)
+
+
+def of(kind: type, name: str = WGAN) -> Any:
+    """A tiny model of another class."""
+    return kind(**tiny(name, SCHEMA, epsilon=EPSILON).get_params(deep=False))
+
+
+# Mistakes of the library, as patches; each with what the message must say.
+
+
+def bypassed(patch: Patch) -> None:
+    def raw(table: Any, account: Any, sizes: Any, rng: Any) -> list[np.ndarray]:
+        rows = table.read(account)
+        return [np.bincount(rows[:, j], minlength=s).astype(float) for j, s in enumerate(sizes)]
+
+    patch.setattr(counting, "noisy_marginals", raw)
+
+
+def uncharged(patch: Patch) -> None:
+    """The same account pays for two releases by one read."""
+    real = counting.noisy_marginals
+
+    def twice(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
+        found = real(table, account, sizes, rng)
+        counts.passed(account, found, [1.0] * len(found))
+        return found
+
+    patch.setattr(counting, "noisy_marginals", twice)
+
+
+def unclipped(patch: Patch) -> None:
+    real = PerExampleClipper.clipped_sum
+    patch.setattr(
+        PerExampleClipper,
+        "clipped_sum",
+        lambda self, losses, rows, bounds, *rest: real(self, losses, rows, 1e6 * bounds, *rest),
+    )
+
+
+def too_little_noise(patch: Patch) -> None:
+    real = bounds.Bounds.noise_scales
+    patch.setattr(bounds.Bounds, "noise_scales", lambda self: real(self) / 2)
+
+
+def noise_by_rows(patch: Patch) -> None:
+    """The noise follows the largest count."""
+    real = counts.marginal_noise
+    seen: list[int] = []
+
+    def read(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
+        rows = table.read(account)
+        seen.append(len(rows))
+        std = real(account, len(sizes)) * seen[-1] / 40
+        exact = [np.bincount(rows[:, j], minlength=s).astype(float) for j, s in enumerate(sizes)]
+        exact = counts.passed(account, exact, [std] * len(exact))
+        return [counts.noise.noisy(c, std, rng, whole=True) for c in exact]
+
+    patch.setattr(counting, "noisy_marginals", read)
+
+
+def realised_divisor(patch: Patch) -> None:
+    real = PrivateStep._picked
+
+    def picked(self: PrivateStep, rows: int) -> torch.Tensor:
+        found = real(self, rows)
+        self.expected_batch = max(1, len(found))
+        return found
+
+    patch.setattr(PrivateStep, "_picked", picked)
+
+
+def steps_by_rows(patch: Patch) -> None:
+    """An epoch more where there are more rows."""
+    real = Adversarial.fit
+
+    def fit(self: Any, table: Any, accounts: Any, *rest: Any, **given: Any) -> int:
+        rows = table._PrivateTable__rows
+        accounts[0].granted -= len(rows) - 40
+        return real(self, table, accounts, *rest, **given)
+
+    patch.setattr(Adversarial, "fit", fit)
+
+
+def generator_sees_rows(patch: Patch) -> None:
+    real = PrivateStep.gradient
+
+    def gradient(self: PrivateStep, *args: Any, **given: Any) -> None:
+        real(self, *args, **given)
+        self.clipper.parameters[0].grad[0] += self.table._PrivateTable__rows[:, 0].mean()
+
+    patch.setattr(PrivateStep, "gradient", gradient)
+
+
+def noise_drawn_by_rows(patch: Patch) -> None:
+    """A number is drawn for each row of the batch from the stream that the noise comes from."""
+    real = private_step.PrivateStep._sums
+
+    def sums(self: PrivateStep, losses: Any, batch: Any, *rest: Any) -> Any:
+        self.noise.bits.bytes(8 * len(batch))
+        return real(self, losses, batch, *rest)
+
+    patch.setattr(PrivateStep, "_sums", sums)
+
+
+MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
+    "bypassed": (
+        bypassed,
+        "one-way counts: rows were read and passed no mechanism before one-way counts",
+    ),
+    "uncharged": (uncharged, "mechanism 2 (one-way counts): releases what no charged read"),
+    "unclipped": (unclipped, "mechanism 2 (critic): its input moved by"),
+    "too little noise": (too_little_noise, "mechanism 2 (critic): its input moved by 1.99"),
+    "noise by rows": (noise_by_rows, "mechanism 1 (one-way counts): noise[0] is "),
+    "realised divisor": (realised_divisor, "critic, step 1: critic."),
+    "steps by rows": (steps_by_rows, "progress: [2] is 7, not 8"),
+    "generator sees rows": (generator_sees_rows, "critic, step 1: critic.0.weight is"),
+    "noise drawn by rows": (noise_drawn_by_rows, "critic, step 1: critic.0.weight is"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> None:
+    wrong, message = MISTAKES[mistake]
+    wrong(monkeypatch)
+    found = replayed()
+    assert not found.passed and found.first_difference is not None
+    assert found.first_difference.startswith(message), found.first_difference
+    assert "\n" not in found.first_difference and len(found.first_difference) < 250
+
+
+def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
+    """R10: noise without √G on three groups, each of which a record moves by its bound."""
+    monkeypatch.setattr(
+        bounds.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
+    )
+    found = replayed("dp-gan")
+    assert (found.first_difference or "").startswith(
+        "mechanism 2 (critic): its input moved by 1.73"
+    )
+
+
+def test_the_right_ones_pass() -> None:
+    for name in (WGAN, "margnet", "pate-acgan"):
+        assert replayed(name).passed
+
+
+# Mistakes of an estimator, as subclasses.
+
+
+class Bounded(MargNet):
+    """Takes the bounds of a column off the table."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        columns = list(self.schema.columns)
+        low, high = (float(f(table["r"])) for f in (min, max))
+        columns[2] = Column(name="r", kind="numeric", dtype="float64", low=low, high=high, bins=8)
+        self.schema = Schema(columns)
+        return super().fit(table, *args, **given)
+
+
+class Shared(PATEACGAN):
+    """Takes the shares of the classes off the table."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        self.class_shares = table[self.label].value_counts(normalize=True).to_dict()
+        return super().fit(table, *args, **given)
+
+
+class Logged(MargNet):
+    """Says how many rows there are."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        logging.getLogger("tabsynth.somewhere").debug("%d rows", len(table))
+        return super().fit(table, *args, **given)
+
+
+class Remembering(MargNet):
+    """Keeps the number of rows."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        super().fit(table, *args, **given)
+        self.rows_seen_ = len(table)
+        return self
+
+
+class Certified(MargNet):
+    """Certifies the number of rows."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        super().fit(table, *args, **given)
+        self._told = lambda: len(table)
+        return self
+
+    def certificate(self) -> dict[str, Any]:
+        return {**super().certificate(), "rows": self._told()}
+
+
+class Sampling(MargNet):
+    """Samples a row of the table."""
+
+    def fit(self, table: Any, *args: Any, **given: Any) -> Any:
+        super().fit(table, *args, **given)
+        self._one = lambda: float(table["r"].max())
+        return self
+
+    def sample(self, n: int, **given: Any) -> pd.DataFrame:
+        return super().sample(n, **given).assign(r=self._one())
+
+
+class Refusing(DPWGAN):
+    """Refuses an odd table."""
+
+    def _train(self, index: np.ndarray, *args: Any, **given: Any) -> Any:
+        if len(index) == 41:
+            raise InputError("41 rows are too many.")
+        return super()._train(index, *args, **given)
+
+
+OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
+    "bounds": (Bounded, "margnet", "mechanism 1 (one-way counts): its input moved by"),
+    "shares": (Shared, "pate-acgan", "votes, step 1: generator.shares is"),
+    "log": (Logged, "margnet", "log record of tabsynth.somewhere: [1] is '41 rows', not '40 rows'"),
+    "attribute": (Remembering, "margnet", "model: rows_seen_ is 41, not 40"),
+    "certificate": (Certified, "margnet", "certificate: rows is 41, not 40"),
+    "sample": (Sampling, "margnet", "sample: r is"),
+    "refusal": (Refusing, WGAN, "InputError: 41 rows are too many."),
+}
+
+
+@pytest.mark.parametrize("mistake", OF_ESTIMATORS)
+def test_a_mistake_of_an_estimator_is_named(mistake: str) -> None:
+    kind, name, message = OF_ESTIMATORS[mistake]
+    found = replay(of(kind, name), *pair(), seed=1)
+    assert found.first_difference is not None
+    assert found.first_difference.startswith(message), found.first_difference
+
+
+def test_what_cannot_be_replayed_is_refused() -> None:
+    model = tiny("margnet", SCHEMA, epsilon=EPSILON)
+    for changes in ({"epsilon": float("inf")}, {"time_limit": 5.0}):
+        with pytest.raises(InputError, match="replay needs"):
+            replay(of(MargNet, "margnet").set_params(**changes), *pair())
+    with pytest.raises(InputError, match="No system is called 'gan'"):
+        tiny("gan", SCHEMA, epsilon=1.0)
+    assert not hasattr(model, "trained_")
+
+
+def test_the_lines_of_an_audit() -> None:
+    """Each kind of neighbour, added and removed, once a seed; JSON-ready, with what differs."""
+    told: list[tuple[str, int, int]] = []
+    lines = audit_replay(
+        "margnet", frame(30), SCHEMA, EPSILON, [5], progress=lambda *t: told.append(t)
+    )
+    assert len(lines) == 16 and told[-1] == ("replay", 16, 16)
+    assert {line.kind for line in lines} == {n.kind for n in neighbours(frame(30), SCHEMA)}
+    assert all(line.result.passed and line.result.worst_move > 0.9 for line in lines)
+    facts = lines[0].to_dict()
+    assert facts["method"] == "margnet" and facts["seed"] == 5 and facts["mechanisms"] == 2
+    assert facts["passed"] is True and json.loads(json.dumps(facts)) == facts

@@ -1,0 +1,383 @@
+"""Every reader of files, with a small sound file of each kind and the ways to damage it."""
+
+import io
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mutations
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.torch
+import torch
+
+from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
+from tabsynth.drafting import draft_schema, review
+from tabsynth.encoding import TableEncoder
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.wgan import WGANConfig
+from tabsynth.model_file import _digest, read_model
+from tabsynth.privacy import journal
+from tabsynth.privacy.certificate import beside
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.verification import verify
+from tabsynth.report.privacy import privacy_panel
+from tabsynth.tables import read_any
+from tabsynth.training.checkpoint import Checkpoint
+from tabsynth.training.index import INDEX, LEDGER, write_index
+
+ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
+SCHEMA = Schema(
+    [
+        Column(name="t", dtype="str", categories=("x", "=1+1", "é"), labels={"x": "ex"}, **ONE),
+        Column(name="c", dtype="category", categories=(3, 1, 2), kind="ordinal", other=2),
+        Column(name="b", dtype="boolean", categories=(True, False), **ONE),
+        Column(name="n", kind="numeric", dtype="Int64", low=0, high=9, nulls=True),
+        Column(name="f", kind="numeric", dtype="float64", low=-1, high=1, bins=4, clip=True),
+    ],
+    impossible=[{"t": ["x", None], "n": {"low": 0, "high": 3}}, {"c": [3], "b": [None]}],
+)
+PLAIN = SCHEMA.select(["t", "n"])
+ROWS = [["t", "c", "b", "n", "f"], ["x", "3", "True", "5", "0.5"], ["é", "1", "", "", "-1"]]
+ROWS += [["=1+1", "2", "False", "0", "1e-3"], ["", "1", "1", "9", ".1"]]
+FIT = {"method": "m", "config": {"steps": 5}}
+
+
+class Reader(NamedTuple):
+    """How to make a damaged file from a random stream, and how to read it."""
+
+    make: Callable[[random.Random], Any]
+    read: Callable[[Any], object]
+
+
+def all_of(*calls: Callable[[], object]) -> None:
+    """All the calls, whether or not one refuses; refuses if any did."""
+    refusal = None
+    for call in calls:
+        try:
+            call()
+        except TabsynthError as error:
+            refusal = error
+    if refusal is not None:
+        raise refusal
+
+
+def schemas(folder: Path) -> Reader:
+    path, base = folder / "schema.json", SCHEMA.to_dict()
+    raw = SCHEMA.to_json().encode()
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutations.damaged(raw, rng)
+        return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        schema = Schema.load(path)
+        assert Schema.from_dict(json.loads(schema.to_json())) == schema
+        review(schema, 10)
+        encoder = TableEncoder(schema, "binary")
+        index = np.zeros((1, len(schema.columns)), dtype=np.int64)
+        table = encoder.from_index(index, np.random.default_rng(0))
+        encoder.layout.decode(encoder.layout.encode(index))
+        schema.check_columns(table)
+
+    return Reader(make, read)
+
+
+def models(folder: Path) -> Reader:
+    path, held = folder / "model.tabsynth", []
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"t": pd.Series(rng.choice(["x", "é"], 30), dtype="str")})
+    table["n"] = pd.array(rng.integers(4, 10, 30), dtype="Int64")
+    tiny = {"latent_dim": 3, "generator_hidden": (4,), "critic_hidden": (4,)}
+    wgan = WGANConfig(**tiny, sampling_rate=1.0, critic_steps=2)  # type: ignore[arg-type]
+    for model in (
+        MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2)),
+        DPWGAN(Schema(PLAIN.columns), epsilon=np.inf, wgan_config=wgan, autoencoder=None, rows=30),
+    ):
+        model.fit(table, announce=False).save(path)
+        held.append((path.read_bytes(), *read_model(path)))
+
+    def make(rng: random.Random) -> bytes:
+        raw, facts, weights = rng.choice(held)
+        if rng.random() < 0.3:
+            other = rng.choice(held)[0]
+            return mutations.damaged(raw, rng, other, int.from_bytes(raw[:8], "little") + 8)
+        facts, weights = dict(facts), dict(weights)
+        if rng.random() < 0.8:
+            facts = mutations.changed(facts, rng)
+        if rng.random() < 0.3:
+            _damage(weights, rng)
+        return _signed(mutations.text(facts, rng), weights, rng)
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        model = load(path)
+        table = model.sample(3, random_state=0)
+        model.encoder_.schema.check_columns(table)
+        json.dumps(table.attrs["certificate"], allow_nan=False).encode()
+
+    return Reader(make, read)
+
+
+def _damage(weights: dict[str, Any], rng: random.Random) -> None:
+    name = rng.choice(sorted(weights))
+    held = weights[name]
+    kind = rng.randrange(7)
+    if kind == 0:
+        del weights[name]
+    elif kind == 1:
+        weights[rng.choice(("x", "body.9.weight", "é"))] = held.clone()
+    elif kind == 2:
+        weights[name] = held.reshape(-1)[: rng.randrange(held.numel() + 1)]
+    elif kind == 3:
+        kinds = (torch.float64, torch.int64, torch.bfloat16, torch.bool, torch.complex64)
+        weights[name] = held.to(rng.choice(kinds))
+    else:
+        number = rng.choice((0.0, -1.0, 1e38, -1e38, 1e-38, float("nan"), float("inf"), 0.5))
+        weights[name] = torch.full_like(held, number if held.is_floating_point() else 7)
+
+
+def _signed(text: str, weights: dict[str, Any], rng: random.Random) -> bytes:
+    """A model file that agrees with its checksum and with its schema's, as far as it can."""
+    try:
+        facts = json.loads(text)
+        if rng.random() < 0.8:
+            sha256 = Schema.from_dict(facts["schema"]).fingerprint()
+            facts["facts"]["public"]["schema_sha256"] = sha256
+        facts.pop("sha256", None)
+        body = json.dumps(facts)
+        text = json.dumps({**facts, "sha256": _digest(body, weights)})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass  # then it goes out as it is
+    return safetensors.torch.save(
+        weights, metadata={"tabsynth": text.encode("utf-8", "replace").decode()}
+    )
+
+
+def certificates(folder: Path) -> Reader:
+    table = folder / "table.csv"
+    table.write_text("t,n\nx,1\n")
+    model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
+    frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
+    certificate = Path(model.fit(frame, announce=False).sample_to(table, 2))
+    raw = certificate.read_bytes()
+    base = json.loads(raw)
+    vote = {"mechanism": "noisy-vote", "noise": 5.0, "teachers": 9, "accounting": "exact-binary"}
+    steps = {"mechanism": "subsampled-gaussian", "noise_multiplier": 2.0, "sampling_rate": 0.01}
+    more = [{**vote, "purpose": "v", "count": 3}, {**steps, "purpose": "s", "count": 10}]
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutations.damaged(raw, rng)
+        data = mutations.changed(base, rng)
+        if isinstance(data, dict) and isinstance(data.get("mechanisms"), list):
+            data["mechanisms"] += rng.choice(([], [], [more[0]], [more[1]]))
+            data["mechanisms"] = mutations.changed(data["mechanisms"], rng)
+        return mutations.text(data, rng).encode("utf-8", "surrogatepass")
+
+    def read(data: bytes) -> None:
+        beside(table).write_bytes(data)
+        found = verify(table)
+        assert all("\n" not in problem for problem in found.problems)
+        panel = privacy_panel(found.certificate, 2, PLAIN.fingerprint())
+        json.dumps(found.certificate, allow_nan=False).encode()
+        str(panel).encode()
+
+    return Reader(make, read)
+
+
+def ledgers(folder: Path) -> Reader:
+    path = folder / "ledger.jsonl"
+    _a_ledger(path)
+    raw = path.read_bytes()
+    records = [json.loads(line) for line in raw.splitlines()]
+    for record in records:
+        del record["chain"]
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.4:
+            return mutations.damaged(raw, rng)
+        chain, out = "", b""
+        found = mutations.changed(records, rng)
+        for record in found if isinstance(found, list) else [found]:
+            try:  # with a chain that is right
+                chain = journal._chained(chain, record)
+                out += journal._line(record, chain)
+            except (TypeError, ValueError, KeyError):
+                out += mutations.text(record, rng).encode("utf-8", "replace") + b"\n"
+        return out[: len(out) - rng.choice((0, 0, 0, 1, 9))]
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        book = journal.Journal(path, 5.0, 1e-5)
+        try:
+            ledger = Ledger(5.0, 1e-5, journal=book, run="a")
+            ledger.to_list()
+            book.close_all()
+        finally:
+            book.release()
+
+    return Reader(make, read)
+
+
+def _a_ledger(path: Path) -> None:
+    book = journal.Journal(path, 5.0, 1e-5)
+    ledger = Ledger(5.0, 1e-5, journal=book, run="a")
+    for purpose in ("p", "é"):
+        account = ledger.open(purpose, Gaussian(noise_multiplier=100.0), 9, {"clip": 1.0})
+        ledger.spend(account)
+    ledger.close(resumable=True)
+    book.release()
+
+
+def checkpoints(folder: Path) -> Reader:
+    base, path, outside = folder / "base", folder / "c", folder / "outside"
+    outside.write_text("not yours")
+    first = Checkpoint(base, epsilon=5.0, delta=1e-5, fit=FIT, every=1e-9)
+    first.begin([{"purpose": "p", "count": 3}], seeded=False)
+    first.once("counts", lambda: {"a": np.arange(3.0)})
+    layer = torch.nn.Linear(2, 1)
+    first.save("stage", 7, layer)
+    first.release()
+    index = json.loads((base / INDEX).read_text())
+    states = sorted(file.name for file in base.glob("state-*"))
+
+    def make(rng: random.Random) -> tuple[str, bytes]:
+        name = rng.choice((INDEX, INDEX, INDEX, LEDGER, *states))
+        raw = (base / name).read_bytes()
+        if name != INDEX or rng.random() < 0.2:
+            return name, mutations.damaged(raw, rng)
+        found = mutations.changed(index, rng)
+        if rng.random() < 0.3 and isinstance(found, dict) and found.get("kept"):
+            for item in found["kept"] if isinstance(found["kept"], list) else []:
+                if isinstance(item, dict):
+                    item["file"] = rng.choice(("../outside", str(outside), "..", "", "state-1"))
+        if isinstance(found, dict) and "\ud800" not in str(found):
+            found.pop("sha256", None)
+            write_index(path.with_name("signed"), found)
+            return name, path.with_name("signed").read_bytes()
+        return name, mutations.text(found, rng).encode("utf-8", "surrogatepass")
+
+    def read(made: tuple[str, bytes]) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(base, path)
+        (path / made[0]).write_bytes(made[1])
+        try:
+            checkpoint = Checkpoint(path, epsilon=5.0, delta=1e-5, fit=FIT, every=1e-9)
+            try:
+                checkpoint.once("counts", lambda: {"a": np.zeros(1)})
+                checkpoint.restore("stage", torch.nn.Linear(2, 1))
+                checkpoint.followed("stage")
+                checkpoint.start_over()
+                checkpoint.ledger()
+            finally:
+                checkpoint.release()
+        finally:
+            assert outside.read_text() == "not yours"
+
+    return Reader(make, read)
+
+
+def csvs(folder: Path) -> Reader:
+    path = folder / "table.csv"
+    raw = "\n".join(",".join(row) for row in ROWS).encode()
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutations.damaged(raw, rng)
+        return mutations.table(ROWS, rng)
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        _read_both(path)
+
+    return Reader(make, read)
+
+
+def _read_both(path: Path) -> None:
+    """As a table of the schema, and as one of which nothing is known."""
+    all_of(
+        lambda: TableEncoder(SCHEMA).to_index(read_table(path, SCHEMA)),
+        lambda: draft_schema(read_any(path)).to_json().encode(),
+    )
+
+
+def parquets(folder: Path) -> Reader:
+    path = folder / "table.parquet"
+    columns: dict[str, list[Any]] = {
+        "t": [
+            pa.array(["x", None, "=1+1"]),
+            pa.array(["x", "x", "é"]).dictionary_encode(),
+            pa.array([b"x", b"\xff", None]),
+            pa.array([["x"], [], None]),
+            pa.array([{"a": 1}] * 3),
+            pa.array([1.5, 2, None]),
+        ],
+        "c": [pa.array([1, 2, 3], pa.int8()), pa.array([1.0, None, 2]), pa.array([2**40, 1, 1])],
+        "b": [pa.array([True, None, False]), pa.array(["True", "x", None]), pa.nulls(3)],
+        "n": [
+            pa.array([5, None, 9]),
+            pa.array([1, 2, 3], pa.timestamp("ns")),
+            pa.array([1, 2, 3], pa.duration("s")),
+            pa.array([1, 2, 3], pa.time32("s")),
+            pa.array([1, 2, 3]).cast(pa.decimal128(21, 2)),
+            pa.array([2**64 - 1, 0, 1], pa.uint64()),
+        ],
+        "f": [
+            pa.array([0.5, -1, 1]),
+            pa.array([float("nan"), float("inf"), 0]),
+            pa.array([0.5, 1, 0], pa.float16()),
+        ],
+    }
+    whole = pa.table({name: arrays[0] for name, arrays in columns.items()})
+    raws = []
+    for compression in ("snappy", "zstd", "none"):
+        buffer = io.BytesIO()
+        pq.write_table(whole, buffer, compression=compression)
+        raws.append(buffer.getvalue())
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.85:
+            raw = rng.choice(raws)
+            if rng.random() < 0.5:  # the footer, which says what all else is
+                upto = int.from_bytes(raw[-8:-4], "little") + 8
+                return raw[:-upto] + mutations.damaged(raw[-upto:], rng, raw, upto - 8)
+            return mutations.damaged(raw, rng, rng.choice(raws))
+        names = [rng.choice((name, name, name, "", "x", "t")) for name in columns]
+        arrays = [rng.choice(held) for held in columns.values()]
+        buffer = io.BytesIO()
+        odd = pa.Table.from_arrays(arrays, names=names)
+        if rng.random() < 0.5:
+            about = {
+                "index_columns": [rng.choice(("t", "z", 5))],
+                "columns": [],
+                "pandas_version": "1",
+            }
+            odd = odd.replace_schema_metadata({"pandas": json.dumps(about)})
+        pq.write_table(odd, buffer)
+        return buffer.getvalue()
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        _read_both(path)
+
+    return Reader(make, read)
+
+
+READERS: dict[str, Callable[[Path], Reader]] = {
+    "schema": schemas,
+    "model": models,
+    "certificate": certificates,
+    "checkpoint": checkpoints,
+    "ledger": ledgers,
+    "csv": csvs,
+    "parquet": parquets,
+}

@@ -1,0 +1,237 @@
+"""The mutation gate: the tests must fail on every known mistake. ``make mutants``, or this file.
+
+For each mutant the code is copied, the mistake made, and the tests that should notice it are run on the
+copy; where they do not, all tests are. Each run is a fork of one process that has torch and its like
+imported already, and nothing of ours. A survivor is a missing test: the exit code is 1.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}  # the same examples every time
+
+from page import write_report
+from patches import PACKAGE, ROOT, DoesNotApply, Mutant, mutants, there
+from runs import QUICK, WHOLE, Run, warm_up
+
+KILLED, SURVIVED, BROKEN, NOT_RUN = "killed", "SURVIVED", "BROKEN", "not run"
+PASSED, FAILED = "passed", "FAILED"
+OUR_OWN = "tests/test_mutants.py"  # it fails on every mutant by design
+BASELINE, OTHERS = "(unchanged)", "(unchanged, tests that nobody expected)"
+
+
+@dataclass
+class Job:
+    """A mutant, and how far the gate is with it."""
+
+    mutant: Mutant | None
+    tests: Sequence[str]
+    result: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    cpu: float = 0.0
+    whole: bool = False  # all tests, for those expected have not noticed
+
+    baseline: str = BASELINE
+
+    @property
+    def name(self) -> str:
+        return self.mutant.name if self.mutant else self.baseline
+
+
+class Gate:
+    """Runs jobs, ``workers`` at a time, and keeps their results in a file until all are done."""
+
+    def __init__(self, folder: Path, kept: Path, workers: int, expected_only: bool) -> None:
+        self.folder, self.kept, self.workers = folder, kept, workers
+        self.expected_only, self.in_parts = expected_only, False
+        self.results: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
+        self.started = time.monotonic()
+
+    def run(self, jobs: list[Job]) -> None:
+        """All jobs; a result that is kept from an interrupted gate of the same code stands."""
+        stand = {name for name, r in self.results.items() if r["outcome"] in (KILLED, PASSED)}
+        left = [job for job in jobs if job.name not in stand]
+        if len(left) < len(jobs):
+            print(f"{len(jobs) - len(left)} results of an earlier, interrupted gate stand")
+            self.in_parts = True
+        waiting, running, total = list(left), dict[int, tuple[Job, Run]](), len(left)
+        done = 0
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    job = waiting.pop(0)
+                    run = self._start(job)
+                    running[run.pid] = job, run
+                for pid, (job, run) in list(running.items()):
+                    if not run.ended():
+                        continue
+                    del running[pid]
+                    if self._again(job, run):
+                        waiting.insert(0, job)
+                        continue
+                    done += 1
+                    self._tell(job, done, total)
+                time.sleep(0.02)
+        finally:
+            for _, run in running.values():
+                run.kill()
+
+    def _start(self, job: Job) -> Run:
+        copy = Path(tempfile.mkdtemp(prefix=f"{job.name}-", dir=self.folder))
+        for path in ROOT.iterdir():
+            if path.name in (PACKAGE, "tests"):
+                # With its compiled files: only what is changed is compiled again.
+                shutil.copytree(path, copy / path.name)
+            elif not path.name.startswith("."):
+                (copy / path.name).symlink_to(path)
+        for file, text in (job.mutant.applied(ROOT) if job.mutant else {}).items():
+            path = copy / file
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+                compiled.unlink()
+            path.write_text(text, encoding="utf-8")
+        arguments = list(job.tests)
+        if job.whole:
+            arguments = ["tests", f"--ignore={OUR_OWN}"]
+        if job.mutant:
+            arguments.append("-x")
+        return Run(copy, arguments, QUICK if job.mutant and not job.whole else WHOLE)
+
+    def _again(self, job: Job, run: Run) -> bool:
+        """Take a run's result; True if the job is to run once more, on all tests."""
+        found = run.result()
+        job.seconds += found["seconds"]
+        job.cpu += found["cpu"]
+        shutil.rmtree(run.copy, ignore_errors=True)
+        outcome = KILLED if found["killer"] else SURVIVED
+        if found["broken"] or (outcome == SURVIVED and found["code"] != 0):
+            outcome = BROKEN
+        if not job.mutant:
+            outcome = PASSED if outcome == SURVIVED else FAILED
+        elif outcome == SURVIVED and not job.whole and not self.expected_only:
+            print(f"  {job.name}: not noticed by {', '.join(job.tests)}; all tests now", flush=True)
+            job.whole = True
+            return True
+        job.result = {
+            "outcome": outcome,
+            "killer": found["killer"],
+            "why": found["broken"] or found["why"],
+            "expected": not job.whole,
+            "seconds": round(job.seconds, 1),
+            "cpu_seconds": round(job.cpu, 1),
+        }
+        self.results[job.name] = job.result
+        _write(self.kept, self.results)
+        return False
+
+    def _tell(self, job: Job, done: int, total: int) -> None:
+        left = (time.monotonic() - self.started) / done * (total - done)
+        told, by = job.result, f" by {job.result['killer']}" if job.result["killer"] else ""
+        print(
+            f"[{done}/{total}] {job.name}: {told['outcome']}{by} ({told['seconds']} s);"
+            f" {int(left // 60)}:{int(left % 60):02d} left",
+            flush=True,
+        )
+        if told["outcome"] in (BROKEN, FAILED):
+            print(f"    {told['why']}", flush=True)
+
+
+def _write(path: Path, value: Any) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    os.replace(temporary, path)
+
+
+def _fingerprint(options: Sequence[str]) -> str:
+    """Of the code, the tests and the mutants: results of others do not stand."""
+    digest = hashlib.sha256(repr((str(ROOT), sorted(options))).encode())
+    for folder in (PACKAGE, "tests"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".toml", ".css", ".html"):
+                digest.update(str(path).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _applying(chosen: list[Mutant]) -> None:
+    """Refuse at once if any mutant does not apply."""
+    wrong = []
+    for mutant in chosen:
+        try:
+            mutant.applied(ROOT)
+        except DoesNotApply as error:
+            wrong.append(str(error))
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        raise SystemExit(2)
+
+
+def _jobs(chosen: list[Mutant]) -> list[Job]:
+    """A job a mutant; before them all tests that are expected to fail, on the code as it is."""
+    import torch
+
+    jobs = []
+    for mutant in chosen:
+        tests = [test for test in mutant.tests if there(test)]
+        for test in set(mutant.tests) - set(tests):
+            print(f"{mutant.name} expects {test}, which is not there", flush=True)
+        if mutant.needs != "cuda" or torch.cuda.is_available():
+            jobs.append(Job(mutant, tests, whole=not tests))
+    expected = list(dict.fromkeys(test for job in jobs for test in job.tests))
+    return [Job(None, expected or [OUR_OWN]), *jobs]
+
+
+def main() -> int:
+    """The command; see ``--help``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="names, or parts of them"
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--expected-only", action="store_true", help="never run all tests")
+    parser.add_argument(
+        "--fresh", action="store_true", help="take nothing from an interrupted gate"
+    )
+    asked = parser.parse_args()
+    chosen = mutants(asked.only)
+    if not chosen:
+        parser.error(f"no mutant is named like {asked.only}")
+    _applying(chosen)
+    kept = Path(tempfile.gettempdir()) / f"tabsynth-mutants-{_fingerprint(asked.only)}.json"
+    if asked.fresh:
+        kept.unlink(missing_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    warm_up()
+    with tempfile.TemporaryDirectory(prefix="tabsynth-mutants-") as folder:
+        gate = Gate(Path(folder), kept, asked.workers, asked.expected_only)
+        gate.run(_jobs(chosen))
+        late = {r["killer"] for r in gate.results.values() if r["killer"] and not r["expected"]}
+        if late:  # they were not among those that pass on the code as it is
+            gate.run([Job(None, sorted(late), baseline=OTHERS)])
+    results, wall = gate.results, time.monotonic() - gate.started
+    for mutant in chosen:
+        results.setdefault(mutant.name, {"outcome": NOT_RUN, "why": f"needs {mutant.needs}"})
+    bad = [name for name, r in results.items() if r["outcome"] not in (KILLED, NOT_RUN, PASSED)]
+    if not asked.only:
+        cost = "in parts" if gate.in_parts else f"{wall:.0f} s"
+        write_report(
+            chosen, results, f"{cost}, {asked.workers} at a time on {os.cpu_count()} cores"
+        )
+    killed = sum(r["outcome"] == KILLED for r in results.values())
+    spared = f"; NOT: {', '.join(bad)}" if bad else ""
+    print(f"{killed} of {len(chosen)} killed in {wall:.0f} s{spared}")
+    kept.unlink(missing_ok=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

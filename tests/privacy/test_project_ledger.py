@@ -1,0 +1,272 @@
+"""R7: a project's ledger. Fits compose in one file, whatever ends them; none passes the project's limit."""
+
+import json
+import math
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting import epsilon_of, gaussian_delta, gaussian_mu
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.journal import Journal
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.project import ProjectLedger
+
+DELTA = 1e-5
+
+
+def made(path: Path, epsilon: float = 3.0, **changes: Any) -> Path:
+    ProjectLedger.create(path, epsilon=epsilon, **changes)
+    return path
+
+
+def spend(path: Path, sigma: float, count: int = 1, used: int | None = None) -> str:
+    """A fit of ``count`` planned uses; returns its run."""
+    with ProjectLedger(path) as project:
+        ledger = project.ledger(100.0, DELTA)
+        project.check(ledger.run, [(Gaussian(noise_multiplier=sigma), count)])
+        project.begin(ledger.run, "test")
+        account = ledger.open("critic", Gaussian(noise_multiplier=sigma), count)
+        for _ in range(count if used is None else used):
+            ledger.spend(account)
+        ledger.close()
+        return ledger.run
+
+
+def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
+    path = made(tmp_path / "l", 3.0, delta=1e-6, table="patients")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = ProjectLedger.read(path)
+    assert (found.epsilon, found.delta, found.table, found.name) == (3.0, 1e-6, "patients", "l")
+    assert (found.spent, found.left(), found.entered()) == (0.0, 3.0, [])
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        made(path)
+    assert path.read_bytes() == before
+    for locked in (True, False):
+        with pytest.raises(
+            InputError, match=r"no ledger .*ledgr; make one: tabsynth ledger create"
+        ):
+            ProjectLedger(tmp_path / "ledgr", locked=locked)
+    assert [p.name for p in tmp_path.iterdir()] == ["l"]
+    other = made(tmp_path / "m")
+    assert ProjectLedger.read(other).project != found.project
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0},
+        {"epsilon": math.nan},
+        {"epsilon": "3"},
+        {"epsilon": 1.0, "delta": 0},
+        {"epsilon": 1.0, "delta": 1},
+        {"epsilon": 1.0, "table": "two\nlines"},
+        {"epsilon": 1.0, "table": 5},
+        {"epsilon": 1.0, "table": "x" * 201},
+    ],
+)
+def test_limits_that_are_none(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        ProjectLedger.create(tmp_path / "l", **wrong)
+    assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
+
+
+def test_fits_compose_at_the_project_s_delta(tmp_path: Path) -> None:
+    """Squares of 1/σ add up, so that the closed form says what the accountant must."""
+    path = made(tmp_path / "l", 3.0, delta=1e-6)
+    spend(path, 4.0)
+    spend(path, 3.0, 2)
+    spend(path, 6.0, 4, used=3)
+    found = ProjectLedger.read(path)
+    mu = math.sqrt(1 / 16 + 2 / 9 + 3 / 36)
+    assert gaussian_delta(mu, found.spent) == pytest.approx(1e-6, rel=1e-3)
+    alone = [item.epsilon for item in found.entered()]
+    assert max(alone) < found.spent < sum(alone)
+    assert found.entered()[-1].so_far == found.spent
+    assert all(item.ended for item in found.entered())
+    # What is left is as large as one more Gaussian may be, but for the rounding down.
+    rest = math.sqrt(gaussian_mu(3.0, 1e-6) ** 2 - mu**2)
+    assert gaussian_mu(found.left(), 1e-6) <= rest
+    assert gaussian_mu(found.left(), 1e-6) > 0.998 * rest
+
+
+def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = made(tmp_path / "l", 1.0)
+    spend(path, 1.3 / gaussian_mu(1.0, DELTA))
+    before = path.read_bytes()
+    with ProjectLedger(path) as project:
+        ledger = project.ledger(100.0, DELTA)  # of its own it has enough
+        large = Gaussian(noise_multiplier=1.3 / gaussian_mu(1.0, DELTA))
+        with pytest.raises(BudgetError) as error:
+            project.check(ledger.run, [(large, 1)])
+        for text in ("past its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
+            assert text in str(error.value)
+        assert "\n" not in str(error.value)
+        with pytest.raises(BudgetError, match="the project's epsilon"):  # asked by no plan at all
+            ledger.open("critic", large, 1)
+        table = PrivateTable(np.arange(3), ledger)
+        fits = Gaussian(noise_multiplier=1 / gaussian_mu(project.left(), DELTA))
+        account = ledger.open("critic", fits, 1)
+        assert table.reads == 0
+        table.read(account)
+        ledger.close()
+        assert project.spent <= 1.0 and project.left() < 0.1
+    assert path.read_bytes().startswith(before)
+
+
+def test_without_noise_and_without_a_limit(tmp_path: Path) -> None:
+    with ProjectLedger(made(tmp_path / "l")) as project, pytest.raises(BudgetError, match="to inf"):
+        project.check("x", [(NoPrivacy(), 1)])
+    path = made(tmp_path / "m", math.inf)
+    with ProjectLedger(path) as project:
+        ledger = project.ledger(math.inf, DELTA)
+        project.check(ledger.run, [(NoPrivacy(), 1)])
+        ledger.spend(ledger.open("autoencoder", NoPrivacy(), 1))
+    assert ProjectLedger.read(path).spent == ProjectLedger.read(path).left() == math.inf
+
+
+def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None:
+    """Of a dead fit what is reserved counts; what was only granted to it is there for others."""
+    path = made(tmp_path / "l", 2.0)
+    sigma = 20.0 / gaussian_mu(2.0, DELTA)  # 400 uses are the whole limit
+    with ProjectLedger(path) as project:
+        ledger = project.ledger(100.0, DELTA)
+        project.begin(ledger.run, "test")
+        account = ledger.open("critic", Gaussian(noise_multiplier=sigma), 390)
+        for _ in range(100):
+            ledger.spend(account)
+    found = ProjectLedger.read(path)
+    (entry,) = found.journal.entries.values()
+    assert 100 <= entry.spent <= 106 and not found.entered()[0].ended
+    assert gaussian_delta(math.sqrt(entry.spent) / sigma, found.spent) == pytest.approx(DELTA)
+    with pytest.raises(BudgetError, match="past its limit"):
+        spend(path, sigma, 400 - entry.spent + 1)
+    spend(path, sigma, 300 - 10)
+    again = Ledger(100.0, DELTA)
+    with ProjectLedger(path) as project:
+        # It goes on, and the rest of its plan is not there any more: refused as a plan, and as an account.
+        with pytest.raises(BudgetError, match="past its limit"):
+            project.check(ledger.run, [(account.mechanism, 390)])
+        again = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
+        assert [a.spent for a in again.accounts] == [entry.spent]
+        with pytest.raises(BudgetError, match="the project's epsilon"):
+            again.open("critic", account.mechanism, 390)
+
+
+def test_one_fit_at_a_time_and_anyone_may_look(tmp_path: Path) -> None:
+    path = made(tmp_path / "l")
+    with ProjectLedger(path):
+        with pytest.raises(InputError, match="in use by another fit; it keeps the ledger until"):
+            ProjectLedger(path)
+        assert ProjectLedger.read(path).spent == 0
+    ProjectLedger(path).release()
+
+
+def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
+    path = made(tmp_path / "l")
+    spend(path, 4.0, 3)
+    good = path.read_bytes()
+    rows = good.splitlines(keepends=True)
+    header = json.loads(rows[0])
+    bad = {
+        "a changed figure": good.replace(b'"spent": 3', b'"spent": 2'),
+        "another limit": good.replace(b'"epsilon": 3.0', b'"epsilon": 9.0'),
+        "a lost line": b"".join(rows[:2] + rows[3:]),
+        "lines in another order": b"".join([*rows[:2], rows[3], rows[2], *rows[4:]]),
+        "nothing": b"",
+        "half a line": rows[0][:30],
+        "a table": b"a,b\n1,2\n",
+        "binary": bytes(range(256)) * 3,
+        "a limit that is none": (json.dumps({**header, "epsilon": -1}) + "\n").encode(),
+    }
+    for data in bad.values():
+        assert data != good
+        path.write_bytes(data)
+        for locked in (True, False):
+            with pytest.raises(FileFormatError) as error:
+                ProjectLedger(path, locked=locked)
+            assert "\n" not in str(error.value) and path.name in str(error.value)
+        assert path.read_bytes() == data  # nothing is repaired
+    # A last line without its end was never acted upon.
+    path.write_bytes(good[:-5])
+    assert len(ProjectLedger.read(path).journal.chains) == len(rows) - 1
+    # A checkpoint's ledger is no project's, nor the other way round.
+    Journal(tmp_path / "c", 3.0, DELTA).release()
+    with pytest.raises(FileFormatError, match=r"expected format 'tabsynth-project-ledger/1'"):
+        ProjectLedger(tmp_path / "c")
+    path.write_bytes(good)
+    with pytest.raises(FileFormatError, match=r"expected format 'tabsynth-ledger/1'"):
+        Journal(path, 3.0, DELTA)
+    for locked in (True, False):
+        with pytest.raises(InputError, match="Cannot open ledger"):
+            ProjectLedger(tmp_path, locked=locked)
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.DataObject) -> None:
+    """R7: 50 random sequences of fits that end, are killed, go on, or ask for too much."""
+    path = made(tmp_path_factory.mktemp("project") / "l", data.draw(st.floats(0.1, 10)))
+    killed: dict[str, tuple[Gaussian, int]] = {}
+    used: dict[str, float] = {}  # squares of 1/σ, of uses that took place
+    limit = ProjectLedger.read(path).epsilon
+    for _ in range(data.draw(st.integers(1, 6))):
+        with ProjectLedger(path) as project:
+            if killed and data.draw(st.booleans()):
+                run = data.draw(st.sampled_from(sorted(killed)))
+                mechanism, count = killed[run]
+                ledger = Ledger(100.0, DELTA, journal=project.journal, run=run)
+            else:
+                ledger = project.ledger(100.0, DELTA)
+                run = ledger.run
+                mechanism = Gaussian(noise_multiplier=data.draw(st.floats(0.5, 30)))
+                count = data.draw(st.integers(1, 40))
+            entries = project.journal.entries.values()
+            others = sum(e.spent / e.mechanism.noise_multiplier**2 for e in entries if e.run != run)
+            together = math.sqrt(others + count / mechanism.noise_multiplier**2)
+            lines = path.read_bytes()
+            try:
+                project.check(run, [(mechanism, count)])
+            except BudgetError:
+                assert gaussian_delta(together, limit) > DELTA * (1 - 1e-6)
+                assert path.read_bytes() == lines
+                continue
+            assert gaussian_delta(together, limit) <= DELTA * (1 + 1e-6)
+            project.begin(run, "test")
+            account = ledger.open("critic", mechanism, count)
+            for _ in range(data.draw(st.integers(0, account.granted - account.spent))):
+                ledger.spend(account)
+                used[run] = used.get(run, 0) + 1 / mechanism.noise_multiplier**2
+            killed.pop(run, None)
+            if data.draw(st.booleans()):
+                killed[run] = (mechanism, count)  # no close: a crash
+            else:
+                ledger.close()
+        found = ProjectLedger.read(path)
+        on_disk = sum(
+            e.spent / e.mechanism.noise_multiplier**2 for e in found.journal.entries.values()
+        )
+        assert on_disk >= sum(used.values()) * (1 - 1e-9)
+        assert gaussian_delta(math.sqrt(on_disk) or 1e-9, limit) <= DELTA * (1 + 1e-6)
+        assert found.spent <= limit * (1 + 1e-6)
+
+
+def test_sampled_mechanisms_compose_too(tmp_path: Path) -> None:
+    path = made(tmp_path / "l", 3.0)
+    step = SubsampledGaussian(noise_multiplier=2.0, sampling_rate=0.05)
+    with ProjectLedger(path) as project:
+        for _ in range(2):
+            ledger = project.ledger(9.0, DELTA)
+            ledger.spend(ledger.open("critic", step, 100), 100)
+            ledger.close()
+        assert (
+            project.spent == epsilon_of([(step, 200)], DELTA) < 2 * epsilon_of([(step, 100)], DELTA)
+        )

@@ -1,0 +1,89 @@
+"""R8, R15, R16 for PATE: shards by coins, a generator that reads the student, and no leak of answers.
+
+Record and replay of PATE is in tests/audit/test_replay_pate.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fitted_tables import frame, small_pate
+
+from tabsynth.generators import pate as rounds
+from tabsynth.generators import pate_networks, pate_witness
+
+torch.set_num_threads(1)
+
+
+def test_shards_are_coins_of_the_records() -> None:
+    """R15: a record more or less, wherever it stands, is one record of one shard; the law is uniform."""
+    key = np.arange(16, dtype=np.uint32)
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (300, 3))).float()
+    assert len(rows.unique(dim=0)) <= 64  # most records have equals
+
+    def shards(table: torch.Tensor) -> list[list[bytes]]:
+        found: list[list[bytes]] = [[] for _ in range(7)]
+        for record, k in zip(*rounds.deal(table, 7, key), strict=True):
+            found[k].append(record.numpy().tobytes())
+        return found
+
+    whole = shards(rows)
+    assert shards(rows[torch.randperm(300, generator=torch.Generator().manual_seed(0))]) == whole
+    for i in (0, 1, 150, 299):
+        fewer = shards(torch.cat([rows[:i], rows[i + 1 :]]))
+        changed = [([*a], b) for a, b in zip(whole, fewer, strict=True) if a != b]  # in order, too
+        ((one, other),) = changed
+        one.remove(rows[i].numpy().tobytes())
+        assert one == other
+    alike = torch.zeros(20_000, 2)
+    _, drawn = rounds.deal(alike, 10, key)
+    counts = torch.bincount(drawn, minlength=10)
+    assert len(counts) == 10 and (counts - 2000).abs().max() < 4.5 * (20_000 * 0.09) ** 0.5
+    _, others = rounds.deal(alike, 10, key + 1)
+    assert 0.08 < (others == drawn).double().mean() < 0.12
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"),
+    [(pate_witness.PATEWitness, "witness"), (pate_networks.PATENetworks, "network")],
+)
+def test_the_generator_step_reads_the_student_alone(
+    module: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8: in a generator step neither teachers nor rows are there to be read."""
+    real = module.move
+
+    def move(self: Any, *args: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rounds.Booth, "open", None)
+            if kind == "network":
+                patch.setattr(self, "_teachers", None)
+                patch.setattr(self, "_classroom", None)
+            real(self, *args)
+
+    monkeypatch.setattr(module, "move", move)
+    made = small_pate(config={"kind": kind}).fit(frame(40))
+    assert len(made.sample(5)) == 5
+
+
+def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """R16: of two quite different tables, the same answers make the same model."""
+    for kind in ("witness", "network"):
+        seen = []
+        for table in (frame(40), frame(55, seed=8)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(
+                    rounds, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
+                )
+                patch.setattr(
+                    "tabsynth.synthesizers.counting.noisy_marginals",
+                    lambda *a: [np.ones(s) * 10 for s in a[2]],
+                )
+                # Batches of the student so large that it learns from every row that was asked about.
+                config = {"kind": kind, "student_batch": 300}
+                made = small_pate(random_state=0, config=config).fit(table)
+            weights = made.trained_.weights().values()
+            seen.append(([w.numpy().tobytes() for w in weights], made.trained_.curves))
+        assert seen[0] == seen[1]

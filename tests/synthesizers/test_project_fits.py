@@ -1,0 +1,262 @@
+"""R7: fits under a project's ledger: they compose, are refused before a read, and go on after a crash."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
+
+from tabsynth import (
+    BudgetError,
+    FileFormatError,
+    InputError,
+    MargNet,
+    ProjectLedger,
+    evaluate,
+    load,
+)
+from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.privacy.accounting import gaussian_delta
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.verification import verify
+
+torch.set_num_threads(1)
+DELTA = 1e-5
+
+
+def margnet(epsilon: float = 1.0, **changes: Any) -> MargNet:
+    config = MargNetConfig(components=20, hidden=(16,), steps=5, max_unscored=0)
+    return MargNet(SCHEMA, epsilon=epsilon, config=config, **changes)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    ProjectLedger.create(tmp_path / "project.ledger", epsilon=4.0, table="the table")
+    return tmp_path / "project.ledger"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The purposes of all reads of private rows."""
+    found: list[str] = []
+    real = PrivateTable.read
+
+    def read(table: Any, account: Any, uses: int = 1) -> Any:
+        found.append(account.purpose)
+        return real(table, account, uses)
+
+    monkeypatch.setattr(PrivateTable, "read", read)
+    return found
+
+
+def squared(path: Path) -> float:
+    """Σ 1/σ² of all Gaussians on the ledger."""
+    entries = ProjectLedger.read(path).journal.entries.values()
+    return sum(e.spent / e.mechanism.noise_multiplier**2 for e in entries)
+
+
+def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
+    """Less than the sum, more than each, and what the closed form says; each keeps its own figure."""
+    one = margnet(1.5).fit(frame(), announce=False, ledger=project)
+    other = small(epsilon=2.0).fit(frame(), announce=False, ledger=str(project))
+    found = ProjectLedger.read(project)
+    first, second = (m.certificate()["epsilon"] for m in (one, other))
+    assert first == pytest.approx(1.5, rel=1e-3) and 1.96 < second <= 2.0
+    assert max(first, second) < found.spent < first + second
+    assert gaussian_delta(math.sqrt(squared(project)), found.spent) == pytest.approx(
+        DELTA, rel=1e-3
+    )
+    assert [(e.what, e.ended) for e in found.entered()] == [("margnet", True), ("dp-wgan", True)]
+    assert [e.epsilon for e in found.entered()] == pytest.approx([first, second])
+    # The certificate says both: its own, and that of the project so far.
+    stated = [m.certificate()["project"] for m in (one, other)]
+    assert [s["epsilon"] for s in stated] == pytest.approx([first, found.spent])
+    for item, entry in zip(stated, found.entered(), strict=True):
+        assert item["run"] == entry.run and item["chain"] in found.journal.chains
+        assert (item["ledger"], item["table"]) == ("project.ledger", "the table")
+        assert (item["limit"], item["delta"], item["project"]) == (4.0, DELTA, found.project)
+    assert str(tmp_path) not in json.dumps(other.certificate())
+    # … also after a file, and verify agrees.
+    other.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.certificate()["project"] == stated[1]
+    again.sample_to(tmp_path / "s.csv", 20)
+    assert verify(tmp_path / "s.csv").valid
+    assert "project" not in margnet().fit(frame(), announce=False).certificate()
+
+
+@pytest.mark.parametrize("build", [small_dpgan, small_pate, small_acgan])
+def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
+    model = build().fit(frame(), announce=False, ledger=project)
+    found = ProjectLedger.read(project)
+    (item,) = found.entered()
+    assert item.what == model.method and item.ended
+    assert item.epsilon == pytest.approx(model.certificate()["epsilon"])
+    entries = found.journal.entries.values()
+    assert [(e.purpose, e.spent) for e in entries] == [
+        (a.purpose, a.spent) for a in model.ledger_.accounts
+    ]
+
+
+def test_a_fit_past_the_limit_reads_nothing(project: Path, reads: list[str]) -> None:
+    margnet(3.0).fit(frame(), announce=False, ledger=project)
+    before, count = project.read_bytes(), len(reads)
+    left = ProjectLedger.read(project).left()
+    for model in (margnet(3.5), small(epsilon=3.5), margnet(math.inf)):
+        with pytest.raises(BudgetError) as error:
+            model.fit(frame(), announce=False, ledger=project)
+        assert f"about {left:.4g} is left" in str(error.value) and "\n" not in str(error.value)
+        assert "Nothing was read" in str(error.value) and not hasattr(model, "ledger_")
+    assert len(reads) == count and project.read_bytes() == before
+    margnet(left).fit(frame(), announce=False, ledger=project)  # what is said to be left is left
+    assert 3.9 < ProjectLedger.read(project).spent <= 4.0
+    with pytest.raises(BudgetError, match="past its limit"):
+        margnet(0.5).check_ledger(project)
+
+
+def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> None:
+    before = project.read_bytes()
+    for model, says in (
+        (margnet(random_state=1), "seeded"),
+        (
+            small(epsilon=3.0, warm_start=margnet().fit(frame(), announce=False)),
+            "warm_start was not",
+        ),
+        (margnet(3.0).fit(frame(), announce=False), "fitted to was not"),
+    ):
+        with pytest.raises(InputError, match=says):
+            model.fit(frame(), announce=False, ledger=project)
+    with pytest.raises(InputError, match="'b'"):  # a table that breaks the schema leaves no line
+        margnet().fit(frame().assign(b="maybe"), announce=False, ledger=project)
+    with pytest.raises(InputError, match="There is no ledger"):
+        margnet().fit(frame(), announce=False, ledger=tmp_path / "other")
+    assert project.read_bytes() == before
+
+
+def test_a_warm_start_counts_once(project: Path, tmp_path: Path) -> None:
+    """On the fit's own ledger it comes first; on the project's it is already."""
+    margnet(2.0).fit(frame(), announce=False, ledger=project).save(tmp_path / "warm")
+    warm = load(tmp_path / "warm")
+    model = small(epsilon=3.0, autoencoder=None, warm_start=warm)
+    model.fit(frame(), announce=False, ledger=project)
+    certificate = model.certificate()
+    assert 2.9 < certificate["epsilon"] <= 3.0
+    # All of it is in the new fit's price, so the project has spent just that.
+    assert ProjectLedger.read(project).spent == pytest.approx(certificate["epsilon"], rel=1e-6)
+
+
+def test_one_fit_at_a_time(project: Path) -> None:
+    refused: list[str] = []
+
+    def meanwhile(stage: str, done: int, total: int) -> None:
+        if (stage, done) == ("critic", 2):
+            with pytest.raises(InputError) as error:
+                margnet().fit(frame(), announce=False, ledger=project)
+            refused.append(str(error.value))
+            assert ProjectLedger.read(project).spent > 0  # but anyone may look
+
+    small().fit(frame(), announce=False, ledger=project, progress=meanwhile)
+    assert len(refused) == 1 and "in use by another fit" in refused[0]
+    margnet(0.2).fit(frame(), announce=False, ledger=project)
+
+
+def stopped(stage: str, step: int) -> Any:
+    def progress(now: str, done: int, total: int) -> None:
+        if (now, done) == (stage, step):
+            raise RuntimeError("power cut")
+
+    return progress
+
+
+def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> None:
+    """The fit's accounts are in the project's file alone; others may fit while it is away."""
+    where = {"checkpoint": tmp_path / "ck", "ledger": project}
+    with pytest.raises(RuntimeError):
+        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+    assert not (tmp_path / "ck" / "ledger.jsonl").exists()
+    first = [(e.purpose, e.spent) for e in ProjectLedger.read(project).journal.entries.values()]
+    assert first == [("one-way counts", 1), ("autoencoder", 5), ("critic", 3)]
+    margnet(1.0).fit(frame(), announce=False, ledger=project)
+    count = len(reads)
+    # Neither without the ledger nor with another one.
+    ProjectLedger.create(tmp_path / "other.ledger", epsilon=9.0)
+    for changes in ({"ledger": None}, {"ledger": tmp_path / "other.ledger"}):
+        with pytest.raises(InputError, match="ledger is"):
+            small().fit(frame(), announce=False, **{**where, **changes})
+    model = small().fit(frame(), announce=False, **where)
+    assert reads[count:] == ["critic"] * 5  # of eight
+    own = [
+        e
+        for e in ProjectLedger.read(project).journal.entries.values()
+        if e.run == model.ledger_.run
+    ]
+    assert [(e.purpose, e.spent) for e in own] == [(p, 8 if p == "critic" else n) for p, n in first]
+    assert 2.9 < model.certificate()["epsilon"] <= 3.0
+    assert all(item.ended for item in ProjectLedger.read(project).entered())
+    # It has ended: its model is given back, and nothing is spent.
+    before = project.read_bytes()
+    again = small().fit(frame(), announce=False, **where)
+    assert again.certificate()["project"] == model.certificate()["project"]
+    assert project.read_bytes() == before
+
+
+def test_an_older_copy_of_the_ledger_is_refused(project: Path, tmp_path: Path) -> None:
+    older = project.read_bytes()
+    where = {"checkpoint": tmp_path / "ck", "ledger": project}
+    with pytest.raises(RuntimeError):
+        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+    project.write_bytes(older)
+    with pytest.raises(FileFormatError, match="its ledger lacks what was written"):
+        small().fit(frame(), announce=False, **where)
+    assert project.read_bytes() == older
+
+
+def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -> None:
+    """A fit that was away has no claim on what it had not used: refused before a read, and kept."""
+    where = {"checkpoint": tmp_path / "ck", "ledger": project}
+    with pytest.raises(RuntimeError):
+        small().fit(frame(), announce=False, progress=stopped("autoencoder", 1), **where)
+    margnet(3.5).fit(frame(), announce=False, ledger=project)
+    before, count = project.read_bytes(), len(reads)
+    with pytest.raises(BudgetError, match="past its limit of 4"):
+        small().fit(frame(), announce=False, **where)
+    assert (project.read_bytes(), len(reads)) == (before, count)
+
+
+def test_a_refit_of_one_object(project: Path) -> None:
+    """It counts its own fits in its own budget, and on the project they stand once each."""
+    model = margnet(1.0).fit(frame(), announce=False, ledger=project)
+    model.set_params(epsilon=2.0).fit(frame(), announce=False, ledger=project)
+    assert model.certificate()["epsilon"] == pytest.approx(2.0, rel=0.01)
+    found = ProjectLedger.read(project)
+    assert found.spent == pytest.approx(model.certificate()["epsilon"], rel=1e-6)
+    assert len(found.entered()) == 2
+
+
+def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
+    table = margnet(2.0).fit(frame(), announce=False, ledger=project).sample(60)
+    count = len(reads)
+    report = evaluate(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
+    found = ProjectLedger.read(project)
+    assert [e.what for e in found.entered()] == ["margnet", "report"]
+    assert found.entered()[1].epsilon == pytest.approx(report.epsilon)
+    assert found.spent == pytest.approx(report.total_epsilon, rel=1e-6)
+    assert found.spent > 2.0
+    assert report.project is not None and report.to_dict()["project"]["epsilon"] == found.spent
+    assert "under ledger project.ledger" in report.statement
+    assert {*reads[count:]} == {"report"}
+    before, count = project.read_bytes(), len(reads)
+    for changes, says in (
+        ({"epsilon": 3.9}, "past its limit of 4"),
+        ({"epsilon": None}, "ledger goes with epsilon"),
+        ({"synthetic": margnet().fit(frame(), announce=False).sample(9)}, "was not made under"),
+    ):
+        asked = {"synthetic": table, "epsilon": 0.1, **changes}
+        reads.clear()
+        with pytest.raises((BudgetError, InputError), match=says):
+            evaluate(frame(), schema=SCHEMA, ledger=project, **asked)
+        assert reads == []
+    assert project.read_bytes() == before

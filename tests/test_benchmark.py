@@ -1,0 +1,314 @@
+"""The benchmark: its config, its rows, what it takes over and what it leaves out, and one run of it."""
+
+import itertools
+import json
+import math
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import friedmanchisquare, rankdata
+
+from tabsynth import Column, Schema
+from tabsynth.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARK = ROOT / "reports" / "benchmark"
+sys.path.insert(0, str(BENCHMARK))
+import config as configs  # noqa: E402
+import findings  # noqa: E402
+import ranks  # noqa: E402
+import store  # noqa: E402
+import writing  # noqa: E402
+from config import Run  # noqa: E402
+from runner import Runner, Stopped, expected  # noqa: E402
+from tables import DATA, TABLES  # noqa: E402
+
+OURS = configs.load(BENCHMARK / "config.toml")
+MARGNET = configs.load(ROOT / "reports" / "margnet" / "config.toml")
+TINY = """
+epsilons = [8, 1]
+seeds = [0]
+delta = 1e-5
+
+[limits]
+ours = {limit}
+peers = 1
+
+[tables.people]
+title = "people, 3 columns"
+rows = "people.csv"
+schema = "people.schema.json"
+target = "income"
+
+[systems.margnet]
+method = "margnet"
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A function from a limit to the config of a benchmark of a user's own table of 300 rows."""
+    source = "an invented register"
+    columns = [
+        Column(name=n, kind="categorical", dtype="str", categories=tuple("abc"), source=source)
+        for n in ("sex", "region", "income")
+    ]
+    Schema(columns).save(tmp_path / "people.schema.json")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(300, 3))
+    codes[:, 2] = np.where(rng.random(300) < 0.8, codes[:, 1], codes[:, 2])
+    rows = pd.DataFrame(np.array(list("abc"))[codes], columns=["sex", "region", "income"])
+    rows.to_csv(tmp_path / "people.csv", index=False)
+
+    def written(limit: int) -> configs.Config:
+        path = tmp_path / "bench.toml"
+        path.write_text(TINY.format(limit=limit))
+        return configs.load(path)
+
+    return written
+
+
+def test_the_plan_is_every_system_epsilon_table_and_seed():
+    runs = OURS.runs()
+    assert set(OURS.tables) == {"census", "adult", "hospital"}
+    assert OURS.epsilons == (1.0, 8.0) and OURS.seeds == (0, 1, 2)
+    assert (OURS.limits["ours"], OURS.limits["peers"]) == (1200, 1200)
+    product = itertools.product(OURS.tables, OURS.systems, OURS.epsilons, OURS.seeds)
+    assert sorted(run.key for run in runs) == sorted(Run(*each).key for each in product)
+    assert [run.seed for run in runs] == sorted(run.seed for run in runs)
+    assert Run("census", "mst", 0.5, 2).key == "census-mst-eps0.5-seed2"
+    assert MARGNET.store.samefile(OURS.store)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("epsilons = [8, 1]", "epsilons = [0]", "epsilons"),
+        ("seeds = [0]", "seeds = [-1]", "seeds"),
+        ("delta = 1e-5", "", "lacks: delta"),
+        ("delta = 1e-5", "delta = 1e-5\nlimit = 3", "unknown: limit"),
+        ("peers = 1\n", "", "limits.peers"),
+        ('schema = "people.schema.json"', "", "tables.people"),
+        ('method = "margnet"', 'method = "magnet"', "margnet, dp-wgan"),
+        ('method = "margnet"', 'peer = "mst"', "its package"),
+        ('method = "margnet"', 'methods = "margnet"', "methods"),
+        ("[systems.margnet]", '[systems."margnet:iid"]', "colon"),
+    ],
+)
+def test_a_wrong_config_is_refused_by_name(people, old, new, said):
+    path = people(5).path
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=said):
+        configs.load(path)
+
+
+def test_the_rows_of_the_store_are_what_their_keys_say():
+    rows = store.load(OURS.store)
+    assert len(rows) > 60
+    for key, row in rows.items():
+        if "system" not in row:
+            assert key.removeprefix(f"{row['table']}-") in store.REFERENCES
+            continue
+        assert key == Run(row["table"], row["system"], row["epsilon"], row["seed"]).key
+        assert row["system"] in OURS.systems and row["table"] in TABLES
+        if "stopped" in row:
+            assert "tvd2" not in row
+            continue
+        for figure in ranks.FIGURES[:6]:
+            assert 0 <= row.get(figure.key, 0) <= 1
+        # More columns in a marginal can only tell tables better apart.
+        assert row["tvd1"] < row["tvd2"] < row["tvd3"]
+        assert 0 < row.get("spent", row["epsilon"]) <= row["epsilon"] * (1 + 1e-9)
+        if OURS.systems[row["system"]].method and "cpu_seconds" in row:
+            assert row["cpu_seconds"] <= OURS.limits["ours"]
+
+
+def test_adoption_takes_what_is_missing_and_nothing_else(people, tmp_path):
+    config = replace(OURS, store=tmp_path / "results.json")
+    mine = Run("census", "mst", 8.0, 0)
+    store.add(config.store, {mine.key: vars(mine) | {"tvd2": 0.1}})
+    other = Run("adult", "aim", 1.0, 2)
+    given = {
+        mine.key: vars(mine) | {"tvd2": 0.9},
+        other.key: vars(other) | {"tvd2": 0.2},
+        "census-real": {"table": "census", "tvd2": 0.0},
+        "census-margnet:iid-eps1-seed0": vars(Run("census", "margnet:iid", 1.0, 0)),
+        "moon-mst-eps1-seed0": vars(Run("moon", "mst", 1.0, 0)),
+    }
+    path = tmp_path / "older" / "results.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(given))
+    rows = store.adopted(config, path)
+    assert set(rows) == {other.key, "census-real"}
+    assert rows[other.key] == given[other.key] | {"adopted": "older"}
+    store.add(config.store, rows)
+    assert store.load(config.store)[mine.key]["tvd2"] == 0.1
+    assert store.adopted(config, path) == {}
+    assert list(store.load(config.store)) == sorted(store.load(config.store))
+
+
+@pytest.mark.parametrize(("report", "system"), [("census", "dp-wgan"), ("gans", "dp-gan-basic")])
+def test_older_reports_are_taken_in_their_own_forms(tmp_path, report, system):
+    config = replace(OURS, store=tmp_path / "results.json")
+    source = json.loads((ROOT / "reports" / report / "results.json").read_text())
+    rows = store.adopted(config, ROOT / "reports" / report / "results.json")
+    assert f"census-{system}-eps1-seed0" in rows
+    assert "census-source-eps1-seed0" not in rows and not any("inf" in key for key in rows)
+    for row in rows.values():
+        name = "default" if report == "census" else row["system"]
+        old = source.get("runs", source)[f"{name}-eps{row['epsilon']:g}-seed{row['seed']}"]
+        assert row["tvd3"] == old["yardstick"]["tvd3"] and "cpu_seconds" not in row
+
+
+def test_a_run_past_its_limit_stands_for_larger_epsilons_and_other_seeds():
+    row = vars(Run("adult", "aim", 2.0, 1)) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    broken = vars(Run("adult", "mst", 1.0, 0)) | {"stopped": "MemoryError"}
+    results = {Run("adult", "aim", 2.0, 1).key: row, Run("adult", "mst", 1.0, 0).key: broken}
+    for epsilon, seed in itertools.product((1.0, 2.0, 8.0), range(3)):
+        known = store.row_of(results, Run("adult", "aim", epsilon, seed))
+        assert (known is row) == (epsilon >= 2.0)
+    assert store.row_of(results, Run("census", "aim", 8.0, 0)) is None
+    assert store.row_of(results, Run("adult", "margnet", 8.0, 0)) is None
+    assert store.row_of(results, Run("adult", "mst", 1.0, 0)) is broken
+    assert store.row_of(results, Run("adult", "mst", 8.0, 0)) is None  # a failure is no limit
+
+
+def test_mean_ranks_are_those_of_rankdata_where_nothing_is_missing():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        table = rng.integers(5, size=(6, 4)).astype(float)
+        table[rng.random((6, 4)) < 0.2] = -math.inf  # stopped
+        expected_ranks = np.mean([rankdata(-row) for row in table], axis=0)
+        assert ranks.pairwise_ranks(table) == pytest.approx(expected_ranks)
+
+
+def test_mean_ranks_of_missing_runs_by_hand():
+    nan = math.nan
+    # a beats b in both; c met a once and was ahead, and b once and was behind.
+    table = np.array([[3.0, 1.0, nan], [2.0, 1.0, nan], [1.0, nan, 2.0], [nan, 5.0, 4.0]])
+    assert ranks.pairwise_ranks(table) == pytest.approx([2.0, 2.0, 2.0])
+    assert np.isnan(ranks.pairwise_ranks(np.array([[1.0, nan], [nan, 1.0]]))).all()
+
+
+def test_the_critical_difference_is_demsars():
+    # Demšar 2006, table 5(a): q at 0.05 for 2 to 10 classifiers.
+    published = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
+    for k, q in zip(range(2, 11), published, strict=True):
+        found = ranks.critical_difference(k, 14)
+        assert found == pytest.approx(q * math.sqrt(k * (k + 1) / (6 * 14)), abs=1e-3 * k)
+    # Of two systems it is the normal test of signs that Friedman's is, too.
+    gap = ranks.critical_difference(2, 100)
+    won = round(100 * (1 + gap) / 2)
+    x = np.where(np.arange(100) < won, 1, 0)
+    y = np.full(100, 0.5)
+    z = np.full(100, -1.0)  # always last: Friedman's needs three
+    assert friedmanchisquare(x, y, z).pvalue < 0.05
+
+
+def test_only_systems_that_met_on_two_tables_are_ranked():
+    found = {((t, 1.0), s): [0.5] for t in ("census", "adult") for s in ("margnet", "mst")}
+    found |= {(("census", e), "aim"): [0.5] for e in (1.0, 8.0)}
+    assert ranks.ranked_systems(OURS, found) == ["margnet", "mst"]
+    found |= {(("adult", 1.0), "aim"): [-math.inf]}
+    assert ranks.ranked_systems(OURS, found) == ["margnet", "mst", "aim"]
+    tied = ranks.mean_ranks(OURS, found, ["margnet", "mst", "aim"])
+    assert tied["margnet"].value == pytest.approx(1.75)
+    assert tied["margnet"].low <= 1.75 <= tied["margnet"].high
+    assert ranks.mean_ranks(OURS, found, []) == {}
+
+
+def test_losses_and_leaders_name_the_peer_that_is_ahead():
+    rows = {}
+    for system, tvd in (("margnet", 0.3), ("dp-wgan", 0.2), ("mst", 0.15)):
+        run = Run("census", system, 1.0, 0)
+        rows[run.key] = vars(run) | {"tvd2": tvd}
+    rows["census-shuffled"] = {"table": "census", "tvd2": 0.25}
+    assert findings.losses(OURS, rows) == [
+        "- **tvd2**: census, 10 columns, ε = 1: MST 0.150, DP-WGAN 0.200."
+    ]
+    assert "*MST* +0.050" in findings.leaders(OURS, rows)[2]
+    assert findings.below_floor(OURS, rows)[0].endswith("MargNet (shuffled: 0.250).")
+    assert findings.gain(OURS, rows, findings.BY["tvd2"], "margnet", "mst").startswith(
+        "0 of 1; -0.150"
+    )
+    close = findings.Place("a", 0.5, 0.02), findings.Place("b", 0.55, math.nan)
+    assert findings.close(*close) and not findings.close(close[0], findings.Place("b", 0.6, 0.0))
+
+
+def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
+    mine, theirs = Run("census", "margnet", 1.0, 0), Run("census", "mst", 1.0, 0)
+    rows = {
+        mine.key: vars(mine) | {"tvd2": 0.1, "target_auroc": 0.8},
+        theirs.key: vars(theirs) | {"tvd2": 0.2},
+    }
+    block = ("census", 1.0)
+    assert [p.system for p in findings.places(OURS, rows, block, findings.BY["tvd2"])] == [
+        "margnet",
+        "mst",
+    ]
+    assert findings.places(OURS, rows, block, findings.BY["target_auroc"]) == []
+    assert ranks.values(OURS, rows, findings.BY["target_auroc"]) == {}
+    rows[theirs.key] = vars(theirs) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    found = ranks.values(OURS, rows, findings.BY["target_auroc"])
+    stopped = {((t, e), "mst"): [-math.inf] for t, e in (block, ("census", 8.0))}
+    assert found == {(block, "margnet"): [0.8]} | stopped
+
+
+def test_a_fit_past_its_limit_is_stopped_and_the_next_epsilon_not_tried(people):
+    config = people(1)  # less than the imports take
+    Runner(config, "people-margnet").run()
+    rows = {key: row for key, row in store.load(config.store).items() if "system" in row}
+    assert list(rows) == list(store.load(config.store)) == ["people-margnet-eps1-seed0"]
+    assert rows["people-margnet-eps1-seed0"]["stopped"] == "not done in 1 CPU s"
+    assert expected(config, rows, config.runs()[1]) == pytest.approx(0.3)
+
+
+def test_a_process_that_was_ended_from_outside_is_no_result(people):
+    runner = Runner(people(5))
+    ended = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    with pytest.raises(Stopped, match=signal.SIGTERM.name):
+        runner.process([sys.executable, "-c", ended])
+    failed = runner.process([sys.executable, "-c", "raise SystemExit('no such thing')"])
+    assert failed == {"stopped": "no such thing"}
+    runner.stop()
+    with pytest.raises(Stopped):
+        runner.process([sys.executable, "-c", "print(1)"])
+
+
+def test_one_bench_from_end_to_end(people, capsys):
+    config = people(120)
+    Runner(config, "eps8").run()
+    told = capsys.readouterr().out
+    assert "people-margnet-eps8-seed0" in told and "0 left" in told
+    rows = store.load(config.store)
+    assert set(rows) == {f"people-{n}" for n in (*store.REFERENCES, "margnet-eps8-seed0")}
+    row = rows["people-margnet-eps8-seed0"]
+    assert 0 < row["cpu_seconds"] < 120 and row["peak_mib"] > 10 and 7.92 < row["spent"] <= 8
+    assert rows["people-real"]["k_marginal"] == 1000 > row["k_marginal"] > 700
+    assert rows["people-shuffled"]["target_auroc"] < 0.7 < row["target_auroc"] < 0.95
+    if (ROOT.parent / "shared" / "yardstick").exists():
+        assert 0 == rows["people-real"]["tvd2"] < row["tvd2"] < 0.3
+    before = config.store.read_bytes()
+    Runner(config, "eps8").run()  # nothing is missing
+    assert config.store.read_bytes() == before
+    writing.write(config)
+    page = (config.path.parent / "README.md").read_text()
+    assert "<!--" not in page and "**1 are still to be made** (margnet 1)" in page
+    assert f"{row['target_auroc']:.3f}" in page
+    for name in ("ranks.png", "cost.png"):
+        assert (config.path.parent / name).stat().st_size > 5_000
+
+
+def test_the_split_is_the_yardsticks():
+    if not DATA.exists():
+        pytest.skip("the tables of ../shared are not here")
+    schema, train, test = TABLES["hospital"].split()
+    assert (len(train), len(test)) == (3499, 1500) and len(schema.names) == 48
+    assert not set(train.index) & set(test.index)

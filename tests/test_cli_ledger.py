@@ -1,0 +1,95 @@
+"""``tabsynth ledger``, and ``--ledger`` of fit and evaluate, end to end."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from command_lines import FIT, make_people, make_schema, refused
+from typer.testing import CliRunner
+
+from tabsynth import ProjectLedger
+from tabsynth.cli import app, commands
+
+# Its counts come first: a short fit costs the same.
+MARGNET = (*FIT, "--time-limit", "1s", "--rows", 300)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    make_people(300).to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path
+
+
+def done(*words: Any, cwd: Any) -> str:
+    with contextlib.chdir(cwd):
+        found = CliRunner().invoke(app, [*map(str, words)])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_a_project_end_to_end(folder, monkeypatch):
+    create = ("ledger", "create", "project.ledger", "--epsilon", 1.5)
+    done(*create, "--delta", "1e-5", "--table-name", "people", cwd=folder)
+    refused(*create, cwd=folder, says="project.ledger exists already")
+    under = ("--ledger", "project.ledger")
+    said = done(*MARGNET, "--epsilon", 1, *under, cwd=folder)
+    assert "epsilon = 0 of 1.5 is spent" in said and "epsilon = 1 of 1.5 is spent" in said
+    done("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv", cwd=folder)
+    certificate = json.loads((folder / "synthetic.csv.certificate.json").read_text())
+    assert certificate["project"]["ledger"] == "project.ledger"
+    assert str(folder) not in json.dumps(certificate)
+    done("verify", "synthetic.csv", cwd=folder)
+
+    # Past the limit: exit code 2 in one line, before the table is read; nothing changes.
+    before = (folder / "project.ledger").read_bytes()
+    with monkeypatch.context() as patch:
+
+        def read(*_: Any) -> None:
+            raise AssertionError("the table was read")
+
+        patch.setattr(commands, "read_table", read)
+        left = ProjectLedger.read(folder / "project.ledger").left()
+        says = ["past its limit of 1.5", f"about {left:.4g} is left", "Nothing was read"]
+        refused(*MARGNET, "--epsilon", 1.4, *under, cwd=folder, says=says)
+    assert (folder / "project.ledger").read_bytes() == before
+
+    evaluated = ("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv")
+    evaluated = (*evaluated, "--schema", "schema.json", "-o", "report", *under)
+    refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
+    refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="past its limit of 1.5")
+    said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
+    assert "under ledger project.ledger so far" in said
+    assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
+
+    found = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))
+    runs = found["runs"]
+    assert [r["what"] for r in runs] == ["margnet", "report"] and all(r["ended"] for r in runs)
+    assert max(r["epsilon"] for r in runs) < found["epsilon"] < sum(r["epsilon"] for r in runs)
+    assert runs[-1]["so_far"] == found["epsilon"] and found["limit"] == 1.5
+    shown = done("ledger", "show", "project.ledger", cwd=folder)
+    for text in ("Table: people", "margnet", "together so far", "of 1.5 is spent", "Not checked"):
+        assert text in shown
+
+
+def test_what_is_no_ledger(folder):
+    for words in (
+        (*MARGNET, "--epsilon", 1, "--ledger", "none.ledger"),
+        ("ledger", "show", "none.ledger"),
+    ):
+        refused(*words, cwd=folder, says="none.ledger; make one: tabsynth ledger create")
+    for words in (
+        (*MARGNET, "--epsilon", 1, "--ledger", "people.csv"),
+        ("ledger", "show", "people.csv"),
+    ):
+        refused(*words, cwd=folder, says="people.csv is damaged")
+    refused("ledger", "create", "l", "--epsilon", -1, cwd=folder, says="epsilon=-1")
+    refused("ledger", "create", "no/l", "--epsilon", 1, cwd=folder, says="no/l")
+    done("ledger", "create", "l", "--epsilon", 1, cwd=folder)
+    assert "0 of 1 is spent" in done("ledger", "show", "l", cwd=folder)
+    words = (*MARGNET, "--epsilon", 1, "--ledger", "l")
+    refused(*words, "--seed", 1, cwd=folder, says="seeded")
+    with ProjectLedger(folder / "l"):
+        refused(*words, cwd=folder, says="in use by another fit")
+    refused(*words, "-o", "l", cwd=folder, says="l is read by this command")

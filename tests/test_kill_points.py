@@ -1,0 +1,36 @@
+"""R7: kill -9 at a few random points of a fit; reports/trust/kill_points.py tries 200."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reports" / "trust"))
+import kill_points as kills
+
+# Spends of a whole fit of each, so that none has to be made to count them.
+SPENDS = {"margnet": 3, "dp-wgan": 57, "pate-gan": 7}
+
+
+@pytest.mark.parametrize("method", SPENDS)
+@pytest.mark.parametrize("way", [kills.LEDGER, kills.BOTH])
+def test_a_random_point_is_sound(method: str, way: str, tmp_path: Path) -> None:
+    found = kills.point(tmp_path, method, way, kills.BY_SPEND, {"spends": SPENDS[method]})
+    assert found.outcome in (kills.RESUMED, kills.ANEW, kills.REFUSED, kills.AGAIN)
+    assert 0 <= found.killed_after <= 121 and 0 <= found.lost <= 40
+
+
+def test_a_ledger_that_says_too_little_is_seen(tmp_path: Path) -> None:
+    """The judge itself: a use that is on the log and not on the ledger."""
+    folder = kills.prepared(tmp_path / "x", kills.LEDGER)
+    (folder / "used").write_text(json.dumps(["run", "critic", 1]) + "\n")
+    with pytest.raises(AssertionError, match="1 used, 0 spent"):
+        kills.judged(folder, "dp-wgan", kills.LEDGER, kills.BY_SPEND)
+
+
+def test_the_report_is_of_200_sound_points() -> None:
+    results = json.loads(kills.OUT.read_text())
+    cells = [cell for ways in results["by_method"].values() for cell in ways.values()]
+    assert sum(cell["points"] for cell in cells) == sum(cell["sound"] for cell in cells) == 200
+    assert results["points"] == results["sound"] == kills.POINTS
