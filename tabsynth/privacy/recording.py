@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from torch import Tensor
-
 from tabsynth.privacy.mechanisms import is_private
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from tabsynth.privacy.ledger import Account
 
 
@@ -30,13 +30,13 @@ class Recorder(Protocol):
     ) -> list[Any]:
         """As :func:`exact`."""
 
-    def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
+    def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
         """Row numbers of a Poisson batch, by coins that each record keeps."""
 
-    def uniform(self, rows: int, columns: int, generator: torch.Generator) -> Tensor | None:
+    def uniform(self, rows: int, columns: int, generator: "torch.Generator") -> "Tensor | None":
         """Uniform numbers for the next rows of that batch; None of another generator."""
 
-    def teachers(self, numbers: Sequence[Tensor]) -> None:
+    def teachers(self, numbers: "Sequence[Tensor]") -> None:
         """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""
 
     def note(self, what: str, value: Any) -> None:
