@@ -13,14 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 
-from tabsynth import Column, Schema
 from tabsynth._files import write_text
 from tabsynth._progress import progress_bar
 from tabsynth.audit.replay import audit_replay
+from tabsynth.audit.replay_audit import ROWS, SCHEMA, made_up_table
 from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_published import replay_published
 from tabsynth.audit.replay_systems import systems, tiny
@@ -30,46 +28,17 @@ from tabsynth.synthesizers.loading import METHODS
 HERE = Path(__file__).resolve().parent
 PUBLISHED = "evaluate(epsilon=…)"
 EPSILON = 60.0
-SCHEMA = Schema(
-    [
-        Column(
-            name="k",
-            kind="categorical",
-            dtype="str",
-            categories=("x", "y", "z", "rest"),
-            other="rest",
-        ),
-        Column(name="v", kind="numeric", dtype="Int64", low=0, high=20, clip=True, nulls=True),
-        Column(name="r", kind="numeric", dtype="float64", low=-1, high=1, bins=8, clip=True),
-        Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
-    ]
-)
-
-
-def table(seed: int, rows: int = 60) -> pd.DataFrame:
-    """Rows of nobody, with a minority in ``k`` and nulls in ``v``."""
-    rng = np.random.default_rng([seed, 6])
-    v = pd.array(rng.integers(0, 21, rows), dtype="Int64")
-    v[rng.random(rows) < 0.1] = pd.NA
-    return pd.DataFrame(
-        {
-            "k": pd.Series(rng.choice(["x", "y"], rows, p=[0.9, 0.1]), dtype="str"),
-            "v": v,
-            "r": rng.uniform(-1, 1, rows),
-            "b": rng.random(rows) < 0.5,
-        }
-    )
 
 
 def found(system: str, seed: int) -> list[dict[str, Any]]:
     """A line for each neighbour of that seed's table."""
     if system != PUBLISHED:
-        listed = audit_replay(system, table(seed), SCHEMA, EPSILON, [seed])
+        listed = audit_replay(system, made_up_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
     model = tiny("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
-    made = model.fit(table(seed), announce=False).sample(60)
+    made = model.fit(made_up_table(seed), announce=False).sample(ROWS)
     lines = []
-    for pair in neighbours(table(seed), SCHEMA, seed=seed):
+    for pair in neighbours(made_up_table(seed), SCHEMA, seed=seed):
         result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=seed)
         lines.append({"kind": pair.kind, "change": pair.change, **result.to_dict()})
     return lines
@@ -105,7 +74,7 @@ def main() -> None:
     released.RELEASED_ROWS = 1000  # a warm start draws fewer rows
     results = json.loads(asked.output.read_text("utf-8")) if asked.output.exists() else {}
     known = results.setdefault("systems", {})
-    results |= {"epsilon": EPSILON, "rows": 60}
+    results |= {"epsilon": EPSILON, "rows": ROWS}
     names = [n for n in (*systems(), PUBLISHED) if not asked.only or n.startswith(asked.only)]
     names.sort(key=lambda name: name not in METHODS)  # the methods' defaults first
     plan = [  # a first seed of all, then a second …

@@ -45,15 +45,19 @@ def found(results: list[dict[str, Any]]) -> list[list[str]]:
     ]
 
 
+def results() -> list[dict[str, Any]]:
+    """Of all audits."""
+    return [r for entry in record("audits").values() for r in entry["results"]]
+
+
 def audits() -> str:
     head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
     head += ["ε at least", "runs", "verdict"]
-    rows = [row for entry in record("audits").values() for row in found(entry["results"])]
-    return table(head, rows)
+    return table(head, found(results()))
 
 
 def audited() -> dict[str, Any]:
-    every = [r for entry in record("audits").values() for r in entry["results"]]
+    every = results()
     return {"audits": len(every), "refuted": sum(r["verdict"] == "refuted" for r in every)}
 
 

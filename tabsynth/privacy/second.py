@@ -34,10 +34,14 @@ def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
     name = accountant_of(spends, delta)["name"]
     if name == accounting.NONE[0]:
         return Opinion(name, accounting.epsilon_of(spends, delta))
-    if name == accounting.EXACT[0] and np.isfinite(found := pld_epsilon(spends, delta)):
-        return Opinion(
-            "PLD (tabsynth)", found
-        )  # opacus takes seconds to import: only where it is asked
+    # RDP only where it is asked: opacus takes seconds to import.
+    if name != accounting.PLD[0]:
+        found = pld_epsilon(spends, delta)
+        if np.isfinite(found):
+            # Of two upper bounds the looser contradicts nothing: RDP is one without a numerical error.
+            by_rdp = name == accounting.RDP[0]
+            loose = max(0.0, found - rdp_epsilon(spends, delta)) if by_rdp else 0.0
+            return Opinion("PLD (tabsynth)", found, loose)
     rdp = rdp_epsilon(spends, delta)
     if name == accounting.PLD[0] and delta >= accounting.LEAST_DELTA:
         events = [steps_of(mechanism, count) for mechanism, count in spends]
@@ -45,10 +49,4 @@ def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
         found = accounting.prv_epsilon(events, delta, error)
         if found < rdp:
             return Opinion("PRV (opacus)", found, 2 * error)
-    elif name != accounting.PLD[0]:
-        found = pld_epsilon(spends, delta)
-        if np.isfinite(found):
-            # Of two upper bounds the looser contradicts nothing: RDP is one without a numerical error.
-            loose = max(0.0, found - rdp) if name == accounting.RDP[0] else 0.0
-            return Opinion("PLD (tabsynth)", found, loose)
     return Opinion("RDP (opacus)", rdp, rdp)

@@ -159,11 +159,8 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
-        figures = mechanism_from(item).to_dict()
-        alien = {k: item[k] for k in FIGURES & item.keys()} != {
-            k: figures[k] for k in FIGURES & figures.keys()
-        }
-        if alien or described(item) != item:
+        told = {k: v for k, v in item.items() if k not in FIGURES}
+        if described({**told, **mechanism_from(item).to_dict()}) != item:
             what = shown(item["purpose"])
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"

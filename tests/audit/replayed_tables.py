@@ -1,28 +1,14 @@
-"""A small schema, its tables, and the check that all systems have to stand."""
+"""Tables of the audit's schema, and the check that all systems have to stand."""
 
 import numpy as np
 import pandas as pd
 
-from tabsynth import Column, Schema
 from tabsynth.audit.replay import ReplayResult, replay
+from tabsynth.audit.replay_audit import SCHEMA
 from tabsynth.audit.replay_neighbours import Neighbour, neighbours
 from tabsynth.audit.replay_systems import systems, tiny
 from tabsynth.synthesizers.loading import METHODS
 
-SCHEMA = Schema(
-    [
-        Column(
-            name="k",
-            kind="categorical",
-            dtype="str",
-            categories=("x", "y", "z", "rest"),
-            other="rest",
-        ),
-        Column(name="v", kind="numeric", dtype="Int64", low=0, high=20, clip=True, nulls=True),
-        Column(name="r", kind="numeric", dtype="float64", low=-1.0, high=1.0, bins=8, clip=True),
-        Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
-    ]
-)
 EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise
 ROUNDING = 1e-4  # of gradients in float32
 
