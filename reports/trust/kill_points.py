@@ -166,10 +166,8 @@ def fit(folder: str, method: str, way: str, at: float, told: Any) -> None:
 
 
 def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=fit, args=(str(folder), method, way, at, theirs))
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=fit, args=(str(folder), method, way, at, theirs))
     with STARTING:  # the fork server takes one at a time
         process.start()
     theirs.close()
@@ -179,6 +177,7 @@ def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]
 
 
 STARTING = threading.Lock()
+CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
@@ -370,6 +369,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=POINTS)
     parser.add_argument("--jobs", type=int, default=JOBS)
     asked = parser.parse_args()
+    CONTEXT.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
     started = time.monotonic()
     results = summary(run(asked.points, asked.jobs), time.monotonic() - started)
     text = json.dumps(results, indent=1)

@@ -13,6 +13,9 @@ from tabsynth.generators.conditions import EVERYTHING, Box, Restricted
 from tabsynth.networks import mlp
 
 LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
+LEAST_HEIGHT = (
+    1e-9  # of a bump's peak; much less is not a normal float, and costs 100 times the time
+)
 CHUNK = 131_072  # rows that are drawn together
 MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
 NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
@@ -37,6 +40,7 @@ def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
     parts = [np.eye(column.size)]
     for width in used:
         bump = np.exp(-0.5 * (distance / width) ** 2)
+        bump[bump < LEAST_HEIGHT] = 0
         part = np.eye(column.size)
         part[:cells, :cells] = bump / bump.sum(axis=1, keepdims=True)
         parts.append(part)

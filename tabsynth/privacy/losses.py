@@ -195,8 +195,10 @@ def _groups(noise: float, teachers: int) -> tuple[np.ndarray, np.ndarray]:
     up = np.maximum.reduceat(np.diff(yes), starts)
     down = np.maximum.reduceat(-np.diff(no), starts)
     # gap·e^up/(e^up − 1) and gap/(e^down − 1), where a gap too small for a float leaves nothing.
+    there, weights = gap > 0, np.zeros((len(gap), 3))
     with np.errstate(over="ignore"):
-        weights = np.stack([-gap / np.expm1(-up), np.zeros(len(gap)), gap / np.expm1(down)], axis=1)
+        weights[there, 0] = gap[there] / -np.expm1(-up[there])
+        weights[there, 2] = gap[there] / np.expm1(down[there])
     weights[:, 1] = np.maximum(1 - weights[:, 0] - weights[:, 2], 0)
     return np.stack([up, np.zeros(len(up)), -down], axis=1), weights
 

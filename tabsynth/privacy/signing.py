@@ -16,6 +16,11 @@ from tabsynth.errors import FileFormatError, InputError
 
 ALGORITHM = "Ed25519"
 MOST_BYTES = 10_000  # of a key file
+PRIME = 2**255 - 19
+# y of the points whose order divides 8: a signature under such a key holds for whatever it is put to, and nobody
+# has to know a secret to make one.
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+SMALL_ORDER = frozenset({0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8})
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
@@ -148,7 +153,10 @@ def signer(data: Mapping[str, Any]) -> Ed25519PublicKey:
         listed = data["signature"]
         if listed["algorithm"] != ALGORITHM:
             raise InvalidSignature
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(listed["public_key"]))
+        raw = bytes.fromhex(listed["public_key"])
+        if int.from_bytes(raw, "little") % 2**255 % PRIME in SMALL_ORDER:
+            raise InvalidSignature
+        key = Ed25519PublicKey.from_public_bytes(raw)
         key.verify(bytes.fromhex(listed["value"]), canonical(data))
     except (KeyError, TypeError, ValueError):
         raise InvalidSignature from None

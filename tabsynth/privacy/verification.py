@@ -20,6 +20,7 @@ from tabsynth.privacy.described import COMPOSITIONS, code, described
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.second import Opinion, second_opinion
+from tabsynth.tables import read_any
 
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
@@ -62,7 +63,7 @@ class Verification:
 def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     """Check the certificate beside a table.
 
-    The table's hash; ε recomputed from the mechanisms by two accountants; what follows from other fields;
+    The table's hash and rows; ε recomputed from the mechanisms by two accountants; what follows from other fields;
     the audits; the signature. With the public ``key`` of a signer whom you trust, a signature must be
     there, and be theirs.
 
@@ -117,11 +118,14 @@ def _number(value: Any) -> float:
 
 def _table(data: dict[str, Any], table: Path) -> list[str]:
     entry = data.get("table")
-    recorded = entry.get("sha256") if isinstance(entry, dict) else None
-    found = sha256(table)
-    if recorded == found:
-        return []
-    return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
+    told = entry if isinstance(entry, dict) else {}
+    recorded, found = told.get("sha256"), sha256(table)
+    if recorded != found:
+        return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
+    rows, there = told.get("rows"), len(read_any(table))
+    return (
+        [] if rows == there else [f"the table has {there} rows, the certificate says {shown(rows)}"]
+    )
 
 
 def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:

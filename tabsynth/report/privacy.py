@@ -101,6 +101,13 @@ def _warnings(
             f"NOT PRIVATE: {reason}. No noise protects the people in the training data; treat the"
             " table as confidential."
         )
+    for audit in _items(certificate.get("audit")):
+        bound = _number(audit.get("epsilon_lower_bound"))
+        past = bound is not None and epsilon is not None and bound > epsilon
+        if past or audit.get("verdict") == "refuted":
+            out.append(
+                f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}."
+            )
     public = _section(certificate, "public")
     if public.get("accepted_drafted_domain"):
         out.append(
@@ -141,7 +148,36 @@ def _facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
     if certificate.get("created"):
         out.append(("Certificate of", _text(certificate["created"])))
-    return out
+    return out + _checks(certificate)
+
+
+def _checks(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a reader can hold the claim against. A certificate of format 1 has none of it."""
+    out = []
+    project, code = _section(certificate, "project"), _section(certificate, "code")
+    if project:
+        together = f"{epsilon_text(project.get('epsilon'))} of {epsilon_text(project.get('limit'))}"
+        out.append(
+            ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
+        )
+    if code:
+        out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
+    for audit in _items(certificate.get("audit")):
+        out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
+    signature = _section(certificate, "signature")
+    key = f"by key {_text(signature.get('public_key'))}, not checked here but by `tabsynth verify --key`"
+    return [*out, ("Signature", key if signature else "none")]
+
+
+def _audit(audit: Mapping[str, Any]) -> str:
+    parts = [_text(audit["verdict"])] if audit.get("verdict") else []
+    if audit.get("epsilon_lower_bound") is not None:
+        bound = f"ε is at least {epsilon_text(audit['epsilon_lower_bound'])}"
+        confidence = _number(audit.get("confidence"))
+        parts.append(bound if confidence is None else f"{bound} ({confidence:.4g} confidence)")
+    return (
+        ", ".join([*parts, *([_text(audit["date"])] if audit.get("date") else [])]) or "no result"
+    )
 
 
 def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Format 2 of the certificate: schema, documents, signatures, audits, and what tampering does."""
 
 import copy
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_lines import refused
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,10 +25,21 @@ from tabsynth.privacy.certificate import beside, certify, make_certificate, sche
 from tabsynth.privacy.described import code, described, versions
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import MOST_MECHANISMS, Gaussian, NoisyVote, SubsampledGaussian
-from tabsynth.privacy.signing import canonical, fingerprint, make_keys, read_private, read_public
+from tabsynth.privacy.signing import (
+    PRIME,
+    SMALL_ORDER,
+    canonical,
+    fingerprint,
+    make_keys,
+    read_private,
+    read_public,
+    signer,
+)
 from tabsynth.privacy.verification import verify
 
 ROOT = Path(__file__).resolve().parents[2]
+ROW = b"a,b\n1,2\n"
+ONE_ROW = hashlib.sha256(ROW).hexdigest()
 AUDIT = {"method": "canary", "epsilon_lower_bound": 0.5, "confidence": 0.999, "date": "2026-11-21"}
 
 
@@ -62,7 +75,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(tmp_path: Path, keys: Path) -> Path:
     """A table with a signed certificate."""
     path = tmp_path / "table.csv"
-    path.write_text("a,b\n1,2\n")
+    path.write_bytes(ROW)
     found = {**made(), "condition": {"a": [1]}, "audit": [AUDIT]}
     write_beside(found, path, 1, read_private(keys))
     return path
@@ -183,6 +196,7 @@ def test_any_field_tampered_with_is_refused(tmp_path_factory: Any, keys: Path, d
         ({"audit": [{**AUDIT, "epsilon_lower_bound": 9.0}]}, "an audit"),
         ({"audit": [{**AUDIT, "epsilon_lower_bound": "inf"}]}, "an audit"),
         ({"table": {"file": "t", "sha256": "ab" * 32, "rows": 1}}, "SHA-256"),
+        ({"table": {"file": "t", "sha256": ONE_ROW, "rows": 2}}, "1 rows, the certificate says 2"),
     ],
 )
 def test_tampering_shows_without_a_signature(
@@ -276,6 +290,46 @@ def test_a_signature_covers_every_field() -> None:
     whole = canonical(dict.fromkeys(names, 1))
     covered = {n for n in names if canonical({**dict.fromkeys(names, 1), n: 2}) != whole}
     assert covered == {*names} - {"signature"}
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+@pytest.mark.parametrize("y", sorted(SMALL_ORDER))
+def test_keys_without_a_secret_sign_nothing(table: Path, y: int, sign: int) -> None:
+    """Points of order 8 or less, by the curve's own arithmetic: R = S·B holds for them one time in eight."""
+    d = -121665 * pow(121666, -1, PRIME) % PRIME
+
+    def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        (a, b), (c, e) = one, other
+        k = d * a * b * c * e % PRIME
+        x = (a * e + b * c) * pow(1 + k, -1, PRIME) % PRIME
+        return x, (a * c + b * e) * pow(1 - k, -1, PRIME) % PRIME
+
+    square = (y * y - 1) * pow(d * y * y + 1, -1, PRIME) % PRIME
+    x = pow(square, (PRIME + 3) // 8, PRIME)
+    x = x if x * x % PRIME == square else x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
+    assert x * x % PRIME == square
+    point = (x, y)
+    for _ in range(3):
+        point = plus(point, point)
+    assert point == (0, 1)
+
+    identity = (1).to_bytes(32, "little")
+    key = (y | sign << 255).to_bytes(32, "little")
+    forged = {
+        "algorithm": "Ed25519",
+        "public_key": key.hex(),
+        "value": (identity + bytes(32)).hex(),
+    }
+    for n in range(40):
+        data = {"n": n, "signature": forged}
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(identity + bytes(32), canonical(data))
+        except InvalidSignature:
+            continue
+        with pytest.raises(InvalidSignature):
+            signer(data)
+        return
+    pytest.fail("the library takes no such forgery any more: signer need not refuse it")
 
 
 def test_certify_adds_audits_and_signs(table: Path, keys: Path, tmp_path: Path) -> None:

@@ -176,6 +176,11 @@ def test_without_certificate_nothing_is_claimed(tmp_path):
         ({"public": {"accepted_drafted_domain": True}}, "read off the private table"),
         ({"public": {"schema_sha256": "00"}}, "another schema"),
         ({"table": {"rows": 7}}, "a table of 7 rows; this one has 150"),
+        ({"audit": [{"method": "canary", "verdict": "refuted"}]}, "(canary) REFUTED the claim"),
+        (
+            {"audit": [{"method": "c", "epsilon_lower_bound": 2}]},
+            "REFUTED the claim: ε is at least 2",
+        ),
     ],
 )
 def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
@@ -188,6 +193,25 @@ def test_public_wishes_are_shown():
     facts = dict(privacy_panel(certificate(public=public), 150, "").facts)
     assert facts["Public: target"] == "age" and facts["Public: class shares"] == "[0.5, 0.5]"
     assert "Public: workload" not in facts
+
+
+def test_what_a_reader_can_hold_the_claim_against_is_shown():
+    audit = {"method": "canary", "verdict": "not refuted", "epsilon_lower_bound": 0.5}
+    changes = {
+        "audit": [{**audit, "confidence": 0.999, "date": "2026-11-21"}, {"method": "replay"}],
+        "code": {"sha256": "cd" * 32, "files": 9},
+        "project": {"ledger": "p.ledger", "epsilon": 2.5, "limit": 3.0},
+        "signature": {"algorithm": "Ed25519", "public_key": "ef" * 32, "value": "00" * 64},
+    }
+    panel = privacy_panel(certificate(**changes), 150, schema().fingerprint())
+    facts = dict(panel.facts)
+    assert panel.warnings == ()
+    assert facts["Audit: canary"] == "not refuted, ε is at least 0.5 (0.999 confidence), 2026-11-21"
+    assert facts["Audit: replay"] == "no result"
+    assert facts["Code of tabsynth, SHA-256"] == "cd" * 32
+    assert facts["ε of all fits under its ledger"] == "2.5 of 3, p.ledger"
+    assert facts["Signature"].startswith("by key " + "ef" * 32)
+    assert dict(privacy_panel(certificate(), 150, "").facts)["Signature"] == "none"
 
 
 def test_votes_are_shown_in_votes():

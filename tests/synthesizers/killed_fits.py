@@ -1,13 +1,13 @@
 """Fits in processes of their own that are killed (SIGKILL) at a chosen point, for tests of resuming."""
 
 import json
-import multiprocessing
 import os
 import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import torch
 from fitted_tables import coder, frame, small, wgan
@@ -100,9 +100,7 @@ def run(
     **changes: Any,
 ) -> int | None:
     """The exit code of :func:`fit` in a process of its own: −9 if it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tabsynth.synthesizers"])
-    process = context.Process(target=fit, args=(str(folder), at, read, every, changes))
+    process = forked.CONTEXT.Process(target=fit, args=(str(folder), at, read, every, changes))
     process.start()
     process.join(120)
     return process.exitcode
