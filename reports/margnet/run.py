@@ -72,6 +72,8 @@ def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
 
 
 def run_all(only: str | None) -> None:
+    if not DATA.exists():
+        sys.exit(f"{DATA} is missing: this report needs the shared folder beside the checkout.")
     runner = Runner(CONFIG, only)
     runner.run()
     with tempfile.TemporaryDirectory() as scratch:
@@ -180,6 +182,4 @@ def write_readme() -> None:
 
 
 if __name__ == "__main__":
-    if "--write" not in sys.argv and not DATA.exists():
-        sys.exit(f"{DATA} is missing: this report needs the shared folder beside the checkout.")
     census.command(__doc__.splitlines()[0], run_all, write_readme)
