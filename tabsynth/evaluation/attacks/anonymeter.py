@@ -235,8 +235,11 @@ def inferred(
         for i, record in enumerate(part):
             differs = searched.differs(record)
             distance = searched.distance(differs)
+            # Without one column a row is nearer by one at most: the nearest is among these.
+            near = np.flatnonzero(distance <= distance.min() + 1)
+            distance = distance[near]
             for j, column in enumerate(differs):
-                row = nearest(distance - column, 1, own)[0][0]
+                row = near[nearest(distance - column[near], 1, own)[0][0]]
                 out[i, j] = column[row] == 0
         return out
 
