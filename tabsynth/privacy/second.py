@@ -7,10 +7,11 @@ import numpy as np
 
 from tabsynth.privacy import accounting
 from tabsynth.privacy.accounting import Spend, accountant_of, least_error, rdp_epsilon
-from tabsynth.privacy.mechanisms import steps_of
+from tabsynth.privacy.mechanisms import NoisyVote, steps_of
 from tabsynth.privacy.pld import pld_epsilon
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
+FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,7 @@ def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
     if name != accounting.PLD[0]:
         found = pld_epsilon(spends, delta)
         if np.isfinite(found):
-            # Of two upper bounds the looser contradicts nothing: RDP is one without a numerical error.
-            by_rdp = name == accounting.RDP[0]
-            loose = max(0.0, found - rdp_epsilon(spends, delta)) if by_rdp else 0.0
-            return Opinion("PLD (tabsynth)", found, loose)
+            return Opinion("PLD (tabsynth)", found, _looser(found, spends, delta, name))
     rdp = rdp_epsilon(spends, delta)
     if name == accounting.PLD[0] and delta >= accounting.LEAST_DELTA:
         events = [steps_of(mechanism, count) for mechanism, count in spends]
@@ -50,3 +48,18 @@ def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
         if found < rdp:
             return Opinion("PRV (opacus)", found, 2 * error)
     return Opinion("RDP (opacus)", rdp, rdp)
+
+
+def _looser(found: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
+    """By how much PLD may be above RDP with nothing wrong: it bounds exact votes in groups.
+
+    With few votes that shows, at most by 11% in 500 random ledgers; from 20 votes on PLD was below RDP in all.
+    """
+    votes = sum(
+        count
+        for mechanism, count in spends
+        if isinstance(mechanism, NoisyVote) and mechanism.accounting == "exact-binary"
+    )
+    if claimed_by != accounting.RDP[0] or not 0 < votes <= FEW_VOTES:
+        return 0.0
+    return min(max(0.0, found - rdp_epsilon(spends, delta)), LOOSER * found)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tabsynth.errors import FileFormatError, TabsynthError
-from tabsynth.privacy import verification
+from tabsynth.privacy import accounting, renyi, verification
 from tabsynth.privacy.certificate import (
     beside,
     make_certificate,
@@ -26,22 +26,28 @@ from tabsynth.privacy.mechanisms import (
     SubsampledGaussian,
     mechanism_from,
 )
-from tabsynth.privacy.second import Opinion
+from tabsynth.privacy.second import Opinion, second_opinion
 from tabsynth.privacy.verification import verify
 
 
 def certificate(
-    *, noise: bool = True, seeded: bool = False, vote: NoisyVote | None = None
+    *,
+    noise: bool = True,
+    seeded: bool = False,
+    vote: NoisyVote | None = None,
+    votes: int = 11,
+    gaussians: bool = True,
 ) -> dict[str, Any]:
     ledger = Ledger(8.0 if noise else math.inf, 1e-5)
     mechanisms: list[tuple[str, Mechanism, int]] = [
         ("one-way counts", Gaussian(noise_multiplier=4.0), 1),
         ("critic", SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0), 3),
     ]
+    mechanisms = mechanisms if gaussians else []
     if not noise:
         mechanisms.append(("autoencoder", NoPrivacy(), 2))
     if vote is not None:
-        mechanisms.append(("labels", vote, 11))
+        mechanisms.append(("labels", vote, votes))
     for purpose, mechanism, count in mechanisms:
         account = ledger.open(purpose, mechanism, count)
         for _ in range(count):
@@ -157,6 +163,32 @@ def test_a_second_accountant_that_contradicts_shows(
         found = verify(table)
         assert found.valid is valid and found.opinions[1] is opinion
         assert valid or "a second accountant has" in found.problems[0]
+
+
+def test_a_mistake_in_the_accounting_of_votes_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made in the first accountant itself, so that the claim and its recomputation agree."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    vote = NoisyVote(noise=57.9, teachers=381, accounting="exact-binary")
+    right = renyi.vote_curve
+    for part, valid in ((4, False), (1, True)):
+        accounting._epsilon.cache_clear()
+        monkeypatch.setattr(renyi, "vote_curve", lambda *a, part=part, **k: right(*a, **k) / part)
+        write_beside(certificate(vote=vote, votes=300, gaussians=False), path, 1)
+        found = verify(path)
+        assert found.valid is valid and found.opinions[1].name.startswith("PLD"), found.problems
+    accounting._epsilon.cache_clear()
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 8])
+def test_few_votes_are_believed_though_pld_is_looser(votes: int) -> None:
+    for teachers, noise in ((5, 113.0), (12, 235.8), (3, 3.0), (381, 57.9)):
+        spends = [(NoisyVote(noise=noise, teachers=teachers, accounting="exact-binary"), votes)]
+        claimed = accounting.epsilon_of(spends, 1e-5)
+        opinions = (Opinion("RDP", claimed), second_opinion(spends, 1e-5))
+        assert verification._epsilons(claimed, opinions) == []
 
 
 def test_a_removed_mechanism_shows(table: Path) -> None:
