@@ -40,12 +40,13 @@ def make_certificate(
     training: dict[str, Any],
     project: dict[str, Any] | None = None,
     code: dict[str, Any] | None = None,
+    noise: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The certificate of everything that ``ledger`` has spent; JSON-ready.
 
     ``public`` says what was taken as public and from where; ``training`` holds only what follows from
-    privatised state (post-processing); ``code`` is the hash of the code that fitted; ``project`` is what a
-    project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
+    privatised state (post-processing); ``code`` is the hash of the code that fitted; ``noise`` says how noise
+    was made; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
     """
     epsilon = ledger.spent
     accountant = accountant_of(ledger.spends(), ledger.delta)
@@ -66,6 +67,7 @@ def make_certificate(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions,
         "code": code,
+        "noise": noise,
         "training": training,
         **({} if project is None else {"project": project}),
         "audit": [],

@@ -22,6 +22,22 @@ COMPOSITIONS = {
 }
 
 
+# How noise is made: keys, law. Where gradients are summed on a GPU it is made there (tabsynth.training.noising).
+EXACT = {
+    "generator": "AES-256 in counter mode; its key is the operating system's, or comes from the seed",
+    "law": "exactly as accounted for, rounded to a public grid",
+    "exact": True,
+}
+ON_GPU = {
+    "generator": "of gradients: Philox of torch, on CUDA, no cryptographic generator; of all else: "
+    + str(EXACT["generator"]),
+    "law": "of gradients: float64 normals rounded to a public grid, which over a whole fit may differ from what"
+    " is accounted for by 2^-13 in total variation, and delta does not cover it; of all else: "
+    + str(EXACT["law"]),
+    "exact": False,
+}
+
+
 def described(item: Mapping[str, Any]) -> dict[str, Any]:
     """A ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
 

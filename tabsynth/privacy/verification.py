@@ -89,7 +89,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     problems += _consistency(data, claimed, epsilon)
     if data["format"] == FORMAT:
         problems += _form(data, claimed)
-        notes += _code(data, name)
+        notes += [*_code(data, name), *_noise(data)]
     said, wrong = _signature(data, key)
     return Verification(data, epsilon, (*problems, *wrong), tuple(notes), opinions, said)
 
@@ -191,6 +191,12 @@ def _project(stated: dict[str, Any] | None, claimed: float, delta: float) -> lis
     if stated["delta"] == delta and together < claimed * (1 - TIGHT):
         return [f"its project has spent epsilon={together:.4g}, less than itself: {claimed:.4g}"]
     return []
+
+
+def _noise(data: dict[str, Any]) -> list[str]:
+    if data["noise"] is None:
+        return ["it does not say how its noise was made"]
+    return [] if data["noise"]["exact"] else [f"its noise was not exact: {data['noise']['law']}"]
 
 
 def _code(data: dict[str, Any], name: dict[str, str]) -> list[str]:

@@ -108,6 +108,11 @@ def _warnings(
             out.append(
                 f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}."
             )
+    made = _section(certificate, "noise")
+    if made.get("exact") is False:
+        out.append(
+            f"The noise was not exactly that which is accounted for: {_text(made.get('law'))}."
+        )
     public = _section(certificate, "public")
     if public.get("accepted_drafted_domain"):
         out.append(
@@ -162,6 +167,9 @@ def _checks(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     if code:
         out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
+    made = _section(certificate, "noise")
+    if made:
+        out += [("Noise from", _text(made.get("generator"))), ("Noise is", _text(made.get("law")))]
     for audit in _items(certificate.get("audit")):
         out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
     signature = _section(certificate, "signature")

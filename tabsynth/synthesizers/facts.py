@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabsynth.privacy.certificate import number
-from tabsynth.privacy.described import code, versions
+from tabsynth.privacy.described import EXACT, ON_GPU, code, versions
+from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.synthesizers.parameters import device_of
 
 if TYPE_CHECKING:
     from tabsynth.synthesizers.base import Synthesizer, Trained
@@ -39,8 +41,18 @@ def certificate_facts(
         },
         "versions": versions(),
         "code": code(),
+        "noise": _noise(model),
         "training": {"stopped": stopped, "curves": trained.curves},
     }
+
+
+def _noise(model: "Synthesizer") -> dict[str, Any]:
+    """How noise was made in this fit, and in the one that it started from."""
+    on_gpu = device_of(model.device).type != "cpu" and any(
+        isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
+    )
+    start = getattr(getattr(model, "warm_start", None), "facts_", {}).get("noise") or EXACT
+    return dict(ON_GPU if on_gpu else start)
 
 
 def file_facts(model: "Synthesizer") -> dict[str, Any]:

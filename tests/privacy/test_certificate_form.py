@@ -22,7 +22,7 @@ from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy import certificate as certificates
 from tabsynth.privacy.certificate import beside, certify, make_certificate, schema, write_beside
-from tabsynth.privacy.described import code, described, versions
+from tabsynth.privacy.described import EXACT, ON_GPU, code, described, versions
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import MOST_MECHANISMS, Gaussian, NoisyVote, SubsampledGaussian
 from tabsynth.privacy.signing import (
@@ -60,6 +60,7 @@ def made(**changes: Any) -> dict[str, Any]:
         "versions": versions(),
         "training": {"stopped": None, "curves": {}},
         "code": code(),
+        "noise": EXACT,
     }
     return make_certificate(ledger, **{**facts, **changes})
 
@@ -251,6 +252,15 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
     )
     found = verify(table)
     assert found.valid and "other code" in found.notes[0]
+
+
+def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(ROW)
+    for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not say"), (EXACT, "")):
+        write_beside(made(noise=noise), path, 1)
+        found = verify(path)
+        assert found.valid and any(says in note for note in found.notes) is bool(says)
 
 
 def test_keys_locked_and_not(tmp_path: Path, keys: Path) -> None:

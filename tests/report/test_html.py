@@ -176,6 +176,7 @@ def test_without_certificate_nothing_is_claimed(tmp_path):
         ({"public": {"accepted_drafted_domain": True}}, "read off the private table"),
         ({"public": {"schema_sha256": "00"}}, "another schema"),
         ({"table": {"rows": 7}}, "a table of 7 rows; this one has 150"),
+        ({"noise": {"exact": False, "law": "nearly so"}}, "is accounted for: nearly so"),
         ({"audit": [{"method": "canary", "verdict": "refuted"}]}, "(canary) REFUTED the claim"),
         (
             {"audit": [{"method": "c", "epsilon_lower_bound": 2}]},
@@ -201,6 +202,7 @@ def test_what_a_reader_can_hold_the_claim_against_is_shown():
         "audit": [{**audit, "confidence": 0.999, "date": "2026-11-21"}, {"method": "replay"}],
         "code": {"sha256": "cd" * 32, "files": 9},
         "project": {"ledger": "p.ledger", "epsilon": 2.5, "limit": 3.0},
+        "noise": {"generator": "g", "law": "l", "exact": True},
         "signature": {"algorithm": "Ed25519", "public_key": "ef" * 32, "value": "00" * 64},
     }
     panel = privacy_panel(certificate(**changes), 150, schema().fingerprint())
@@ -210,6 +212,7 @@ def test_what_a_reader_can_hold_the_claim_against_is_shown():
     assert facts["Audit: replay"] == "no result"
     assert facts["Code of tabsynth, SHA-256"] == "cd" * 32
     assert facts["ε of all fits under its ledger"] == "2.5 of 3, p.ledger"
+    assert (facts["Noise from"], facts["Noise is"]) == ("g", "l")
     assert facts["Signature"].startswith("by key " + "ef" * 32)
     assert dict(privacy_panel(certificate(), 150, "").facts)["Signature"] == "none"
 

@@ -1,6 +1,7 @@
 """Certificates of all methods are of the schema, verify, and say where everything is from."""
 
 import pytest
+import torch
 from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
 from typer.testing import CliRunner
 
@@ -45,8 +46,18 @@ def test_certificates_of_every_method(tmp_path, method):
         assert item["sensitivity"]["value"] > 0 and item["sensitivity"]["unit"] != "not stated"
         assert item["noise_added"]["standard_deviation"] > 0
     found = verify(path)
-    assert found.valid and found.notes == ()
+    assert found.valid and found.notes == () and data["noise"]["exact"] is True
     assert found.opinions[0].name != found.opinions[1].name
+
+
+def test_noise_of_a_gpu_is_called_so(monkeypatch):
+    """Where gradients are summed there, now or in the fit that this one starts from."""
+    monkeypatch.setattr("tabsynth.synthesizers.facts.device_of", lambda _: torch.device("cuda"))
+    first, counts = (make(rows=60).fit(frame()) for make in (small, margnet))
+    assert first.facts_["noise"]["exact"] is False and counts.facts_["noise"]["exact"] is True
+    monkeypatch.undo()
+    warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame())
+    assert warm.facts_["noise"]["exact"] is False
 
 
 def test_sample_signs(tmp_path, monkeypatch):
