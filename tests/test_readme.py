@@ -77,3 +77,8 @@ def test_the_map_names_every_room():
         if public and (path.suffix == ".py" or (path / "__init__.py").exists()):
             name = path.name if path.suffix else f"{path.name}/"
             assert f"`{name}`" in README, f"README's map lacks {name}"
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert len(targets) > 20 and [t for t in targets if not (ROOT / t).exists()] == []

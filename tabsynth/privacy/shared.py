@@ -29,7 +29,8 @@ class SharedJournal(Journal):
     def _header(self) -> dict[str, Any]:
         if self._new is None:
             raise FileFormatError(
-                f"{self.path} holds no ledger; remove it and {_how_to_make(self.path)}"
+                f"{self.path} holds no ledger. If one was there, restore it from a copy: a new one"
+                " forgets what is spent. Else name another file."
             )
         return {"record": "ledger", "format": FORMAT, **self._new}
 
