@@ -235,6 +235,9 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     ]
     assert "*MST* +0.050" in findings.leaders(OURS, rows)[2]
     assert findings.below_floor(OURS, rows)[0].endswith("MargNet (shuffled: 0.250).")
+    for fresh, so in ((0.1, "test rows: 0.100)."), (0.26, "test rows: 0.260, **worse, too**).")):
+        rows["census-fresh"] = {"table": "census", "tvd2": fresh}
+        assert findings.below_floor(OURS, rows)[0].endswith(f"MargNet (shuffled: 0.250; {so}")
     assert findings.gain(OURS, rows, findings.BY["tvd2"], "margnet", "mst").startswith(
         "0 of 1; -0.150"
     )

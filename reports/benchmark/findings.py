@@ -99,12 +99,16 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Systems that are worse than independently shuffled columns."""
+    """Systems that are worse than independently shuffled columns, and how the test rows do.
+
+    Of F1 nothing is said of these: there they would be tested on themselves.
+    """
     out = []
     for key in TELLING:
         figure, found = BY[key], {}
         for block in blocks(config):
             floor = results.get(f"{block[0]}-shuffled", {}).get(key)
+            fresh = results.get(f"{block[0]}-fresh", {}).get(key) if figure.sign < 0 else None
             ranked = places(config, results, block, figure)
             worse = [
                 config.systems[p.system].title
@@ -113,7 +117,11 @@ def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
             ]
             if worse:
                 whole = "every system that ran" if len(worse) == len(ranked) else ", ".join(worse)
-                found[named(config, block)] = f"{whole} (shuffled: {shown(floor, figure)})"
+                told = f"shuffled: {shown(floor, figure)}"
+                if fresh is not None:
+                    so = ", **worse, too**" if fresh > floor else ""
+                    told += f"; test rows: {shown(fresh, figure)}{so}"
+                found[named(config, block)] = f"{whole} ({told})"
         if found:
             each = "; ".join(f"{cell}: {who}" for cell, who in found.items())
             out.append(f"- **{figure.title}**: {each}.")

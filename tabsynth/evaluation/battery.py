@@ -1,7 +1,7 @@
 """All metrics on one synthetic table, in order, from the tables' value numbers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tabsynth.evaluation.floor import shuffled, verdict
 from tabsynth.evaluation.marginals import distances
 from tabsynth.evaluation.metric import Evaluation, Metric, Tables, halves
 from tabsynth.evaluation.prediction import boost_column, dimension_wise_prediction
-from tabsynth.evaluation.results import Prediction
+from tabsynth.evaluation.results import Prediction, fresh_scale
 from tabsynth.evaluation.summing import disclosed, distant, predicted
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
@@ -129,8 +129,13 @@ def measure(
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
-    metrics = (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
-    return Evaluation(counts, metrics, prediction, ways, disclosure, verdict(prediction, ways))
+    scale = 1.0 if holdout is None else fresh_scale(*map(len, (train, synthetic, holdout)))
+    metrics = tuple(
+        replace(metric, fresh_scale=scale)
+        for metric in (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
+    )
+    judged = verdict(prediction, ways, scale)
+    return Evaluation(counts, metrics, prediction, ways, disclosure, judged)
 
 
 def _tables(
@@ -174,8 +179,7 @@ def _of_utility(
         rare_coverage(tables),
     ]
     for column in asked.by:
-        gap = subgroup_gap(tables, column, rng)
-        found += [] if gap is None else [gap]
+        found.append(subgroup_gap(tables, column, rng))
     if asked.weights is not None:
         found += population_totals(tables, asked.weights, rng)
     if asked.target is not None:

@@ -2,6 +2,10 @@
 
 It has the right marginals and no relation between columns, and anyone can make it from the
 histograms alone. A synthetic table that scores no better has kept no relation worth publishing.
+
+Its marginals are the training table's own, without the noise of drawing rows. Where columns are so
+weakly related that a fresh real sample is further from the training table than its shuffled columns
+are, a metric tells nothing of relations, and it is not held against a table.
 """
 
 import math
@@ -15,6 +19,7 @@ MARGIN = 0.05  # of the way from floor to reference: less is within the noise of
 BETTER = "better than shuffled columns"
 PARTLY = "partly better than shuffled columns"
 NO_BETTER = "no better than shuffled columns"
+UNTOLD = "not to be told from shuffled columns"
 NOTHING = "nothing to compare: one column has no relations"
 
 
@@ -32,13 +37,18 @@ def shuffled(train: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarr
     return np.stack(columns, axis=1)
 
 
-def verdict(prediction: Prediction, distances: Sequence[Distances]) -> Verdict:
+def verdict(
+    prediction: Prediction, distances: Sequence[Distances], fresh_scale: float = 1.0
+) -> Verdict:
     """Compare with the floor, by metric and overall.
 
     A metric is *better* when its interval excludes the floor's value (F1: that of the gain excludes
     0; distance: both intervals are apart) and it has covered at least 5% of the way from
     the floor to the reference (F1: the classifier fitted on the training table; distance: 0).
-    One-way marginals are not compared, since the floor's are right by construction.
+    One-way marginals are not compared, since the floor's are right by construction. A metric by which
+    a fresh real sample (F1: the classifier fitted on the training table) is itself worse than the
+    floor counts only in a table's favour. Without a hold-out that is not known of distances.
+    ``fresh_scale`` is that of :class:`tabsynth.evaluation.Metric`.
     """
     mean, out = prediction.mean, []
     if len(prediction.columns) > 1:
@@ -48,18 +58,28 @@ def verdict(prediction: Prediction, distances: Sequence[Distances]) -> Verdict:
             )
             share = _share(floor, synthetic, train)
             better = getattr(mean.gain, kind).low > 0 and share >= MARGIN
-            out.append(Comparison(f"F1 {kind}", synthetic, floor, train, share, better))
+            telling = train >= floor
+            out.append(Comparison(f"F1 {kind}", synthetic, floor, train, share, better, telling))
     for distance in distances:
         if distance.order == 1:
             continue
         synthetic, floor = distance.synthetic.mean, distance.floor.mean
         share = _share(floor.value, synthetic.value, 0.0)
         better = synthetic.high < floor.low and share >= MARGIN
+        fresh = None if distance.fresh is None else fresh_scale * distance.fresh.mean.value
+        known = None if fresh is None else fresh <= floor.value
         name = f"{distance.order}-way distance"
-        out.append(Comparison(name, synthetic.value, floor.value, 0.0, share, better))
-    found = [comparison.better for comparison in out]
-    text = BETTER if all(found) else PARTLY if any(found) else NO_BETTER
-    return Verdict(text if found else NOTHING, tuple(out))
+        out.append(Comparison(name, synthetic.value, floor.value, 0.0, share, better, known))
+    return Verdict(_overall(out), tuple(out))
+
+
+def _overall(comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return NOTHING
+    found = [c.better for c in comparisons if c.better or c.telling is not False]
+    if not found:
+        return UNTOLD
+    return BETTER if all(found) else PARTLY if any(found) else NO_BETTER
 
 
 def _share(floor: float, value: float, reference: float) -> float:

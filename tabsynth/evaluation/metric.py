@@ -15,6 +15,8 @@ from tabsynth.evaluation.results import (
     Prediction,
     Result,
     Verdict,
+    scaled,
+    worse,
 )
 
 Found = TypeVar("Found")
@@ -87,6 +89,9 @@ class Metric(Result):
     of_relations : bool
         Whether relations between columns enter. If not, shuffled columns are right by construction,
         and to be worse than they are is no verdict.
+    fresh_scale : float
+        How far from ``best`` a fresh sample of as many rows as the synthetic table would be, as a share
+        of how far ``fresh`` is: see :func:`tabsynth.evaluation.results.fresh_scale`.
     """
 
     key: str
@@ -101,6 +106,7 @@ class Metric(Result):
     citation: str
     parts: tuple[Part, ...] = field(default=())
     of_relations: bool = True
+    fresh_scale: float = 1.0
 
     @property
     def value(self) -> float:
@@ -124,12 +130,40 @@ class Metric(Result):
 
     @property
     def below_floor(self) -> bool:
-        """Whether it is worse than shuffled columns, beyond both intervals."""
+        """Whether it counts against the table that it is worse than shuffled columns.
+
+        Beyond both intervals, where a fresh real sample is not worse than they are, too; without a
+        hold-out, that is not known.
+        """
+        return self._past_floor and not self._fresh_past_floor
+
+    @property
+    def untold(self) -> bool:
+        """Whether it is worse than shuffled columns, but a fresh real sample is, too.
+
+        The floor has the training table's own marginals, without the noise of drawing rows. Where
+        columns are weakly related, that noise is more than all that shuffling destroys.
+        """
+        return self._past_floor and self._fresh_past_floor
+
+    @property
+    def worse_than_fresh(self) -> bool:
+        """Whether it is worse than a fresh real sample, beyond both intervals."""
+        return self.fresh is not None and worse(self.synthetic, self.fresh, self.better)
+
+    @property
+    def _past_floor(self) -> bool:
         if self.floor is None or self.kind != UTILITY or not self.of_relations:
             return False
-        if self.better == "higher":
-            return self.synthetic.high < self.floor.low
-        return self.better == "lower" and self.synthetic.low > self.floor.high
+        return worse(self.synthetic, self.floor, self.better)
+
+    @property
+    def _fresh_past_floor(self) -> bool:
+        # By the values: what a fresh sample may well reach by chance is not held against a table.
+        if self.fresh is None or self.floor is None:
+            return False
+        fresh = scaled(self.fresh.value, self.best, self.fresh_scale)
+        return fresh < self.floor.value if self.better == "higher" else fresh > self.floor.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -212,20 +212,27 @@ def f1_scores(truth: np.ndarray, guess: np.ndarray, size: int, weights: np.ndarr
     """Weighted and macro F1 under every column of row weights; shape (2, weights).
 
     As in scikit-learn: F1 of a class is 2·TP / (true + guessed), the macro mean is over the classes
-    that occur in truth or guess, the weighted mean has the true counts as weights.
+    that occur in truth or guess, the weighted mean has the true counts as weights. "Occur" is by the
+    first column of weights, for all of them: if a rare class that is never guessed right left the mean of
+    each resample that misses it, all resamples would score above the whole. A class that a resample
+    misses has there the F1 of the first column.
 
     Parameters
     ----------
     truth, guess : ndarray, shape (rows,)
     weights : ndarray, shape (rows, replicates)
+        The first: each row once.
     """
     true = _class_sums(truth, np.ones(len(truth)), size, weights)
     guessed = _class_sums(guess, np.ones(len(truth)), size, weights)
     hits = _class_sums(truth, truth == guess, size, weights)
     both = true + guessed
-    f1 = np.divide(2 * hits, both, out=np.zeros_like(both), where=both > 0)
+    occur = both[:, 0] > 0
+    true, both, hits = true[occur], both[occur], hits[occur]
+    first = 2 * hits[:, :1] / both[:, :1]
+    f1 = np.divide(2 * hits, both, out=np.repeat(first, both.shape[1], axis=1), where=both > 0)
     weighted = (f1 * true).sum(axis=0) / true.sum(axis=0)
-    macro = f1.sum(axis=0) / (both > 0).sum(axis=0)
+    macro = f1.mean(axis=0)
     return np.stack([weighted, macro])
 
 

@@ -186,7 +186,9 @@ class Comparison(Result):
     """One metric of the synthetic table against shuffled columns.
 
     ``share`` is how far it is on the way from the floor (0) to the reference (1), and ``better``
-    says whether it is beyond doubt and margin above the floor.
+    says whether it is beyond doubt and margin above the floor. ``telling`` is false where a fresh real
+    sample is itself worse than the floor: then not to be better counts for nothing. None: not known,
+    for want of a hold-out.
     """
 
     metric: str
@@ -195,6 +197,7 @@ class Comparison(Result):
     reference: float
     share: float
     better: bool
+    telling: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,28 @@ class Verdict(Result):
 
     text: str
     comparisons: tuple[Comparison, ...]
+
+
+def fresh_scale(train: int, synthetic: int, fresh: int) -> float:
+    """How much nearer a fresh sample of ``synthetic`` rows is than one of ``fresh`` rows; at most 1.
+
+    What drawing n and m rows adds to a distance grows with √(1/n + 1/m), and more slowly where most
+    cells hold a row or none: a larger sample is at least this near. Without it a hold-out of a few
+    rows, which is far from everything, would excuse any table.
+    """
+    return min(1.0, math.sqrt((1 / train + 1 / synthetic) / (1 / train + 1 / fresh)))
+
+
+def scaled(value: float, best: float | None, scale: float) -> float:
+    """``value`` with its distance from ``best`` times ``scale``."""
+    return value if best is None else best + scale * (value - best)
+
+
+def worse(one: Estimate, other: Estimate, better: str) -> bool:
+    """Whether ``one`` is worse than ``other``, beyond both intervals."""
+    if better == "higher":
+        return one.high < other.low
+    return better == "lower" and one.low > other.high
 
 
 def mean_of_shares(shares: np.ndarray) -> Estimate:

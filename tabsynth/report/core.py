@@ -68,7 +68,8 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """``better than``, ``partly better than`` or ``no better than shuffled columns``."""
+        """``better than``, ``partly better than``, ``no better than`` or ``not to be told from``
+        ``shuffled columns``."""
         return self.evaluation.verdict.text
 
     def summary(self) -> list[str]:

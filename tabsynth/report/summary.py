@@ -1,12 +1,13 @@
 """The report in plain words: what the numbers say, and what they cannot say."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scipy.stats import norm
 
-from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING
-from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING, UNTOLD
+from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
 from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private
 
@@ -14,6 +15,17 @@ NOTICE = (
     "This report is itself computed from real data and is not covered by ε (R18): treat it as"
     " confidential."
 )
+
+
+_TOO_WEAK = (
+    "a fresh real sample is itself worse than shuffled columns: these columns are too weakly related"
+    " for so few rows to tell"
+)
+_UNKNOWN = (
+    "Without a hold-out it cannot be known whether a fresh real sample does better by distances: where"
+    " columns are weakly related, it does not."
+)
+NAMED = 5  # groups, before "and so many others"
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
@@ -43,9 +55,19 @@ def _verdict(evaluation: Evaluation) -> str:
     text = evaluation.verdict.text
     if text == NOTHING:
         return "The table has one column, so there are no relations between columns to judge."
-    worse = [c.metric for c in evaluation.verdict.comparisons if not c.better]
-    if text == BETTER:
-        reason = "it keeps relations between columns, by every metric used here"
+    comparisons = evaluation.verdict.comparisons
+    worse = [c.metric for c in comparisons if not c.better and c.telling is not False]
+    untold = [c.metric for c in comparisons if not c.better and c.telling is False]
+    aside = ""
+    if untold and text != UNTOLD:
+        aside = f" Not counted: {', '.join(untold)}, by which {_TOO_WEAK}."
+    if any(not c.better and c.telling is None for c in comparisons):
+        aside = f" {_UNKNOWN}"
+    if text == UNTOLD:
+        reason = f"by every metric used here, {_TOO_WEAK}"
+    elif text == BETTER:
+        counted = "every metric that counts" if untold else "every metric used here"
+        reason = f"it keeps relations between columns, by {counted}"
     elif text == NO_BETTER:
         reason = (
             "by no metric used here does it keep relations between columns; publishing each"
@@ -53,7 +75,7 @@ def _verdict(evaluation: Evaluation) -> str:
         )
     else:
         reason = f"it is not by {', '.join(worse)}"
-    return f"The synthetic table is {text}: {reason}."
+    return f"The synthetic table is {text}: {reason}.{aside}"
 
 
 def _prediction(evaluation: Evaluation) -> str:
@@ -136,27 +158,66 @@ def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
 
 
 def _below(evaluation: Evaluation) -> list[str]:
-    """The metrics by which the table is worse than shuffled columns."""
+    """The metrics by which the table is worse than shuffled columns, and what a fresh sample does."""
+    out = []
     worse = [metric.title for metric in evaluation.metrics if metric.below_floor]
-    if not worse:
-        return []
-    return [
-        f"WORSE than shuffled columns, beyond chance, by {len(worse)} metrics: {'; '.join(worse)}."
-    ]
+    if worse:
+        out.append(
+            f"WORSE than shuffled columns, beyond chance, by {len(worse)} metrics: {'; '.join(worse)}."
+        )
+        if any(metric.below_floor and metric.fresh is None for metric in evaluation.metrics):
+            out[-1] += (
+                " Without a hold-out it cannot be known whether a fresh real sample would be, too: where"
+                " columns are weakly related, it is."
+            )
+    untold = [metric for metric in evaluation.metrics if metric.untold]
+    if untold:
+        text = (
+            f"Below shuffled columns by {'; '.join(m.title for m in untold)}, but so is a fresh real"
+            " sample: these columns are too weakly related for so few rows to tell, and this is not"
+            " held against the table."
+        )
+        also = [metric.title for metric in untold if metric.worse_than_fresh]
+        if also:
+            text += f" It is worse than that sample, too, beyond chance, by {'; '.join(also)}."
+        out.append(text)
+    return out
 
 
 def _groups(evaluation: Evaluation) -> list[str]:
-    out = []
-    for metric in evaluation.metrics:
-        if metric.key.startswith("subgroup_gap_") and len(metric.parts) > 1:
-            worst, best = metric.parts[0], metric.parts[-1]
-            name = metric.key.removeprefix("subgroup_gap_")
-            out.append(
-                f"Of the groups of {name}, {worst.name} ({worst.n} training rows) fares worst, with a"
-                f" distance of {worst.value:.3f} beyond chance, and {best.name} best, with"
-                f" {best.value:.3f}."
-            )
-    return out
+    return [
+        _fares(metric)
+        for metric in evaluation.metrics
+        if metric.key.startswith("subgroup_gap_") and metric.parts
+    ]
+
+
+def _fares(metric: Metric) -> str:
+    """Whether a group is seen to fare worse, and which were too small to judge."""
+    name = metric.key.removeprefix("subgroup_gap_")
+    judged = [part for part in metric.parts if math.isfinite(part.value)]
+    small = [part.name for part in metric.parts if not math.isfinite(part.value)]
+    if len(judged) < 2:
+        text = f"The groups of {name} cannot be compared: fewer than two are large enough to judge."
+    elif metric.low > 0:
+        worst, best = judged[0], judged[-1]
+        text = (
+            f"Of the groups of {name}, {worst.name} ({worst.n} training rows) fares worst, with a"
+            f" distance of {worst.value:.3f} beyond chance, and {best.name} best, with"
+            f" {best.value:.3f}: a gap of {interval(metric.synthetic)}."
+        )
+    else:
+        text = (
+            f"No group of {name} is seen to fare worse than another: the largest gap is"
+            f" {interval(metric.synthetic)}."
+        )
+    return f"{text} Too small to judge: {_listed(small)}." if small else text
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} others"
 
 
 def _attacks(evaluation: Evaluation) -> list[str]:

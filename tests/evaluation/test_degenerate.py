@@ -61,6 +61,7 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
     assert (set(keys) >= ATTACKS) == (holdout is not None and len(holdout) > 1)
     for metric in found.metrics:
         assert metric.citation and metric.reading and metric.title
+        assert "nan" not in metric.reading.split() and "nan." not in metric.reading
         value = metric.synthetic
         if np.isfinite(value.low):
             assert value.low <= value.value + 1e-9 and value.value <= value.high + 1e-9

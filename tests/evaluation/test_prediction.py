@@ -10,6 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import OneHotEncoder
 
+from tabsynth.datasets import load_hospital
+from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import prediction as rooms
 from tabsynth.evaluation.prediction import (
     bootstrap_weights,
@@ -46,11 +48,17 @@ def test_f1_is_that_of_scikit_learn(seed, rows, size):
     truth, guess = rng.integers(0, size, (2, rows))
     weights = bootstrap_weights(rows, 3, rng)
     found = f1_scores(truth, guess, size, weights)
+    occur = np.union1d(truth, guess)
+    whole = f1_score(truth, guess, labels=occur, average=None, zero_division=0)
     for b in range(4):
         drawn = np.repeat(np.arange(rows), weights[:, b].astype(int))
-        for i, average in enumerate(("weighted", "macro")):
-            expected = f1_score(truth[drawn], guess[drawn], average=average, zero_division=0)
-            assert found[i, b] == pytest.approx(expected)
+        t, g = truth[drawn], guess[drawn]
+        weighted = f1_score(t, g, average="weighted", zero_division=0)
+        assert found[0, b] == pytest.approx(weighted)
+        each = f1_score(t, g, labels=occur, average=None, zero_division=0)
+        missed = ~np.isin(occur, np.union1d(t, g))
+        assert found[1, b] == pytest.approx(np.where(missed, whole, each).mean())
+    assert found[1, 0] == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
 
 
 def test_guesses_are_those_of_the_yardstick():
@@ -169,3 +177,28 @@ def test_interval_covers_the_drawing_of_test_rows():
         low, high = np.percentile(scores, [2.5, 97.5])
         covered.append(low <= 0.8 <= high)
     assert 0.88 <= np.mean(covered) <= 0.99
+
+
+def test_rare_classes_leave_the_value_in_its_interval():
+    """Diagnoses and the like: many classes of a few rows each, most of them never guessed right."""
+    frame, schema = load_hospital()
+    names = ["age", "medical_specialty", "diag_1", "diag_2"]
+    names = [name for name in schema.names if name in names] or list(schema.names[7:11])
+    places = [schema.names.index(name) for name in names]
+    index = TableEncoder(schema).to_index(frame)[:, places]
+    sizes = tuple(schema.sizes[j] for j in places)
+    floor = [np.stack([np.roll(c, 7 * i) for i, c in enumerate(index[s:700].T)], 1) for s in (0, 1)]
+    found = run(index[:700], index[700:1_400], floor, index[1_400:2_000], sizes)
+    for column in (*found.columns, found.mean):
+        for table in ("train", "synthetic", "floor", "ratio"):
+            for estimate in vars(getattr(column, table)).values():
+                assert estimate.low <= estimate.value + 1e-12
+                assert estimate.value <= estimate.high + 1e-12
+
+
+def test_a_class_that_is_never_guessed_right_stays_in_the_mean():
+    truth, guess = np.array([0] * 60 + [1] * 2 + [2]), np.zeros(63, dtype=int)
+    scores = f1_scores(truth, guess, 3, bootstrap_weights(63, 200, np.random.default_rng(0)))[1]
+    assert scores[0] == pytest.approx(2 * 60 / (60 + 63) / 3)
+    low, high = np.percentile(scores[1:], [2.5, 97.5])
+    assert low < scores[0] < high < 0.334

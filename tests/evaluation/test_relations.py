@@ -21,7 +21,6 @@ from tabsynth.evaluation.utility.associations import (
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.kmarginal import k_marginal, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import expected_pmse, main_effects, propensity
-from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.totals import population_totals
 
 
@@ -146,21 +145,6 @@ def test_a_tree_sees_what_main_effects_do_not():
     assert 0.5 < effects.value < 2 and 0.7 < tree.value < 1.5
     assert effects.floor.value < 1.5 and tree.floor.value > 4
     assert not effects.of_relations and tree.of_relations
-
-
-def test_a_minority_that_fares_worse_is_found():
-    rng = np.random.default_rng(4)
-    train, synthetic = related(rng, 3_000), related(rng, 3_000)
-    fair = subgroup_gap(tables(train, synthetic), 0, np.random.default_rng(0))
-    wrong = synthetic.copy()
-    group = np.flatnonzero(wrong[:, 0] == 2)
-    wrong[group, 1] = rng.permutation(wrong[group, 1] * 0 + 3)
-    unfair = subgroup_gap(tables(train, wrong), 0, np.random.default_rng(0))
-    assert fair.value < 0.02 < 0.2 < unfair.low <= unfair.value
-    assert unfair.parts[0].name == "2" and unfair.parts[0].value > 0.3
-    gone = subgroup_gap(tables(train, synthetic[synthetic[:, 0] != 1]), 0, rng)
-    assert gone.parts[0].name == "1" and gone.parts[0].value == 1.0
-    assert subgroup_gap(tables(train[:5], synthetic), 0, rng) is None
 
 
 def test_weighted_totals_by_hand():

@@ -69,6 +69,9 @@ def test_one_value_and_no_other_column():
     rng = np.random.default_rng(0)
     found = train_on_synthetic(made, made.control, 0, rng)
     assert math.isnan(found[0].value) and found[2].value == 0
+    assert found[0].best is None and found[2].best == 0
+    assert found[0].reading.endswith("fitted on the training table: not known.")
+    assert not any("nan" in metric.reading for metric in found)
     one = tables(train[:, :1], train[:, :1], train[:, :1], sizes=(2,))
     assert len(train_on_synthetic(one, one.control, 0, rng)) == 3
     assert inference(made, 0) == []

@@ -5,6 +5,7 @@ are means over the column's values, each against the others, weighted by how com
 calibration error is that of the guessed value's probability in ten groups (Guo et al. 2017).
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from operator import itemgetter
@@ -99,7 +100,9 @@ def _metric(
     found: Compared[Estimate],
 ) -> Metric:
     key, title, better, citation = _KINDS[i]
-    best = train.value if better == "higher" else 0.0
+    known = math.isfinite(train.value)  # not where the test rows have one value
+    best = 0.0 if better == "lower" else train.value if known else None
+    reached = f"{train.value:.3f}" if known else "not known"
     return Metric(
         f"target_{key}_{short}",
         f"{title} of {name}, {words}",
@@ -107,7 +110,7 @@ def _metric(
         *found,
         better,  # type: ignore[arg-type]
         best,
-        f"Fitted on the table, tested on real rows; fitted on the training table: {train.value:.3f}.",
+        f"Fitted on the table, tested on real rows; fitted on the training table: {reached}.",
         citation,
     )
 

@@ -1,0 +1,33 @@
+"""The intervals of the pMSE ratios: of other samples, and of classifiers fitted anew."""
+
+import numpy as np
+import pytest
+from evaluated import SIZES, related
+
+from tabsynth.evaluation.utility.propensity import main_effects, tree
+
+
+def changed(rng, rows, share):
+    """As the other tables, but in some rows two columns are drawn anew."""
+    table = related(rng, rows)
+    moved = rng.random(rows) < share
+    table[moved, 1] = rng.integers(0, 4, moved.sum())
+    table[moved, 3] = rng.integers(0, 10, moved.sum())
+    return table
+
+
+@pytest.mark.parametrize(("ratio", "times"), [(main_effects, 40), (tree, 30)])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_interval_covers_the_ratio_of_other_samples(ratio, times, share):
+    """Of a perfect table that is 1; of another one, the mean over many samples."""
+    found = []
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        found.append(ratio(related(rng, 500), changed(rng, 500, share), SIZES, rng))
+    values = np.array([e.value for e in found])
+    truth = 1.0 if share == 0 else values.mean()
+    assert share == 0 or truth > 1.5
+    assert np.mean([e.low <= truth <= e.high for e in found]) >= 0.85
+    half = np.mean([e.high - e.value for e in found])
+    assert 0.75 < half / (2 * values.std(ddof=1)) < 1.7
+    assert all(0 <= e.low <= e.value <= e.high for e in found)

@@ -1,0 +1,87 @@
+"""The gap between groups: found where there is one, not seen where there is none."""
+
+import math
+
+import numpy as np
+import pytest
+from evaluated import related, tables
+
+from tabsynth.evaluation import Columns, measure
+from tabsynth.evaluation.marginals import distance
+from tabsynth.evaluation.utility.subgroups import BLOCKS, _resampled, subgroup_gap
+from tabsynth.report.summary import summarise
+
+
+def test_a_minority_that_fares_worse_is_found():
+    rng = np.random.default_rng(4)
+    train, synthetic = related(rng, 3_000), related(rng, 3_000)
+    fair = subgroup_gap(tables(train, synthetic), 0, np.random.default_rng(0))
+    wrong = synthetic.copy()
+    group = np.flatnonzero(wrong[:, 0] == 2)
+    wrong[group, 1] = rng.permutation(wrong[group, 1] * 0 + 3)
+    unfair = subgroup_gap(tables(train, wrong), 0, np.random.default_rng(0))
+    assert fair.value < 0.02 < 0.2 < unfair.low <= unfair.value
+    assert unfair.parts[0].name == "2" and unfair.parts[0].value > 0.3
+    gone = subgroup_gap(tables(train, synthetic[synthetic[:, 0] != 1]), 0, rng)
+    assert gone.parts[0].name == "1" and gone.parts[0].value == 1.0
+    assert gone.high == 1.0 and unfair.floor.low <= unfair.floor.value <= unfair.floor.high
+
+
+def test_no_group_is_seen_to_fare_worse_in_fresh_samples():
+    """All groups alike: 95% of the intervals must reach down to 0."""
+    reached = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        gap = subgroup_gap(tables(related(rng, 400), related(rng, 400), related(rng, 300)), 1, rng)
+        for estimate in (gap.synthetic, gap.fresh, gap.floor):
+            assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        reached += [gap.low == 0, gap.fresh.low == 0]
+    assert np.mean(reached) >= 0.9
+
+
+@pytest.mark.parametrize("rows", [300, 3 * BLOCKS])
+def test_resampled_distances_spread_as_those_of_new_samples_do(rows):
+    sets, judged = [(0, 2), (0, 3), (2, 3)], np.arange(3)
+    values, spreads = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        made = tables(related(rng, rows), related(rng, rows))
+        both = [[t[t[:, 1] == v] for t in (made.train, made.synthetic)] for v in judged]
+        values.append([distance(a, b, sets, made.names, made.sizes).mean.value for a, b in both])
+        if seed < 10:
+            again = _resampled(made, made.synthetic, 1, judged, sets, rng)
+            assert again.shape == (3, 100)
+            spreads.append(again.std(axis=1))
+    ratio = np.mean(spreads, axis=0) / np.std(values, axis=0)
+    # Near 0 a distance that is resampled spreads somewhat more than one of new samples does.
+    assert (ratio > 0.75).all() and (ratio < 2).all()
+
+
+def test_small_groups_are_named():
+    rng = np.random.default_rng(0)
+    train, synthetic = related(rng, 300), related(rng, 300)
+    train = np.concatenate([train[train[:, 0] != 1], train[train[:, 0] == 1][:7]])
+    gap = subgroup_gap(tables(train, synthetic), 0, rng)
+    assert "fewer than 20 training rows are not judged: 1." in gap.reading
+    assert [p.name for p in gap.parts[:2]] != ["1"] and gap.parts[2].name == "1"
+    assert gap.parts[2].n == 7 and math.isnan(gap.parts[2].value) and gap.value >= 0
+    none = subgroup_gap(tables(train[:5], synthetic), 0, rng)
+    assert math.isnan(none.value) and math.isnan(none.floor.value) and none.parts
+    found = measure(
+        train,
+        synthetic,
+        None,
+        names="abcd",
+        sizes=(3, 4, 2, 30),
+        columns=Columns(by=(0,)),
+        m=2,
+        k=(1,),
+    )
+    said = " ".join(summarise(found, None))
+    assert "Too small to judge: 1." in said and "fares worst" not in said
+    gone = measure(
+        train, synthetic[synthetic[:, 0] != 0], None, names="abcd", sizes=(3, 4, 2, 30),
+        columns=Columns(by=(0,)), m=2, k=(1,),
+    )  # fmt: skip
+    said = " ".join(summarise(gone, None))
+    assert "Of the groups of a, 0 (" in said and "fares worst, with a distance of 1.000" in said
