@@ -68,7 +68,8 @@ def test_an_honest_table_is_within_its_intervals():
             if metric.kind == "privacy":
                 out.setdefault(key, []).append(metric.low <= metric.best <= metric.high)
     assert all(np.mean(hits) >= 0.75 for hits in out.values()), out
-    assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.9
+    # Five attacks on the same tables go together: 0.95 of 60 has a wide spread.
+    assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.85
 
 
 def test_area_is_the_mann_whitney_statistic():
