@@ -16,7 +16,7 @@ from tabsynth._files import write_text
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.evaluation import F1, Evaluation, measure
+from tabsynth.evaluation import Evaluation, measure
 from tabsynth.evaluation.results import plain
 from tabsynth.report.html import render
 from tabsynth.report.inputs import (
@@ -29,9 +29,10 @@ from tabsynth.report.inputs import (
     neighbours,
 )
 from tabsynth.report.published import PublishedReport, published
+from tabsynth.report.shadowing import shadow_attack
 from tabsynth.report.shown import ShownMarginal, shown_marginals
 from tabsynth.report.summary import NOTICE, summarise
-from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown
+from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
 from tabsynth.schema import Schema
 
 FORMAT = "tabsynth-report/2"
@@ -126,21 +127,11 @@ class Report:
         for item in (*prediction.columns, prediction.mean):
             row: dict[str, float] = {}
             for name in ("train", "synthetic", "floor", "ratio", "gain"):
-                row |= _flat(name, getattr(item, name))
+                row |= flat(name, getattr(item, name))
             rows[len(rows)] = row
         frame = pd.DataFrame.from_dict(rows, orient="index")
         names = [item.column for item in prediction.columns]
         return frame.set_axis(pd.Index([*names, "mean"], name="column"), axis=0)
-
-
-def _flat(name: str, f1: F1) -> dict[str, float]:
-    out = {}
-    for average in ("weighted", "macro"):
-        estimate = getattr(f1, average)
-        out[f"{name}_{average}"] = estimate.value
-        out[f"{name}_{average}_low"] = estimate.low
-        out[f"{name}_{average}_high"] = estimate.high
-    return out
 
 
 @overload
@@ -178,6 +169,8 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     boosting: bool = False,
+    shadow: Any = None,
+    shadow_fits: int = 40,
     epsilon: float | None = None,
     delta: float | None = None,
     ledger: str | Path | None = None,
@@ -208,6 +201,11 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         The numeric column of survey weights, for population totals.
     boosting : bool
         Gradient boosting beside logistic regression in every prediction; slower.
+    shadow : callable or Synthesizer, optional
+        What made the table: a function from a DataFrame to a synthetic one, or a synthesizer of ours,
+        not fitted. The shadow-model attack is then tried on the two most unusual training rows.
+    shadow_fits : int
+        Fits of at most 1,000 real rows: what they cost together. A multiple of 8, at least 16.
     epsilon, delta : float, optional
         With ``epsilon``, only figures of bounded sensitivity are released, with noise, for that price
         beside the table's own: a :class:`PublishedReport`, which may be published. The table must
@@ -241,10 +239,10 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     asked = meaning(schema, target, by, weights, boosting)
     made = indexed_synthetic(encoder, synthetic)
     if epsilon is not None:
-        if boosting or any(item is not None for item in (holdout, target, by, weights)):
+        if boosting or any(x is not None for x in (holdout, target, by, weights, shadow)):
             raise InputError(
-                "epsilon releases distances of counts only; leave out holdout, target, by, weights and"
-                " boosting, which are for a confidential report."
+                "epsilon releases distances of counts only; leave out holdout, target, by, weights,"
+                " boosting and shadow, which are for a confidential report."
             )
         return published(
             encoder,
@@ -264,6 +262,10 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         )
     train = indexed(encoder, real, REAL)
     kept = None if holdout is None else indexed_holdout(encoder, holdout, train, made.index)
+    seed = integer("random_state", random_state, least=0)
+    extra = [made.violations]
+    if shadow is not None:
+        extra.append(shadow_attack(encoder, train, kept, shadow, shadow_fits, seed, progress))
     evaluation = measure(
         train,
         made.index,
@@ -273,8 +275,8 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         columns=asked,
         m=integer("m", m),
         k=neighbours(k),
-        seed=integer("random_state", random_state, least=0),
-        extra=[made.violations],
+        seed=seed,
+        extra=extra,
         progress=progress,
     )
     return Report(

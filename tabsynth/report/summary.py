@@ -15,6 +15,14 @@ NOTICE = (
     "This report is itself computed from real data and is not covered by ε (R18): treat it as"
     " confidential."
 )
+NAMES = {
+    "presence": "presence",
+    "density_ratio": "density ratio",
+    "singling_out": "singling out",
+    "linkability": "linkability",
+    "inference": "inference",
+    "shadow_membership": "shadow models",
+}
 
 
 _TOO_WEAK = (
@@ -239,8 +247,8 @@ def _attacks(evaluation: Evaluation) -> list[str]:
     ]
     if not won:
         return [
-            f"None of {len(tried)} other attacks (presence, density ratio, singling out, linkability,"
-            " inference) does better on training records than on others, beyond chance (5% for all together)."
+            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(m.key, m.title) for m in tried)})"
+            " does better on training records than on others, beyond chance (5% for all together)."
         ]
     names = "; ".join(f"{m.title}: {interval(m.synthetic)}, nothing is {m.best:g}" for m in won)
     return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]

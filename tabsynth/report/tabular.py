@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tabsynth.evaluation import Metric
-from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.results import F1, Estimate
 
 COLUMNS = (
     *("kind", "title", "value", "low", "high", "n"),
@@ -107,3 +107,14 @@ def metrics_markdown(metrics: Sequence[Metric]) -> str:
 def escaped(text: str) -> str:
     """Text for a Markdown paragraph or heading."""
     return _cell(text).replace("\\|", "|").replace("#", "\\#")
+
+
+def flat(name: str, f1: F1) -> dict[str, float]:
+    """Both averages of an F1 with their intervals, ``{name}_{average}`` and ``_low``, ``_high``."""
+    out = {}
+    for average in ("weighted", "macro"):
+        estimate = getattr(f1, average)
+        out[f"{name}_{average}"] = estimate.value
+        out[f"{name}_{average}_low"] = estimate.low
+        out[f"{name}_{average}_high"] = estimate.high
+    return out

@@ -17,8 +17,15 @@ from tabsynth.evaluation.attacks.anonymeter import (
     singled_out,
     singling_predicates,
 )
-from tabsynth.evaluation.attacks.membership import area, density, membership, nearest_distance
-from tabsynth.evaluation.attacks.nearest import distance_counts
+from tabsynth.evaluation.attacks.gower import STEPS, Graded
+from tabsynth.evaluation.attacks.membership import (
+    KERNEL,
+    area,
+    bandwidth,
+    membership,
+    precision,
+    seen,
+)
 
 SIZES = (5,) * 6
 
@@ -61,7 +68,8 @@ def test_an_honest_table_is_within_its_intervals():
             if metric.kind == "privacy":
                 out.setdefault(key, []).append(metric.low <= metric.best <= metric.high)
     assert all(np.mean(hits) >= 0.75 for hits in out.values()), out
-    assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.9
+    # Five attacks on the same tables go together: 0.95 of 60 has a wide spread.
+    assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.85
 
 
 def test_area_is_the_mann_whitney_statistic():
@@ -83,12 +91,45 @@ def test_the_interval_of_an_area_covers():
     assert 0.91 <= np.mean(covered) <= 0.985
 
 
+def unordered(table, sizes):
+    return Graded(table, sizes, (None,) * len(sizes))
+
+
 def test_distances_and_densities_by_hand():
-    table = np.array([[0, 0], [0, 1], [1, 1]])
-    counts = distance_counts(np.array([[0, 0], [1, 0]]), table, (2, 2), np.random.default_rng(0))
-    assert counts.tolist() == [[1, 1, 1], [0, 2, 1]]
-    assert nearest_distance(counts).tolist() == [0, 1]
-    np.testing.assert_allclose(density(counts), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
+    table, records = np.array([[0, 0], [0, 1], [1, 1]]), np.array([[0, 0], [1, 0]])
+    searched, rng = unordered(table, (2, 2)), np.random.default_rng(0)
+    found = seen(records, searched, rng)
+    assert found.columns.tolist() == [0, 1] and found.steps.tolist() == [0, STEPS]
+    assert np.isnan(found.density).all()
+    found = seen(records, searched, rng, 3.0 * STEPS)  # 0.1 for every column that differs
+    np.testing.assert_allclose(np.exp(found.density), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
+    assert bandwidth(np.array([0.0, 0.0, 9.0])) == STEPS and bandwidth(np.array([5.0, 7.0])) == 6
+
+
+def test_the_density_of_an_outlier_is_finite():
+    searched = unordered(np.zeros((4, 300), int), (2,) * 300)
+    found = seen(np.ones((1, 300), int), searched, np.random.default_rng(0), 1.0)
+    assert found.density == pytest.approx(300 * STEPS * math.log(KERNEL))
+
+
+def test_precision_is_the_share_of_true_claims():
+    assert precision(np.array([1.0, 1.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0])) == 0.75
+    assert math.isnan(precision(np.zeros(3), np.zeros(3)))
+
+
+def test_presence_has_medgans_precision_and_sensitivity():
+    made, people, controls = three(0, copy=True)
+    found = membership(made, people, controls, np.random.default_rng(0))[0]
+    parts = {part.name: part.value for part in found.parts}
+    for radius in range(4):
+        near = [
+            ((g[:, None] != made.synthetic[None]).sum(axis=2) <= radius).any(axis=1)
+            for g in (people, controls)
+        ]
+        true, false = near[0].sum(), near[1].sum()  # as many people as controls
+        assert parts[f"precision within {radius}"] == pytest.approx(true / (true + false))
+        assert parts[f"sensitivity within {radius}"] == pytest.approx(true / len(people))
+    assert parts["sensitivity within 0"] == 1 and parts["precision within 0"] > 0.9
 
 
 def test_risk_is_the_papers_formula():
@@ -104,9 +145,9 @@ def test_risk_is_the_papers_formula():
 def test_linkability_by_brute_force():
     rng = np.random.default_rng(1)
     table, records = random_table(rng, 40), random_table(rng, 50)
-    sides = np.arange(6) % 2 == 0
+    sides, searched = np.arange(6) % 2 == 0, unordered(table, SIZES)
     for k in (1, 6, 40):
-        ours = np.mean([linked(records, table, SIZES, sides, rng, k).mean() for _ in range(20)])
+        ours = np.mean([linked(records, searched, sides, rng, k).mean() for _ in range(20)])
         theirs = []
         for record in np.tile(records, (20, 1)):
             near = []
@@ -120,7 +161,8 @@ def test_linkability_by_brute_force():
 def test_inference_by_brute_force():
     rng = np.random.default_rng(2)
     table, records = random_table(rng, 30, (2, 3, 4)), random_table(rng, 60, (2, 3, 4))
-    ours = np.mean([inferred(records, table, (2, 3, 4), rng) for _ in range(40)], axis=(0, 1))
+    searched, ordered = unordered(table, (2, 3, 4)), (None,) * 3
+    ours = np.mean([inferred(records, searched, ordered, rng) for _ in range(40)], axis=(0, 1))
     theirs = np.zeros((60, 3))
     for i, record in enumerate(records):
         for j in range(3):

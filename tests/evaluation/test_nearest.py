@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tabsynth.evaluation.attacks.nearest import (
     Searched,
-    distance_counts,
     in_chunks,
     nearest,
     threshold,
@@ -39,16 +38,16 @@ def test_ties_are_equally_likely_inside_and_at_the_edge():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([1, 2, 300, 70_000]), min_size=1))
-def test_counts_are_those_of_comparing(seed, sizes):
+def test_distances_are_those_of_comparing(seed, sizes):
     rng = np.random.default_rng(seed)
     table, records = (
         np.stack([rng.integers(0, min(s, 3), n) + max(0, s - 3) for s in sizes], axis=1)
         for n in (20, 35)
     )
-    found = distance_counts(records, table, sizes, rng)
+    searched = Searched(table, sizes)
     expected = (records[:, None] != table[None]).sum(axis=2)
-    for row, distances in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(row, np.bincount(distances, minlength=len(sizes) + 1))
+    for record, distances in zip(records, expected, strict=True):
+        np.testing.assert_array_equal(searched.distance(searched.differs(record)), distances)
 
 
 def test_many_columns_do_not_overflow():

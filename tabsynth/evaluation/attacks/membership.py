@@ -3,23 +3,42 @@
 Every attack gives each person a score; people of the training table are set against people who are in no
 table (the control half of the hold-out). The figure is the chance that one of the former scores higher
 than one of the latter, ties counting half: the area under the ROC curve. 0.5 is guessing.
+
+NOTE[DIFF]: medGAN's presence disclosure knows only binary attributes, and claims by Hamming distance; the
+parts of ours do too. Its figure, which has no radius to choose, ranks people by Gower's distance, which
+knows how near two numbers are. DOMIAS estimates densities by kernels or flows of numbers; ours is a
+kernel of Gower's distance, as wide as people are apart.
 """
 
 import math
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.nearest import distance_counts
+from tabsynth.evaluation.attacks.gower import STEPS, Graded, places
+from tabsynth.evaluation.attacks.nearest import in_chunks
 from tabsynth.evaluation.metric import PRIVACY, SHOWN, Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
 
-PRESENCE = "Choi et al. 2017 (medGAN), arXiv:1703.06490; DeLong et al. 1988"
-DOMIAS = "van Breugel et al. 2023, arXiv:2302.12580; DeLong et al. 1988"
+PRESENCE = "Choi et al. 2017 (medGAN), arXiv:1703.06490; Gower 1971; DeLong et al. 1988"
+DOMIAS = "van Breugel et al. 2023, arXiv:2302.12580; Gower 1971; DeLong et al. 1988"
 NEAREST = "Ganev & De Cristofaro 2023, arXiv:2312.05114, on why it proves nothing"
-KERNEL = 0.1  # weight of a row at Hamming distance r in a density: KERNEL ** r
+KERNEL = 0.001  # weight in a density of a row as far as people are from each other
 MAX_RADIUS = 5
 MAX_TABLE = 100_000  # rows of a table that the attacker searches: more are subsampled
+
+
+class Seen(NamedTuple):
+    """What the rows of a table look like from each record; arrays of shape (records,).
+
+    ``steps``: Gower's distance of the nearest row, in 1/120 of a column. ``columns``: the least number of
+    columns in which a row differs. ``density``: logarithm of a kernel density; NaN where not asked for.
+    """
+
+    steps: np.ndarray
+    columns: np.ndarray
+    density: np.ndarray
 
 
 def membership(
@@ -37,77 +56,122 @@ def membership(
     reference, fresh = tables.fresh[cut:], tables.fresh[:cut]
     both = np.concatenate([people, controls])
     held = tables.held._replace(fresh=fresh if len(fresh) else None)
-    counts = held.map(lambda table: _counts(both, table, tables, rng))
-    known = density(_counts(both, reference, tables, rng))
+    ordered = places(tables)
+
+    def searched(table: np.ndarray) -> Graded:
+        if len(table) > MAX_TABLE:
+            table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
+        return Graded(table, tables.sizes, ordered)
+
+    others = searched(reference)
+    width = bandwidth(seen(both, others, rng).steps)
+    known = seen(both, others, rng, width).density
+    found = held.map(lambda table: seen(both, searched(table), rng, width))
     return [
-        _presence(counts, len(people)),
-        _ratio(counts, known, len(people)),
-        _shown(counts, len(people), len(tables.sizes)),
+        _presence(found, len(people)),
+        _ratio(found, known, len(people)),
+        _shown(found, len(people), len(tables.sizes)),
     ]
 
 
-def _counts(
-    records: np.ndarray, table: np.ndarray, tables: Tables, rng: np.random.Generator
-) -> np.ndarray:
-    if len(table) > MAX_TABLE:
-        table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
-    return distance_counts(records, table, tables.sizes, rng)
+def seen(
+    records: np.ndarray, searched: Graded, rng: np.random.Generator, width: float | None = None
+) -> Seen:
+    """The nearest row of each record, and the density of rows there.
+
+    The density is the mean over the rows of 0.001 ** (distance / width), both in steps.
+    """
+    slope = math.log(KERNEL) / width if width is not None else 0.0
+    weights = np.exp(slope * np.arange(STEPS * len(searched.columns) + 1))
+
+    def work(part: np.ndarray, _: np.random.Generator) -> np.ndarray:
+        out = np.full((len(part), 3), math.nan)
+        for i, record in enumerate(part):
+            differs = searched.differs(record)
+            distance = searched.distance(differs)
+            least = int(distance.min())
+            unequal = searched.distance([(steps > 0).view(np.uint8) for steps in differs])
+            out[i, :2] = least, unequal.min()
+            if width is not None:
+                # Weights over that of the nearest row: far from all, a density is still above 0.
+                counts = np.bincount(distance)[least:]
+                mean = counts @ weights[: len(counts)] / len(distance)
+                out[i, 2] = slope * least + math.log(mean)
+        return out
+
+    found = in_chunks(records, work, rng)
+    return Seen(found[:, 0], found[:, 1].astype(int), found[:, 2])
 
 
-def nearest_distance(counts: np.ndarray) -> np.ndarray:
-    """The distance of the nearest row, from counts by distance, shape (records,)."""
-    return (counts > 0).argmax(axis=1)
+def bandwidth(steps: np.ndarray) -> float:
+    """How far a person is from other people, in steps: the median, or else a whole column.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (records,)
+        Distance of each record to the nearest row of a table of others.
+    """
+    return float(np.median(steps)) or float(STEPS)
 
 
-def density(counts: np.ndarray) -> np.ndarray:
-    """A kernel density at each record: mean over the rows of 0.1 ** distance, shape (records,)."""
-    weights = KERNEL ** np.arange(counts.shape[1])
-    return counts @ weights / counts.sum(axis=1)
-
-
-def _presence(counts: Compared[np.ndarray], n: int) -> Metric:
-    def score(found: np.ndarray) -> tuple[Estimate, np.ndarray]:
-        near = nearest_distance(found)
-        return area(-near[:n], -near[n:]), near
-
-    def gain(near: np.ndarray, radius: int) -> float:
-        within = (near <= radius).astype(float)
-        return difference_of_shares(within[:n], within[n:]).value
-
-    found = counts.map(score)
+def _presence(found: Compared[Seen], n: int) -> Metric:
+    radii = range(min(MAX_RADIUS, int(max(f.columns.max() for f in found if f is not None))) + 1)
     parts = [
         found.part(
-            f"claimed present within distance {radius}",
-            lambda f, radius=radius: gain(f[1], radius),  # type: ignore[misc]
+            "area by the number of attributes that differ",
+            lambda f: area(-f.columns[:n], -f.columns[n:]).value,
             n,
         )
-        for radius in range(min(MAX_RADIUS + 1, counts.synthetic.shape[1]))
     ]
+    for radius in radii:
+        claims = found.map(lambda f, radius=radius: (f.columns <= radius).astype(float))  # type: ignore[misc]
+        parts += [
+            claims.part(
+                f"claimed present within distance {radius}",
+                lambda c: difference_of_shares(c[:n], c[n:]).value,
+                n,
+            ),
+            claims.part(f"precision within {radius}", lambda c: precision(c[:n], c[n:]), n),
+            claims.part(f"sensitivity within {radius}", lambda c: c[:n].mean(), n),
+        ]
     return Metric(
         "presence",
         "Presence disclosure (nearest row)",
         PRIVACY,
-        *found.map(itemgetter(0)),
+        *found.map(lambda f: area(-f.steps[:n], -f.steps[n:])),
         "lower",
         0.5,
         "Chance that a person of the training table is nearer to the table than a person who is not"
-        " in it; 0.5 is guessing. Parts: how much oftener a person of the training table is claimed"
-        " to be present, by the number of attributes that may differ.",
+        " in it; 0.5 is guessing. Parts, by the number of attributes that may differ: how much oftener"
+        " a person of the training table is claimed to be present, what share of claims is true"
+        " (precision; 0.5 is guessing), and what share of the training table is claimed (sensitivity).",
         PRESENCE,
         tuple(parts),
     )
 
 
-def _ratio(counts: Compared[np.ndarray], reference: np.ndarray, n: int) -> Metric:
-    def score(found: np.ndarray) -> Estimate:
-        ratio = np.log(density(found)) - np.log(reference)
+def precision(people: np.ndarray, controls: np.ndarray) -> float:
+    """Share of claims that are true, of as many people as controls; NaN where none is claimed.
+
+    Parameters
+    ----------
+    people, controls : ndarray, shape (records,)
+        1 where a record is claimed to be present, else 0.
+    """
+    true, false = float(people.mean()), float(controls.mean())
+    return true / (true + false) if true + false > 0 else math.nan
+
+
+def _ratio(found: Compared[Seen], known: np.ndarray, n: int) -> Metric:
+    def score(made: Seen) -> Estimate:
+        ratio = made.density - known
         return area(ratio[:n], ratio[n:])
 
     return Metric(
         "density_ratio",
         "Membership by density ratio (DOMIAS)",
         PRIVACY,
-        *counts.map(score),
+        *found.map(score),
         "lower",
         0.5,
         "Chance that the table is denser, against other real people, at a person of the training"
@@ -116,9 +180,9 @@ def _ratio(counts: Compared[np.ndarray], reference: np.ndarray, n: int) -> Metri
     )
 
 
-def _shown(counts: Compared[np.ndarray], n: int, columns: int) -> Metric:
-    def score(found: np.ndarray) -> tuple[Estimate, float, float, float]:
-        near = nearest_distance(found).astype(float)
+def _shown(found: Compared[Seen], n: int, columns: int) -> Metric:
+    def score(made: Seen) -> tuple[Estimate, float, float, float]:
+        near = made.columns.astype(float)
         mean = mean_of_shares(near[:n] / columns)
         scaled = Estimate(columns * mean.value, columns * mean.low, columns * mean.high, mean.n)
         return (
@@ -128,9 +192,9 @@ def _shown(counts: Compared[np.ndarray], n: int, columns: int) -> Metric:
             float((near[n:] == 0).mean()),
         )
 
-    found = counts.map(score)
+    figures = found.map(score)
     parts = [
-        found.part(name, itemgetter(i))
+        figures.part(name, itemgetter(i))
         for i, name in (
             (1, "mean distance of control records to the nearest row"),
             (2, "share of training records that are rows of the table"),
@@ -141,7 +205,7 @@ def _shown(counts: Compared[np.ndarray], n: int, columns: int) -> Metric:
         "nearest_distance",
         "Distance to the nearest row (no evidence of privacy)",
         SHOWN,
-        *found.map(itemgetter(0)),
+        *figures.map(itemgetter(0)),
         "neither",
         None,
         "Mean number of attributes in which a training record differs from its nearest row. People ask"

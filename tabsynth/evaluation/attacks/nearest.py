@@ -54,10 +54,15 @@ def threshold(distance: np.ndarray, k: int, start: int | None = None) -> int:
     ``start``: a distance known to be enough, from which to search downwards.
     """
     if start is None:
-        found = 0
-        while np.count_nonzero(distance <= found) < k:
-            found += 1
-        return found
+        low = int(distance.min())
+        high = low if k == 1 else int(distance.max())
+        while low < high:  # bisection: each count is one pass over the rows, without a copy
+            middle = (low + high) // 2
+            if np.count_nonzero(distance <= middle) >= k:
+                high = middle
+            else:
+                low = middle + 1
+        return low
     while start > 0 and np.count_nonzero(distance < start) >= k:
         start -= 1
     return start
@@ -103,20 +108,3 @@ def in_chunks(
 def workers() -> int:
     """Threads to use: cores that this process may run on, at most 8."""
     return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-
-
-def distance_counts(
-    records: np.ndarray, table: np.ndarray, sizes: Sequence[int], rng: np.random.Generator
-) -> np.ndarray:
-    """For each record, how many rows of the table are at each distance; shape (records, columns + 1)."""
-    searched = Searched(table, sizes)
-
-    def work(part: np.ndarray, _: np.random.Generator) -> np.ndarray:
-        return np.stack(
-            [
-                np.bincount(searched.distance(searched.differs(r)), minlength=len(sizes) + 1)
-                for r in part
-            ]
-        )
-
-    return in_chunks(records, work, rng)

@@ -4,7 +4,7 @@ Stadler, Oprisanu & Troncoso 2022, "Synthetic data: anonymisation groundhog day"
 attacker has a synthesizer of the same make and people like those of the training table. It fits many
 shadow tables with the person and without, and learns to tell the synthetic tables apart by their
 features: means and variances of numbers, shares of values, correlations. It costs one fit for every
-shadow table, so nothing runs it unasked.
+shadow table, so nothing runs it unasked: ``evaluate(..., shadow=...)`` does.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +33,7 @@ def shadow_membership(
     shadows: int = 20,
     trials: int = 20,
     seed: int = 0,
+    progress: Callable[[float], None] | None = None,
 ) -> Metric:
     """How well an attacker tells synthetic tables fitted with a person from those fitted without.
 
@@ -53,6 +54,8 @@ def shadow_membership(
     shadows, trials : int
         Tables that the attacker learns from, and that it is tried on, for each target; half of them
         with the target.
+    progress : callable, optional
+        Called with the finished share of the fits, in [0, 1], after each.
     """
     integer("rows", rows, least=2)
     for name, value in (("shadows", shadows), ("trials", trials)):
@@ -64,9 +67,13 @@ def shadow_membership(
     scores, truths, parts = [], [], []
     for i, target in enumerate(targets):
         present = np.tile([True, False], (shadows + trials) // 2)
-        tables = np.stack(
-            [_features(make(_drawn(population, target, rows, p, rng)), sizes) for p in present]
-        )
+        features = []
+        for done, with_target in enumerate(present, start=1):
+            made = make(_drawn(population, target, rows, with_target, rng))
+            features.append(_features(made, sizes))
+            if progress is not None:
+                progress((i + done / len(present)) / len(targets))
+        tables = np.stack(features)
         model = RandomForestClassifier(TREES, random_state=int(rng.integers(2**31)))
         model.fit(tables[:shadows], present[:shadows])
         chance = model.predict_proba(tables[shadows:])[:, 1]
