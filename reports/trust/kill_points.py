@@ -1,6 +1,6 @@
 """Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
 
-    python reports/trust/kill_points.py                # 200 points, a few CPU minutes; writes kill_points.json
+    python reports/trust/kill_points.py                # 200 points, some CPU minutes; writes kill_points.json
     python reports/trust/kill_points.py --points 12    # fewer; writes nothing
 
 Each point is a fit of a small made-up table in a process of its own, which is killed (SIGKILL): half of them
@@ -11,8 +11,9 @@ outlives the process. Then: what the ledger on the disk says is held against tha
 its end, or, without a checkpoint, is made again under the same ledger; and what was spent in all is
 held against the plan, use by use.
 
-Methods: margnet (three counts), dp-wgan (counts, autoencoder, critic), pate-gan (counts, votes). Ways: a
-checkpoint; a project's ledger; both.
+Methods: margnet (three counts), dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan
+(counts, votes), pate-acgan in its mode B (counts, and two accounts of votes a round). Ways: a checkpoint; a
+project's ledger; both.
 """
 
 import argparse
@@ -27,7 +28,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from tabsynth import DPWGAN, PATEGAN, BudgetError, Column, MargNet, ProjectLedger, Schema
+from tabsynth import (
+    DPGAN,
+    DPWGAN,
+    PATEACGAN,
+    PATEGAN,
+    BudgetError,
+    Column,
+    MargNet,
+    ProjectLedger,
+    Schema,
+)
 from tabsynth.autoencoder import AutoencoderConfig
+from tabsynth.generators.dpgan import VARIANTS
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
@@ -90,26 +102,51 @@ def dpwgan() -> Synthesizer:
     )
 
 
-def pategan() -> Synthesizer:
-    config = PATEConfig(
+def dpgan() -> Synthesizer:
+    config = replace(
+        VARIANTS["advanced"],
         **SMALL,
-        labels=120,
-        rounds=6,
-        round_steps=2,
+        critic_hidden=(16,),
+        critic_steps=40,
         moment_steps=2,
-        functions=2,
-        features=10,
-        teacher_hidden=(8,),
-        student_hidden=(8,),
-        teacher_steps=2,
-        student_steps=2,
-        teacher_batch=8,
-        student_batch=8,
+        sampling_rate=1.0,
     )
-    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, pate_config=config)
+    return DPGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, dpgan_config=config)
 
 
-METHODS = {"margnet": margnet, "dp-wgan": dpwgan, "pate-gan": pategan}
+PATE = PATEConfig(
+    **SMALL,
+    labels=120,
+    rounds=6,
+    round_steps=2,
+    moment_steps=2,
+    functions=2,
+    features=10,
+    teacher_hidden=(8,),
+    student_hidden=(8,),
+    teacher_steps=2,
+    student_steps=2,
+    teacher_batch=8,
+    student_batch=8,
+)
+
+
+def pategan() -> Synthesizer:
+    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, pate_config=PATE)
+
+
+def pateacgan() -> Synthesizer:
+    shared: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "teachers": 11}
+    return PATEACGAN(SCHEMA, **shared, label="sex", mode="B", pate_config=PATE)
+
+
+METHODS = {
+    "margnet": margnet,
+    "dp-wgan": dpwgan,
+    "dp-gan": dpgan,
+    "pate-gan": pategan,
+    "pate-acgan": pateacgan,
+}
 
 
 def people(rows: int = 200) -> pd.DataFrame:

@@ -4,8 +4,8 @@ A run on a table is recorded: what goes into each mechanism, and all that comes 
 a neighbour, a table with one record more or less, with the same seed, with the same coins for each record,
 and with each mechanism's input set back to the recorded one just before the noise. Then
 
-* every release, the state after every step, logs, progress, model, certificate, file and sample must come
-  out the same to the bit, and
+* every release, the state after every step, logs, progress, model, certificate, file, sample, and all
+  that its checkpoint and a project's ledger hold must come out the same to the bit, and
 * what goes into each mechanism may differ by its sensitivity at most.
 
 The first thing that is otherwise is named. What passes is no proof, but a leak that a table and its
@@ -23,6 +23,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from tabsynth.audit.replay_files import Note, fit_with_files
 from tabsynth.audit.replay_neighbours import Neighbour, neighbours
 from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
 from tabsynth.audit.replay_systems import tiny
@@ -82,7 +83,13 @@ class ReplayResult:
 
 
 def replay(
-    model: Synthesizer, table: Any, neighbour: Any, *, seed: int = 0, sampled: int = SAMPLED
+    model: Synthesizer,
+    table: Any,
+    neighbour: Any,
+    *,
+    seed: int = 0,
+    sampled: int = SAMPLED,
+    interrupted: int | None = None,
 ) -> ReplayResult:
     """Fit a clone of ``model`` to a table, and replay the fit on its neighbour.
 
@@ -96,6 +103,9 @@ def replay(
         Takes the place of the model's ``random_state``, and seeds the records' coins.
     sampled : int
         Rows of the fitted model that are compared.
+    interrupted : int, optional
+        Interrupt the fit after so many reports of progress, and let another object go on from its
+        checkpoint.
 
     Raises
     ------
@@ -107,17 +117,23 @@ def replay(
     encoder = TableEncoder(model.schema, model.encoding)
     one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
 
-    def fit(rows: Any, note: Callable[[str, Any], None]) -> None:
-        fitted = clone(model).set_params(random_state=seed)
-        fitted.fit(rows, progress=lambda *told: note("progress", told))
-        for what, value in seen(fitted, sampled):
-            note(what, value)
+    def fresh() -> Synthesizer:
+        return clone(model).set_params(random_state=seed)
 
-    return replay_run(fit, table, neighbour, coins=Coins(one, other, seed))
+    def fit(rows: Any, note: Note) -> None:
+        def look(fitted: Synthesizer) -> None:
+            for what, value in seen(fitted, sampled):
+                note(what, value)
+
+        fit_with_files(fresh, rows, place, note, interrupted=interrupted, look=look)
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "fit"
+        return replay_run(fit, table, neighbour, coins=Coins(one, other, seed))
 
 
 def replay_run(
-    run: Callable[[Any, Callable[[str, Any], None]], None],
+    run: Callable[[Any, Note], None],
     table: Any,
     neighbour: Any,
     *,
@@ -147,7 +163,7 @@ def replay_run(
     )
 
 
-def _play(run: Callable[[Any, Callable[[str, Any], None]], None], table: Any, tape: Tape) -> None:
+def _play(run: Callable[[Any, Note], None], table: Any, tape: Tape) -> None:
     with recorded_by(tape), logged(tape):
         run(table, tape.note)
         tape.end()
@@ -217,6 +233,7 @@ def audit_replay(
     frame = to_pandas(table)
     if model is None:
         model = tiny(method, schema, epsilon=epsilon, delta=delta, label=label)
+        schema = model.schema
     listed = range(seeds) if isinstance(seeds, int) else seeds
     found: list[Replayed] = []
     pairs: list[tuple[int, Neighbour]] = [

@@ -101,7 +101,7 @@ class Tape:
         self.difference: str | None = None
         self.compared = 0
         self._owed: dict[str, int] = {}
-        self._tosses = self._place = 0
+        self._tosses = self._place = self._names = 0
         self._picked: Tensor | None = None
         self._private: torch.Generator | None = None
 
@@ -179,6 +179,11 @@ class Tape:
                 self.differs(f"{purpose}: rows were read and passed no mechanism before {what}")
         self._owed.clear()
         self._compare(what, leaves(value))
+
+    def name(self) -> str:
+        """As :meth:`Recorder.name`."""
+        self._names += 1
+        return f"{self._names:016x}"
 
     # The comparison.
 

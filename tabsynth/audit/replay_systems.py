@@ -56,20 +56,25 @@ _MARGNET = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 12}
 
 _PAPER = {"preset": "paper", "base": paper_config()}
 _NETWORK = {"config": {"kind": "network"}}
+_PUBLIC = {"autoencoder": "public", "public": True}
 
 # By name: a method, and what sets it apart. "config" and "coder" change the tiny configurations, "base" is
-# the one to start from, "public" and "warm" ask for a made-up public table and a released model.
+# the one to start from, "public" and "warm" ask for a made-up public table and a released model; "workload",
+# "target", "impossible" and "shares" for some that the schema allows.
 SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "margnet": ("margnet", {}),
     "margnet, scored pairs": ("margnet", {"config": {"max_unscored": 0}}),
     "margnet, rows declared": ("margnet", {"rows": 60}),
+    "margnet, workload": ("margnet", {"workload": True}),
+    "margnet, target": ("margnet", {"target": True}),
+    "margnet, impossible": ("margnet", {"impossible": True}),
     "dp-wgan": ("dp-wgan", {}),
     "dp-wgan, source": (
         "dp-wgan",
         {"preset": "source", "base": source_wgan(60), "base_coder": source_autoencoder(60)},
     ),
     "dp-wgan, no autoencoder": ("dp-wgan", {"autoencoder": None}),
-    "dp-wgan, public autoencoder": ("dp-wgan", {"autoencoder": "public", "public": True}),
+    "dp-wgan, public autoencoder": ("dp-wgan", _PUBLIC),
     "dp-wgan, rows declared": ("dp-wgan", {"rows": 500}),
     "dp-wgan, binary codes": ("dp-wgan", {"encoding": "binary"}),
     "dp-wgan, ordinal codes": ("dp-wgan", {"encoding": "ordinal"}),
@@ -77,6 +82,10 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dp-wgan, bam and dp-sat": (
         "dp-wgan",
         {"config": {"step_rule": "bam"}, "coder": {"step_rule": "dp-sat"}},
+    ),
+    "dp-wgan, overlap charged, dp-sat": (
+        "dp-wgan",
+        {**_PUBLIC, "overlap": "charged", "step_rule": "dp-sat"},
     ),
     "dp-wgan, warm start": ("dp-wgan", {"warm": True, "rows": 60, "autoencoder": "public"}),
     "dp-gan": ("dp-gan", {}),
@@ -93,6 +102,9 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dp-gan, dp-sat": ("dp-gan", {"step_rule": "dp-sat"}),
     "dp-gan, overlap charged": ("dp-gan", {"public": True, "overlap": "charged"}),
     "dp-gan, warm start": ("dp-gan", {"warm": True}),
+    "dp-gan, binary codes": ("dp-gan", {"encoding": "binary"}),
+    "dp-gan, ordinal codes": ("dp-gan", {"encoding": "ordinal"}),
+    "dp-gan, base-3 codes, public autoencoder": ("dp-gan", {**_PUBLIC, "encoding": "base-3"}),
     "pate-gan": ("pate-gan", {}),
     "pate-gan, networks": ("pate-gan", _NETWORK),
     "pate-gan, paper": ("pate-gan", _PAPER),
@@ -102,11 +114,30 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "pate-gan, autoencoder": ("pate-gan", {"autoencoder": "dp-sgd"}),
     "pate-gan, binary codes": ("pate-gan", {"encoding": "binary"}),
+    "pate-gan, ordinal codes": ("pate-gan", {"encoding": "ordinal"}),
+    "pate-gan, base-3 codes, public autoencoder": ("pate-gan", {**_PUBLIC, "encoding": "base-3"}),
+    "pate-gan, rows and labels declared, overlap charged": (
+        "pate-gan",
+        {"rows": 500, "labels": 60, "public": True, "overlap": "charged"},
+    ),
     "pate-gan, public table": ("pate-gan", {"public": True}),
     "pate-gan, warm start": ("pate-gan", {"warm": True}),
     "pate-acgan": ("pate-acgan", {"mode": "C"}),
     "pate-acgan, mode A": ("pate-acgan", {"mode": "A"}),
     "pate-acgan, mode B": ("pate-acgan", {"mode": "B"}),
+    "pate-acgan, binary codes, autoencoder": (
+        "pate-acgan",
+        {"encoding": "binary", "autoencoder": "dp-sgd"},
+    ),
+    "pate-acgan, ordinal codes, all declared": (
+        "pate-acgan",
+        {"encoding": "ordinal", "rows": 500, "labels": 60, "shares": True},
+    ),
+    "pate-acgan, base-3 codes, public autoencoder": (
+        "pate-acgan",
+        {**_PUBLIC, "encoding": "base-3", "overlap": "charged"},
+    ),
+    "pate-acgan, warm start": ("pate-acgan", {"warm": True}),
     "pate-acgan, networks": ("pate-acgan", _NETWORK),
     "pate-acgan, mode A, networks": ("pate-acgan", {"mode": "A", **_NETWORK}),
     "pate-acgan, mode B, networks": ("pate-acgan", {"mode": "B", **_NETWORK}),
@@ -138,10 +169,16 @@ def tiny(
     changes, coder = options.pop("config", {}), options.pop("coder", {})
     base, base_coder = options.pop("base", None), options.pop("base_coder", None)
     if method == "margnet":
+        if options.pop("impossible", False):
+            schema = forbidding(schema)
+        if "workload" in options:
+            options["workload"] = [schema.names[:2], schema.names[-3:]]
+        if "target" in options:
+            options["target"] = schema.names[-1]
         config = {"config": MargNetConfig(**{**_MARGNET, **changes})}
         return METHODS[method](schema, **shared, **config, **options)
     if method == "pate-acgan":
-        options["label"] = label if label is not None else _label(schema)
+        _conditional(options, schema, label)
     if options.pop("public", False):
         options |= {"public": made_up(schema, MADE_UP, 1), "provenance": "made up for a replay"}
     if options.pop("warm", False):
@@ -180,6 +217,32 @@ def made_up(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
         if len(found) == rows:
             return pd.concat(found, ignore_index=True)
     raise InputError("The schema declares almost all rows impossible.")
+
+
+def forbidding(schema: Schema) -> Schema:
+    """The schema with a structural zero: the last categories of its first two discrete columns.
+
+    A table that has both in a row is refused.
+    """
+    named = [
+        (c.name, [value for value in c.categories if value != c.other])
+        for c in schema.columns
+        if c.kind != "numeric"
+    ]
+    pair = {name: values[-1:] for name, values in [p for p in named if len(p[1]) > 1][:2]}
+    if len(pair) < 2:
+        raise InputError("Impossible combinations need two columns of two categories or more.")
+    return Schema(schema.columns, schema.null_values, [*schema.impossible, pair])
+
+
+def _conditional(options: dict[str, Any], schema: Schema, label: str | None) -> None:
+    """Complete the options of PATE-ACGAN: its label, which is one-hot, and the shares of its classes."""
+    name = options["label"] = label if label is not None else _label(schema)
+    if "encoding" in options:
+        options["encoding"] = {n: options["encoding"] for n in schema.names if n != name}
+    if options.pop("shares", False):
+        values = schema[name].categories
+        options["class_shares"] = dict.fromkeys(values, 1 / len(values))
 
 
 def _label(schema: Schema) -> str:

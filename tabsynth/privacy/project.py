@@ -12,10 +12,8 @@ forget; but a certificate names the ``chain`` of its moment, which an older copy
 """
 
 import math
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +30,7 @@ from tabsynth.privacy.accounting import (
 from tabsynth.privacy.certificate import number
 from tabsynth.privacy.ledger import Ledger, past
 from tabsynth.privacy.mechanisms import Gaussian, of_sum
+from tabsynth.privacy.recording import new_name, now
 from tabsynth.privacy.shared import SharedJournal
 
 LONGEST = 200  # characters of the table's label
@@ -112,7 +111,7 @@ class ProjectLedger:
                 f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
             )
         header = {"epsilon": number(float(epsilon)), "delta": float(delta), "table": table}
-        SharedJournal(Path(path), {**header, "project": secrets.token_hex(8)}).release()
+        SharedJournal(Path(path), {**header, "project": new_name()}).release()
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -213,7 +212,7 @@ class ProjectLedger:
         earlier: Sequence[Mapping[str, Any]] = (),
     ) -> Ledger:
         """The ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
-        run = secrets.token_hex(8)
+        run = new_name()
         return Ledger.from_list(epsilon, delta, earlier, journal=self.journal, run=run)
 
     def check(self, run: str, plan: Sequence[Spend]) -> None:
@@ -245,8 +244,7 @@ class ProjectLedger:
 
     def begin(self, run: str, what: str) -> None:
         """Note what a run is, before its first account."""
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        self.journal.begin(run, {"what": what, "when": when})
+        self.journal.begin(run, {"what": what, "when": now()})
 
     def statement(self, run: str) -> dict[str, Any]:
         """What a certificate says of it: no path, no row, only what was spent together so far."""

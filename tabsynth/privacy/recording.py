@@ -5,9 +5,11 @@ shows its exact value just before its noise and goes on with the value that it i
 :mod:`tabsynth.audit.replay`.
 """
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tabsynth.privacy.mechanisms import is_private
@@ -40,7 +42,10 @@ class Recorder(Protocol):
         """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""
 
     def note(self, what: str, value: Any) -> None:
-        """Something that must follow from releases alone: a release, or the state after a step."""
+        """Something that must follow from releases alone: a release, a file, or the state after a step."""
+
+    def name(self) -> str:
+        """As :func:`new_name`: the same in a run and in its replay."""
 
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
@@ -49,6 +54,24 @@ _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 def recorder() -> Recorder | None:
     """The recorder of this run; None in every ordinary one."""
     return _RECORDER.get()
+
+
+def note(what: str, value: Any) -> None:
+    """Tell a recorder, if there is one, of what must follow from releases alone."""
+    if (known := _RECORDER.get()) is not None:
+        known.note(what, value)
+
+
+def new_name() -> str:
+    """A random name, of a run on a ledger for example; in a recorded run one that its replay has too."""
+    known = _RECORDER.get()
+    return secrets.token_hex(8) if known is None else known.name()
+
+
+def now() -> str:
+    """The time to tell, UTC, ISO 8601; in a recorded run it stands still, for files carry it."""
+    moment = datetime.now(UTC) if _RECORDER.get() is None else datetime.fromtimestamp(0, UTC)
+    return moment.isoformat(timespec="seconds")
 
 
 @contextmanager

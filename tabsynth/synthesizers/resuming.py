@@ -17,6 +17,7 @@ from tabsynth.privacy.journal import MOST_USES
 from tabsynth.privacy.ledger import EARLIER, Ledger
 from tabsynth.privacy.mechanisms import mechanism_from
 from tabsynth.privacy.project import ProjectLedger
+from tabsynth.privacy.recording import recorder
 from tabsynth.synthesizers.facts import binding
 from tabsynth.training.checkpoint import Checkpoint, LostRelease
 from tabsynth.training.index import INDEX, read_index
@@ -70,7 +71,8 @@ class Run:
 
     def _check_sources(self, project: ProjectLedger | None) -> None:
         """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
-        if project is not None and self.model._seeded():
+        # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
+        if project is not None and self.model._seeded() and recorder() is None:
             raise InputError(
                 "A seeded fit is not private, so ledger"
                 f" {project.name} cannot count it; leave out the seed, or the ledger."

@@ -11,7 +11,6 @@ number of times the fit went on, else from the operating system.
 
 import json
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from tabsynth._validate import positive
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.journal import Journal
 from tabsynth.privacy.ledger import EARLIER, Ledger
+from tabsynth.privacy.recording import new_name, recorder
 from tabsynth.training.index import (
     FORMAT,
     INDEX,
@@ -127,7 +127,7 @@ class Checkpoint:
     def _begin(self, fit: dict[str, Any]) -> None:
         if self._own and self.journal.entries:
             raise FileFormatError(f"Checkpoint {self.path} is damaged: its {INDEX} is missing.")
-        self._index = {"format": FORMAT, "fit": fit, "run": secrets.token_hex(8), "resumes": 0}
+        self._index = {"format": FORMAT, "fit": fit, "run": new_name(), "resumes": 0}
         self._index |= {"seeded": False, "plan": None, "next": 0, "kept": [], "model": None}
         self._index["given_up"] = []
         self._write_index()
@@ -203,7 +203,7 @@ class Checkpoint:
         """Give the plan up: all it spent stays spent, all it made is dropped, and a new one may begin."""
         dropped = [item["file"] for item in self._index["kept"]]
         self._index["given_up"] = self.runs
-        self._index |= {"run": secrets.token_hex(8), "plan": None, "kept": []}
+        self._index |= {"run": new_name(), "plan": None, "kept": []}
         self._index["resumes"] += 1  # never twice the same noise
         self._went_on = False
         self._write_index()
@@ -281,8 +281,8 @@ class Checkpoint:
         return stage in names[:-1]
 
     def due(self) -> bool:
-        """Whether it is time to save."""
-        return time.monotonic() >= self._next_save
+        """Whether it is time to save; never in a recorded run, which must not hang on the clock."""
+        return recorder() is None and time.monotonic() >= self._next_save
 
     def save(self, stage: str, done: int, state: Stateful) -> None:
         """Keep the state of a stage after ``done`` steps; on the disk when this returns."""

@@ -10,6 +10,7 @@ from typing import Any
 from tabsynth._files import read_json
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.recording import note
 from tabsynth.training.states import write_durably
 
 # A checkpoint of a fit under a project's ledger names that in ``fit``, and has no ledger of its own.
@@ -21,6 +22,8 @@ INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
 def write_index(path: Path, index: Mapping[str, Any]) -> None:
     """Write the list with its own checksum, whole or not at all."""
     signed = {**index, "sha256": _digest(index)}
+    # The rest are checksums of the ledger and of the model, which are looked at themselves.
+    note(path.name, {k: v for k, v in index.items() if k not in ("chain", "model")})
     write_durably(path, json.dumps(signed, indent=1).encode())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.recording import recorder
+from tabsynth.privacy.recording import note, recorder
 from tabsynth.training.checkpoint import Checkpoint
 from tabsynth.training.states import Stateful
 
@@ -41,11 +41,9 @@ class Watch:
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """Arrays of a release that is paid once a fit: computed, or as the checkpoint kept them."""
-        if self.checkpoint is not None:
-            return self.checkpoint.once(name, compute)
-        found = dict(compute())
-        if (known := recorder()) is not None:
-            known.note(name, found)
+        kept = self.checkpoint
+        found = dict(compute()) if kept is None else kept.once(name, compute)
+        note(name, found)
         return found
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tabsynth._files import fsync_folder
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.recording import note
 
 MAX_STATE_BYTES = 8 * 2**30
 MAX_DEPTH = 50
@@ -37,6 +38,7 @@ def write_state(path: Path, value: Any) -> str:
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_plain(value, tensors))
     data = safetensors.torch.save(tensors, metadata={"tabsynth": text})
+    note(path.name, data)
     write_durably(path, data)
     return hashlib.sha256(data).hexdigest()
 

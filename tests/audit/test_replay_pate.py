@@ -60,10 +60,10 @@ def differing(taught: Teaching) -> set[int]:
 def test_one_record_is_one_teacher(name: str) -> None:
     """Added or removed, it changes one teacher in all rounds, a vote by one, and nothing else."""
     tiny(name, SCHEMA, epsilon=EPSILON).plan(estimate_time=False)  # a warm start is fitted before
-    for pair in pairs_of(name):
+    for pair, interrupted in zip(pairs_of(name), (None, 4), strict=False):
         with pytest.MonkeyPatch.context() as patch:
             taught = Teaching(patch)
-            found = checked(name, pair)
+            found = checked(name, pair, interrupted)
         assert len(differing(taught)) == 1
         votes = [m for m in found.mechanisms if m.purpose == "votes"]
         assert [m.uses for m in votes] == [30, 30]

@@ -1,5 +1,8 @@
 """R1, R2, R8–R16: a fit is a function of what its mechanisms released, and of nothing else."""
 
+import inspect
+from collections.abc import Mapping
+
 import pandas as pd
 import pytest
 import torch
@@ -11,6 +14,8 @@ from tabsynth.synthesizers import released
 from tabsynth.synthesizers.loading import METHODS
 
 torch.set_num_threads(1)
+# What a replay sets itself, or refuses; the budget's delta is an ordinary number.
+OF_NO_SYSTEM = {"delta", "random_state", "time_limit", "verbose"}
 
 
 @pytest.fixture(autouse=True)
@@ -25,16 +30,21 @@ def test_replay_of_every_system(name: str) -> None:
 
     Those of PATE are in ``test_replay_pate``.
     """
-    for pair in pairs_of(name):
-        checked(name, pair)
+    for pair, interrupted in zip(pairs_of(name), (None, 2), strict=False):
+        checked(name, pair, interrupted)  # a method's default is interrupted too, and goes on
 
 
 def test_every_method_and_option_is_covered() -> None:
-    """A new method, variant, mode or step rule must come into the list of systems."""
+    """A new method, variant, mode or step rule must come into the list of systems.
+
+    So must, of each method, every argument, every encoding and every way of the autoencoder to learn.
+    """
     assert {method for method, _ in SYSTEMS.values()} == set(METHODS)
     for method in METHODS:
         assert method in SYSTEMS
     text = repr(list(SYSTEMS.values()))
+    from tabsynth.autoencoder import TRAININGS
+    from tabsynth.encoding.codebooks import SCHEMES
     from tabsynth.generators.dpgan import VARIANTS
     from tabsynth.generators.pate_config import ACCOUNTINGS
     from tabsynth.synthesizers.pateacgan import MODES
@@ -45,6 +55,21 @@ def test_every_method_and_option_is_covered() -> None:
     for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS, GROUPINGS):
         for option in names:
             assert option in default or repr(option) in text, option
+    for method, kind in METHODS.items():
+        models = [tiny(name, SCHEMA, epsilon=EPSILON) for name in systems(method)]
+        defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
+        chosen = {n for n, v in defaults.items() if any(getattr(m, n) is not v for m in models)}
+        assert set(defaults) - chosen <= OF_NO_SYSTEM, method
+        if "encoding" not in defaults:
+            continue
+        used = {s for m in models for s in _schemes(m.encoding)}
+        assert used == {"base-N" if s.startswith("base-") else s for s in SCHEMES}, method
+        assert {m._training() for m in models} == {*TRAININGS, None} - {"no-noise"}, method
+
+
+def _schemes(encoding: str | Mapping[str, str]) -> set[str]:
+    listed = {encoding} if isinstance(encoding, str) else {"one-hot", *encoding.values()}
+    return {"base-N" if scheme.startswith("base-") else scheme for scheme in listed}
 
 
 @pytest.mark.parametrize("name", ["margnet", "dp-wgan", "dp-wgan, source", "pate-gan"])

@@ -144,7 +144,7 @@ def noise_drawn_by_rows(patch: Patch) -> None:
 MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
     "bypassed": (
         bypassed,
-        "one-way counts: rows were read and passed no mechanism before one-way counts",
+        "one-way counts: rows were read and passed no mechanism before state-0.safetensors",
     ),
     "uncharged": (uncharged, "mechanism 2 (one-way counts): releases what no charged read"),
     "unclipped": (unclipped, "mechanism 2 (critic): its input moved by"),
@@ -256,8 +256,8 @@ class Refusing(DPWGAN):
 
 
 OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
-    "bounds": (Bounded, "margnet", "mechanism 1 (one-way counts): its input moved by"),
-    "shares": (Shared, "pate-acgan", "votes, step 1: generator.shares is"),
+    "bounds": (Bounded, "margnet", "checkpoint.json: fit.schema is"),
+    "shares": (Shared, "pate-acgan", "checkpoint.json: fit.config.class_shares[0] is"),
     "log": (Logged, "margnet", "log record of tabsynth.somewhere: [1] is '41 rows', not '40 rows'"),
     "attribute": (Remembering, "margnet", "model: rows_seen_ is 41, not 40"),
     "certificate": (Certified, "margnet", "certificate: rows is 41, not 40"),
