@@ -101,12 +101,12 @@ def _wide(text: str) -> int:
 
 def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> Markup:
     """A label, turned upright where it heads a column."""
-    place = '<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
+    place = Markup('x="{}" y="{}"').format(x, y)
     if turned:
-        place = (
-            '<text transform="translate({x} {y}) rotate(-90)" text-anchor="{anchor}">{text}</text>'
-        )
-    return Markup(place).format(x=x, y=y, anchor=anchor, text=_short(text))
+        place = Markup('transform="translate({} {}) rotate(-90)"').format(x, y)
+    return Markup('<text {place} text-anchor="{anchor}">{text}</text>').format(
+        place=place, anchor=anchor, text=_short(text)
+    )
 
 
 def strip(low: float, high: float, marks: Sequence[tuple[str, float, float, float]]) -> Markup:

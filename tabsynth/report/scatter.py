@@ -172,8 +172,10 @@ def _sides(x: Axis, y: Axis) -> list[Markup]:
         parts.append(_line("axis", LEFT - 4, top, LEFT, top))
         parts.append(_text(LEFT - 8, top + 4, text, "end", "tick"))
     parts.append(_text((LEFT + right) / 2, HEIGHT - 10, x.title, "middle"))
-    turned = '<text transform="translate(16 {}) rotate(-90)" text-anchor="middle">{}</text>'
-    return [*parts, Markup(turned).format((TOP + bottom) / 2, y.title)]
+    turned = Markup(
+        '<text transform="translate(16 {}) rotate(-90)" text-anchor="middle">{}</text>'
+    ).format((TOP + bottom) / 2, y.title)
+    return [*parts, turned]
 
 
 def _references(x: Axis, y: Axis) -> list[Markup]:
