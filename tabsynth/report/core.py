@@ -50,10 +50,9 @@ class Report:
     marginals : tuple of ShownMarginal
     certificate : dict or None
         What came with the table; nothing is claimed without one.
-    schema_sha256, real_sha256 : str
-        The latter of the training table's and the hold-out's rows.
-    created : str
-        UTC, ISO 8601.
+    schema_sha256 : str
+    real_sha256 : str, of the training table's and the hold-out's rows
+    created : str, UTC, ISO 8601
     versions : dict
     left_out : int
         Synthetic rows with a value that the schema does not declare: in no figure but violations.
