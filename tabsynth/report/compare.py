@@ -14,10 +14,11 @@ from tabsynth._files import write_text
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
+from tabsynth.evaluation.results import Estimate
 from tabsynth.report.core import Report
-from tabsynth.report.heatmap import scatter
 from tabsynth.report.page import render_page
 from tabsynth.report.privacy import is_private
+from tabsynth.report.scatter import Point, epsilon_axis, ladder, linear, scatter
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval
 
@@ -68,6 +69,10 @@ class SideBySide:
         out.append(
             f"Figures of utility by which each is best: {told}. In {apart} of {sum(wins.values())} the"
             " best one's interval is clear of all others'."
+        )
+        out.append(
+            f"Fresh real sample and shuffled columns are shown as the report of {self.labels[0]} has"
+            " them; the others drew their own shuffles."
         )
         return out
 
@@ -121,20 +126,47 @@ class SideBySide:
         return out
 
     def _pictures(self) -> list[tuple[str, Markup]]:
-        """Utility against what an attack gains, and against ε where some are finite."""
-        rows = {metrics[0].key: [metric.value for metric in metrics] for metrics in self._rows()}
-        utility = rows[UTILITY_KEY]
+        """Utility against what an attack gains, and against ε where some are finite, or alone."""
+        rows = {metrics[0].key: metrics for metrics in self._rows()}
+        utility = [metric.synthetic for metric in rows[UTILITY_KEY]]
+        shown = [i for i, estimate in enumerate(utility) if math.isfinite(estimate.value)]
+        if not shown:
+            return []
+        first = rows[UTILITY_KEY][0]
+        known = [(first.fresh, "fresh real sample"), (first.floor, "shuffled columns")]
+        lines = [(e.value, name) for e, name in known if e and math.isfinite(e.value)]
+        y = linear(rows[UTILITY_KEY][0].title, utility, lines)
         out = []
         if PRIVACY_KEY in rows:
-            points = list(zip(self.labels, rows[PRIVACY_KEY], utility, strict=True))
-            picture = scatter(points, "attribute disclosure: leakage", "k-marginal score")
-            out.append(("Utility against leakage: up and left is better", picture))
+            leaks = [metric.synthetic for metric in rows[PRIVACY_KEY]]
+            told = [with_interval(estimate) for estimate in leaks]
+            x = linear("Leakage by attribute disclosure", leaks, [(0.0, "no leakage")])
+            points = self._points(shown, leaks, utility, told)
+            out.append(("Utility against leakage: up and left is better", scatter(points, x, y)))
         if any(math.isfinite(epsilon) for epsilon in self.epsilons):
-            logs = [math.log10(e) if math.isfinite(e) else e for e in self.epsilons]
-            points = list(zip(self.labels, logs, utility, strict=True))
-            picture = scatter(points, "log10 of epsilon", "k-marginal score")
-            out.append(("Utility against epsilon; tables without privacy are left out", picture))
+            x, places = epsilon_axis(self.epsilons)
+            unknown = [Estimate(place, math.nan, math.nan, 0) for place in places]
+            told = [_epsilon_text(epsilon) for epsilon in self.epsilons]
+            points = self._points(shown, unknown, utility, told)
+            out.append(("Utility against ε: up and left is better", scatter(points, x, y)))
+        if not out:
+            named = [(self.labels[i], utility[i]) for i in shown]
+            out.append(("Utility: right is better", ladder(named, y)))
         return out
+
+    def _points(
+        self,
+        shown: Sequence[int],
+        x: Sequence[Estimate],
+        y: Sequence[Estimate],
+        told: Sequence[str],
+    ) -> list[Point]:
+        """The tables that both axes know."""
+        return [
+            Point(i + 1, self.labels[i], x[i], y[i], told[i])
+            for i in shown
+            if math.isfinite(x[i].value)
+        ]
 
 
 def compare(reports: Sequence[Report]) -> SideBySide:
@@ -143,8 +175,8 @@ def compare(reports: Sequence[Report]) -> SideBySide:
     Raises
     ------
     InputError
-        If there are not two, two have one label, or their schemas or training tables differ in what
-        a report knows of them.
+        If there are not two, two have one label, or their schemas, training tables or hold-outs
+        differ.
     """
     found = tuple(reports)
     if len(found) < 2 or not all(isinstance(report, Report) for report in found):
@@ -160,8 +192,7 @@ def compare(reports: Sequence[Report]) -> SideBySide:
                 f"{shown(report.label)} and {shown(first.label)} have different schemas; only tables of"
                 " one schema can be compared."
             )
-        rows, own = first.evaluation.rows, report.evaluation.rows
-        if (rows["train"], rows["holdout"]) != (own["train"], own["holdout"]):
+        if report.real_sha256 != first.real_sha256:
             raise InputError(
                 f"{shown(report.label)} and {shown(first.label)} were measured against other real rows;"
                 " evaluate both with the same training table and hold-out."

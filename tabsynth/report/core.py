@@ -27,6 +27,7 @@ from tabsynth.report.inputs import (
     indexed_synthetic,
     meaning,
     neighbours,
+    rows_sha256,
 )
 from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shadowing import shadow_attack
@@ -51,8 +52,8 @@ class Report:
     certificate : dict or None
         What came with the table; nothing is claimed without one.
     schema_sha256 : str
-    created : str
-        UTC, ISO 8601.
+    real_sha256 : str, of the training table's and the hold-out's rows
+    created : str, UTC, ISO 8601
     versions : dict
     left_out : int
         Synthetic rows with a value that the schema does not declare: in no figure but violations.
@@ -63,6 +64,7 @@ class Report:
     marginals: tuple[ShownMarginal, ...]
     certificate: Mapping[str, Any] | None
     schema_sha256: str
+    real_sha256: str
     created: str
     versions: Mapping[str, str] = field(default_factory=dict)
     left_out: int = 0
@@ -90,6 +92,7 @@ class Report:
             "marginals": [marginal.to_dict() for marginal in self.marginals],
             "left_out": self.left_out,
             "schema_sha256": self.schema_sha256,
+            "real_sha256": self.real_sha256,
             "certificate": None if self.certificate is None else plain(dict(self.certificate)),
             "versions": plain(dict(self.versions)),
         }
@@ -285,6 +288,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         marginals=shown_marginals(schema, train, made.index),
         certificate=certificate_with(synthetic, certificate),
         schema_sha256=schema.fingerprint(),
+        real_sha256=rows_sha256(train, kept),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
         left_out=made.left_out,

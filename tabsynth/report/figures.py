@@ -17,7 +17,18 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from tabsynth.evaluation.results import Cell, Disclosure, Estimate
 from tabsynth.report.shown import ShownMarginal
 
-REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#e08a2e", "#8a8f98"
+REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#bd640c", "#6d7480"
+INK, SOFT, EDGE, GRID = "#22272e", "#5c6570", "#9aa0a8", "#dfe3e8"
+# The page's own colours: light, and what each is on a dark page.
+DARK = {
+    REAL: "#7fb0e6",
+    SYNTHETIC: "#f0a354",
+    REFERENCE: "#a9b0ba",
+    INK: "#e3e7ec",
+    SOFT: "#a4adb8",
+    EDGE: "#6d7480",
+    GRID: "#343b45",
+}
 BARS = 32  # more codes than this are drawn as steps
 MAX_POINTS = 600
 LABEL_LENGTH = 22
@@ -31,13 +42,14 @@ _STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": "#9aa0a8",
-    "axes.labelcolor": "#333a44",
-    "xtick.color": "#555c66",
-    "ytick.color": "#555c66",
+    "axes.edgecolor": EDGE,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": "#e6e8eb",
+    "grid.color": GRID,
     "axes.axisbelow": True,
     "legend.frameon": False,
     "savefig.transparent": True,
@@ -61,11 +73,22 @@ def _style() -> Iterator[None]:
 def _svg(figure: Figure) -> str:
     out = StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+    # The first style is matplotlib's: what the user wrote is escaped, and comes later.
+    return out.getvalue().replace("</style>", _dark_style() + "</style>", 1)
+
+
+def _dark_style() -> str:
+    """An image follows the colour scheme of its page: each light colour gives way to its dark one."""
+    rules = "".join(
+        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for kind in ("fill", "stroke")
+    )
+    return f"@media (prefers-color-scheme: dark){{{rules}}}"
 
 
 def disclosure_figure(disclosure: Disclosure) -> str:
-    """Figure 2: share of unknown attributes guessed right against s, a panel for each k."""
+    """Figure 2 of the source: share of unknown attributes guessed right against s, a panel for each k."""
     neighbours = sorted({cell.k for cell in disclosure.cells})
     columns = min(4, len(neighbours))
     rows = math.ceil(len(neighbours) / columns)
@@ -78,7 +101,7 @@ def disclosure_figure(disclosure: Disclosure) -> str:
         for axes in panels[len(neighbours) :]:
             axes.set_visible(False)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        figure.legend(handles, labels, loc="outside lower center", ncols=4 if columns > 2 else 2)
         for axes in panels[max(0, len(neighbours) - columns) : len(neighbours)]:
             axes.set_xlabel("s, unknown attributes", fontsize=8)
         panels[0].set_ylabel("guessed right", fontsize=8)
@@ -93,7 +116,7 @@ def _disclosure_panel(axes: Axes, cells: Sequence[Cell], guess: float) -> None:
     _band(axes, s, [cell.target for cell in cells], "training records", SYNTHETIC, "-", "o")
     if control:
         _band(axes, s, control, "control records", REAL, "--", "s")
-    axes.axhline(guess, color="#333a44", linestyle=":", linewidth=1, label="commonest value")
+    axes.axhline(guess, color=INK, linestyle=":", linewidth=1, label="commonest value")
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter("{x:.0%}")
     step = max(1, math.ceil(len(s) / 10))
@@ -131,7 +154,7 @@ def _band(
 
 
 def marginal_figure(marginal: ShownMarginal) -> str:
-    """Figures 3 and 4: one column's marginal in both tables, side by side."""
+    """Figures 3 and 4 of the source: one column's marginal in both tables, side by side."""
     with _style():
         figure = Figure(figsize=(5.2, 2.5), layout="constrained")
         if len(marginal.labels) <= BARS:

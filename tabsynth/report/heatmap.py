@@ -8,7 +8,14 @@ from markupsafe import Markup, escape
 from tabsynth.evaluation.results import Distances, Marginal
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
-CELL, GAP, LABEL = 22, 2, 150
+CELL, GAP = 22, 2
+MOST_LETTERS = 24
+# Marks differ by shape as well as by colour; drawn about (0, 0).
+SHAPES = {
+    "synthetic": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
+    "fresh": "M0,-5L5,0L0,5L-5,0z",
+    "floor": "M0,-4.5L4.8,4L-4.8,4z",
+}
 LEVELS = 5  # shades: a class each, so that light and dark pages have their own
 
 
@@ -24,28 +31,29 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
     pairs = {marginal.columns: marginal.value for marginal in by_order[2]}
     shown = _worst_columns(by_order[2], names)
     top = max([*pairs.values(), 1e-12])
-    side = len(shown) * CELL
+    label = 16 + max(map(_wide, shown))
+    side = label + len(shown) * CELL
     parts = []
     for row, a in enumerate(shown):
-        parts.append(_text(LABEL - 6, LABEL + row * CELL + 15, a, "end"))
-        parts.append(_text(0, 0, a, "start", LABEL + row * CELL + 15))
+        parts.append(_text(label - 6, label + row * CELL + 15, a, "end"))
+        parts.append(_text(label + row * CELL + 15, label - 6, a, "start", turned=True))
         for column, b in enumerate(shown[: row + 1]):
             value = own.get(a) if a == b else pairs.get((a, b), pairs.get((b, a)))
             if value is not None:
-                label = a if a == b else f"{b} × {a}"
-                place = LABEL + column * CELL, LABEL + row * CELL
-                parts.append(_cell(place, value, value / top, label))
-    size = LABEL + side + 4
-    parts.append(_text(0, 12, f"strongest shade: {top:.3f}", "start"))
+                name = a if a == b else f"{b} × {a}"
+                place = label + column * CELL, label + row * CELL
+                parts.append(_cell(place, value, value / top, name))
+    width, height = max(side + 4, 300), side + 44
+    parts.append(_shades(side + 16, top))
     worst = max(pairs, key=lambda pair: pairs[pair])
     about = (
         f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {top:.3f};"
         f" the worst is {' × '.join(worst)}."
     )
     return Markup(
-        '<svg class="heat" role="img" viewBox="0 0 {size} {size}" aria-label="{about}">'
-        "<title>{about}</title>{cells}</svg>"
-    ).format(size=size, about=about, cells=Markup("").join(parts))
+        '<svg class="heat" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        ' aria-label="{about}"><title>{about}</title>{cells}</svg>'
+    ).format(w=width, h=height, about=about, cells=Markup("").join(parts))
 
 
 def _worst_columns(pairs: Sequence[Marginal], names: Sequence[str]) -> list[str]:
@@ -68,20 +76,41 @@ def _cell(place: tuple[int, int], value: float, share: float, label: str) -> Mar
     ).format(x=place[0], y=place[1], s=CELL - GAP, level=level, label=label, value=f"{value:.3f}")
 
 
-def _text(x: float, y: float, text: str, anchor: str, column: float | None = None) -> Markup:
-    """A label, turned upright where it heads a column."""
+def _shades(y: int, top: float) -> Markup:
+    """What the shades stand for: none is 0, each other a fifth of the way to the worst."""
+    parts = [_text(0, y + 13, "0", "start")]
+    for level in range(LEVELS + 1):
+        parts.append(
+            Markup('<rect x="{}" y="{}" width="{s}" height="{s}" class="shade h{}"/>').format(
+                14 + level * CELL, y, level, s=CELL - GAP
+            )
+        )
+    parts.append(_text(18 + (LEVELS + 1) * CELL, y + 13, f"{top:.3f}", "start"))
+    return Markup("").join(parts)
+
+
+def _short(text: str) -> str:
     text = " ".join(text.split())
-    short = text if len(text) <= 24 else text[:23] + "…"
-    turn = Markup("")
-    if column is not None:
-        turn = Markup(' transform="translate({x} {y}) rotate(-90)"').format(x=column, y=LABEL - 6)
-    return Markup('<text x="{x}" y="{y}" text-anchor="{anchor}"{turn}>{short}</text>').format(
-        x=x, y=y, anchor=anchor, turn=turn, short=short
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+
+
+def _wide(text: str) -> int:
+    """About how many pixels a label takes."""
+    return sum(7 if letter.isascii() else 12 for letter in _short(text))
+
+
+def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> Markup:
+    """A label, turned upright where it heads a column."""
+    place = Markup('x="{}" y="{}"').format(x, y)
+    if turned:
+        place = Markup('transform="translate({} {}) rotate(-90)"').format(x, y)
+    return Markup('<text {place} text-anchor="{anchor}">{text}</text>').format(
+        place=place, anchor=anchor, text=_short(text)
     )
 
 
 def strip(low: float, high: float, marks: Sequence[tuple[str, float, float, float]]) -> Markup:
-    """A small multiple: one axis with a dot and interval for each of (class, value, low, high)."""
+    """A small multiple: one axis with a mark and interval for each of (class, value, low, high)."""
     width, height, pad = 200, 26, 6
     span = high - low if high > low else 1.0
 
@@ -107,88 +136,10 @@ def strip(low: float, high: float, marks: Sequence[tuple[str, float, float, floa
             )
         parts.append(
             Markup(
-                '<circle class="{name}" cx="{x}" cy="13" r="4"><title>{name}: {value}</title></circle>'
-            ).format(name=name, x=x(value), value=f"{value:.4g}")
+                '<path class="mark {name}" transform="translate({x} 13)" d="{shape}">'
+                "<title>{name}: {value}</title></path>"
+            ).format(name=name, x=x(value), shape=SHAPES[name], value=f"{value:.4g}")
         )
     return Markup(
         '<svg class="strip" role="img" viewBox="0 0 {w} {h}" aria-label="{about}">{parts}</svg>'
     ).format(w=width, h=height, about=escape("; ".join(said)), parts=Markup("").join(parts))
-
-
-def scatter(points: Sequence[tuple[str, float, float]], x_title: str, y_title: str) -> Markup:
-    """Named points with a title each: x and y on axes from their least to their greatest."""
-    known = [p for p in points if math.isfinite(p[1]) and math.isfinite(p[2])]
-    width, height, pad = 640, 400, 62
-    xs, ys = [p[1] for p in known] or [0.0], [p[2] for p in known] or [0.0]
-    x_low, x_high, y_low, y_high = *_padded(xs), *_padded(ys)
-    parts = _axes((x_low, x_high, x_title), (y_low, y_high, y_title), width, height, pad)
-    for name, x, y in known:
-        left = pad + (x - x_low) / (x_high - x_low) * (width - pad - 10)
-        top = height - pad - (y - y_low) / (y_high - y_low) * (height - pad - 10)
-        end = left > width - 160
-        parts.append(
-            Markup(
-                '<circle class="synthetic" cx="{x:.1f}" cy="{y:.1f}" r="5">'
-                "<title>{n}: {a}, {b}</title></circle>"
-                '<text x="{tx:.1f}" y="{ty:.1f}" text-anchor="{anchor}">{n}</text>'
-            ).format(
-                x=left,
-                y=top,
-                n=name,
-                a=f"{x:.4g}",
-                b=f"{y:.4g}",
-                tx=left + (-9 if end else 9),
-                ty=top + 4,
-                anchor="end" if end else "start",
-            )
-        )
-    about = f"{y_title} against {x_title}: " + "; ".join(
-        f"{n} {x:.3g}, {y:.3g}" for n, x, y in known
-    )
-    return Markup(
-        '<svg class="scatter" role="img" viewBox="0 0 {w} {h}" aria-label="{about}">{parts}</svg>'
-    ).format(w=width, h=height, about=about, parts=Markup("").join(parts))
-
-
-def _axes(
-    of_x: tuple[float, float, str],
-    of_y: tuple[float, float, str],
-    width: int,
-    height: int,
-    pad: int,
-) -> list[Markup]:
-    """Two lines, five numbers on each, and their titles; each axis is (least, greatest, title)."""
-    (x_low, x_high, x_title), (y_low, y_high, y_title) = of_x, of_y
-    parts = [
-        Markup('<line class="axis" x1="{p}" x2="{w}" y1="{h}" y2="{h}"/>').format(
-            p=pad, w=width - 10, h=height - pad
-        ),
-        Markup('<line class="axis" x1="{p}" x2="{p}" y1="10" y2="{h}"/>').format(
-            p=pad, h=height - pad
-        ),
-        Markup('<text x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
-            x=(width + pad) / 2, y=height - 12, t=x_title
-        ),
-        Markup(
-            '<text transform="translate(16 {y}) rotate(-90)" text-anchor="middle">{t}</text>'
-        ).format(y=(height - pad) / 2, t=y_title),
-    ]
-    for i in range(5):
-        x_at, y_at = x_low + i / 4 * (x_high - x_low), y_low + i / 4 * (y_high - y_low)
-        parts.append(
-            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="middle">{t}</text>').format(
-                x=pad + i / 4 * (width - pad - 10), y=height - pad + 18, t=f"{x_at:.3g}"
-            )
-        )
-        parts.append(
-            Markup('<text class="tick" x="{x}" y="{y}" text-anchor="end">{t}</text>').format(
-                x=pad - 6, y=height - pad - i / 4 * (height - pad - 10) + 4, t=f"{y_at:.3g}"
-            )
-        )
-    return parts
-
-
-def _padded(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    room = 0.08 * (high - low) or max(abs(high) * 0.1, 0.1)
-    return low - room, high + room

@@ -44,6 +44,7 @@ KINDS = (
     ),
 )
 WORST = 10
+MAX_PAIRS = 500  # in the table beside the heat map
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def render(report: "Report") -> str:
         left_out=max(0, len(report.marginals) - MAX_PICTURES),
         worst=[(item, worst(item)) for item in evaluation.distances],
         heat=heat_map(evaluation.distances, [item.column for item in report.marginals]),
+        pairs=worst(evaluation.distances[1], MAX_PAIRS) if len(evaluation.distances) > 1 else (),
         kinds=[
             (title, note, [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind])
             for kind, title, note in KINDS
@@ -117,10 +119,10 @@ def _strip(metric: Metric) -> Markup:
     return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
 
 
-def worst(distances: Distances) -> tuple[Marginal, ...]:
+def worst(distances: Distances, most: int = WORST) -> tuple[Marginal, ...]:
     """The marginals furthest from the training table's, furthest first."""
     order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
-    return tuple(order[:WORST])
+    return tuple(order[:most])
 
 
 def _uri(svg: str) -> str:

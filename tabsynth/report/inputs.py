@@ -1,5 +1,6 @@
 """The user's tables as value numbers, what those mean, and what of a synthetic table fits none."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,16 @@ def certificate_with(
     if certificate is not None and not isinstance(certificate, Mapping):
         raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
     return certificate
+
+
+def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
+    """One digest of the rows of both tables, as value numbers of one schema, in whatever order."""
+    digest = hashlib.sha256()
+    for index in (train, holdout):
+        rows = pd.DataFrame(index if index is not None else train[:0]).astype("int64")
+        hashed = np.sort(pd.util.hash_pandas_object(rows, index=False).to_numpy())
+        digest.update(f"{len(hashed)} rows;".encode() + hashed.astype("<u8").tobytes())
+    return digest.hexdigest()
 
 
 def neighbours(k: Sequence[int]) -> tuple[int, ...]:

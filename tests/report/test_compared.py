@@ -15,6 +15,7 @@ from tabsynth.evaluation.marginals import column_sets, distance
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
+from tabsynth.report.inputs import rows_sha256
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
 
@@ -62,10 +63,25 @@ def test_what_cannot_be_compared(both):
         ([one], "two or more"),
         ([one, one], "label"),
         ([one, report(table(90, 4), "x", real=table(50, 5))], "other real rows"),
+        ([one, report(table(90, 4), "x", real=table(300, 5))], "other real rows"),
     ):
         with pytest.raises(InputError, match=words):
             compare(reports)
     assert compare([other, one]).labels == ("copy", "honest | <b>")
+
+
+def test_the_digest_is_of_the_real_rows_in_any_order(both):
+    one, other = (found.real_sha256 for found in both.reports)
+    assert one == other == both.to_dict()["reports"][0]["real_sha256"]
+    real, kept = index(REAL), index(HOLDOUT)
+    rng = np.random.default_rng(0)
+    assert rows_sha256(rng.permutation(real), rng.permutation(kept)) == one
+    changed = real.copy()
+    changed[7, 1] = (changed[7, 1] + 1) % 3
+    for tables in ((changed, kept), (real, None), (kept, real), (real[1:], kept), (real, kept[1:])):
+        assert rows_sha256(*tables) != one
+    # The same values in every column, otherwise joined.
+    assert rows_sha256(np.stack([rng.permutation(c) for c in real.T], axis=1), kept) != one
 
 
 def test_every_metric_in_one_frame(both):
