@@ -169,14 +169,8 @@ def tiny(
     changes, coder = options.pop("config", {}), options.pop("coder", {})
     base, base_coder = options.pop("base", None), options.pop("base_coder", None)
     if method == "margnet":
-        if options.pop("impossible", False):
-            schema = forbidding(schema)
-        if "workload" in options:
-            options["workload"] = [schema.names[:2], schema.names[-3:]]
-        if "target" in options:
-            options["target"] = schema.names[-1]
-        config = {"config": MargNetConfig(**{**_MARGNET, **changes})}
-        return METHODS[method](schema, **shared, **config, **options)
+        config = MargNetConfig(**{**_MARGNET, **changes})
+        return _counting(schema, {**shared, **options, "config": config})
     if method == "pate-acgan":
         _conditional(options, schema, label)
     if options.pop("public", False):
@@ -233,6 +227,17 @@ def forbidding(schema: Schema) -> Schema:
     if len(pair) < 2:
         raise InputError("Impossible combinations need two columns of two categories or more.")
     return Schema(schema.columns, schema.null_values, [*schema.impossible, pair])
+
+
+def _counting(schema: Schema, options: dict[str, Any]) -> Synthesizer:
+    """MargNet, its wishes in names of the schema."""
+    if options.pop("impossible", False):
+        schema = forbidding(schema)
+    if "workload" in options:
+        options["workload"] = [schema.names[:2], schema.names[-3:]]
+    if "target" in options:
+        options["target"] = schema.names[-1]
+    return METHODS["margnet"](schema, **options)
 
 
 def _conditional(options: dict[str, Any], schema: Schema, label: str | None) -> None:
