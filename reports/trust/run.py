@@ -28,26 +28,26 @@ def shown(value: float | None) -> str:
 
 
 def found(results: list[dict[str, Any]]) -> list[list[str]]:
-    return [
-        [
-            f"`{r['method']}`",
-            r["kind"],
-            r["part"],
-            shown(r["epsilon_claimed"]),
-            shown(r["mu_claimed"]),
-            shown(r["mu_estimate"]),
-            shown(r["mu_lower"]),
-            shown(r["epsilon_lower"]),
-            f"{r['runs']:,}",
-            r["verdict"],
-        ]
-        for r in results
-    ]
+    rows = []
+    for r in results:
+        # Where μ is not claimed the statistic is no Gaussian one: its distance and bound are not those of a μ.
+        mu = [None] * 3
+        if r["mu_claimed"] is not None:
+            mu = [r["mu_claimed"], r["mu_estimate"], r["mu_lower"]]
+        figures = [r["epsilon_claimed"], *mu, r["epsilon_lower"]]
+        row = [f"`{r['method']}`", r["kind"], r["part"], *map(shown, figures), f"{r['runs']:,}"]
+        rows.append([*row, r["verdict"]])
+    return rows
 
 
 def results() -> list[dict[str, Any]]:
-    """Of all audits."""
-    return [r for entry in record("audits").values() for r in entry["results"]]
+    """Of all audits; the part says what is special of an audit, as its name does after the comma."""
+    out = []
+    for name, entry in record("audits").items():
+        special = name.partition(", ")[2]
+        for r in entry["results"]:
+            out.append({**r, "part": f"{r['part']}, {special}" if special else r["part"]})
+    return out
 
 
 def audits() -> str:
@@ -57,8 +57,9 @@ def audits() -> str:
 
 
 def audited() -> dict[str, Any]:
-    every = results()
-    return {"audits": len(every), "refuted": sum(r["verdict"] == "refuted" for r in every)}
+    verdicts = [r["verdict"] for r in results()]
+    counts = {name: verdicts.count(name) for name in ("refuted", "invalid")}
+    return {"audits": len(verdicts), **counts}
 
 
 def replays() -> str:
@@ -113,8 +114,9 @@ def mutants() -> dict[str, Any]:
     return {"mutants": len(states), "killed": states.count("killed")}
 
 
-def main() -> None:
-    page = (HERE / "template.md").read_text("utf-8")
+def page() -> str:
+    """README.md."""
+    text = (HERE / "template.md").read_text("utf-8")
     kill, fuzz = record("kill_points"), record("fuzz")
     facts = {
         **audited(),
@@ -130,8 +132,12 @@ def main() -> None:
         "READERS": readers(),
     }
     for name, value in facts.items():
-        page = page.replace(f"<{name}>", str(value))
-    (HERE / "README.md").write_text(page, "utf-8")
+        text = text.replace(f"<{name}>", str(value))
+    return text
+
+
+def main() -> None:
+    (HERE / "README.md").write_text(page(), "utf-8")
 
 
 if __name__ == "__main__":

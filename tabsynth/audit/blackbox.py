@@ -31,6 +31,7 @@ from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.privacy.accounting import gaussian_epsilon, gaussian_mu
+from tabsynth.privacy.described import code
 from tabsynth.synthesizers import METHODS, Synthesizer
 from tabsynth.training.loop import Progress
 
@@ -71,7 +72,7 @@ class Runs:
     Raises
     ------
     InputError
-        If the file is of another audit.
+        If the file is of another audit, or of other code: after a change, older runs say nothing.
     FileFormatError
         If it is no file of runs.
     """
@@ -79,7 +80,7 @@ class Runs:
     def __init__(self, path: str | Path, setting: Setting) -> None:
         self.path = Path(path)
         self.found: tuple[list[list[float]], list[list[float]]] = ([], [])
-        self._head = {"format": FORMAT, **asdict(setting)}
+        self._head = {"format": FORMAT, **asdict(setting), "code": code()["sha256"]}
         if self.path.exists() and self.path.stat().st_size:
             self._read()
         else:
@@ -100,10 +101,15 @@ class Runs:
             raise FileFormatError(
                 f"{self.path} is not a file of audit runs, or is damaged; remove it to begin anew."
             ) from None
-        if head != self._head:
+        if {**head, "code": self._head["code"]} != self._head:
             raise InputError(
                 f"{self.path} holds runs of another audit ({head.get('method')}, epsilon"
                 f" {head.get('epsilon')}, {head.get('case')} case); name another folder."
+            )
+        if head.get("code") != self._head["code"]:
+            raise InputError(
+                f"{self.path} holds runs of other code than this; remove it to begin anew, or go on with the"
+                " code that made them."
             )
         if len(whole) < len(text):
             os.truncate(self.path, len(whole))

@@ -21,7 +21,7 @@ from tabsynth.audit.bounds import (
     standard_error,
 )
 from tabsynth.audit.observing import StepLanes, ratios
-from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged
+from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
 from tabsynth.audit.worlds import Worlds, small_worlds
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.adversarial_config import AdversarialConfig
@@ -38,7 +38,7 @@ from tabsynth.synthesizers.gan import GAN
 from tabsynth.synthesizers.split import MARGINALS
 from tabsynth.training.loop import Progress
 
-KIND, WHOLE = "white-box", "whole fit"
+KIND = "white-box"
 HIDDEN = (16, 16)  # units of a critic
 STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits in each world
 CLIP = 0.1  # of the norm of public gradients: the canary is to be clipped, that is as long as it may be

@@ -68,6 +68,7 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
             number=number,
             created=first.created,
             versions=first.versions,
+            code=first.code,
             css=Markup(packaged("style.css")),  # our own file, never data
         )
     )

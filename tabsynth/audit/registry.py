@@ -74,7 +74,7 @@ def white_box(asked: Asked) -> list[AuditResult]:
     if asked.method == counting.METHOD:
         return counting.audit_counts(*budget, **shared)
     if asked.method.startswith("pate-"):
-        return voting.audit_votes(asked.method, *budget, samples=1_000_000, **shared)
+        return voting.audit_modes(asked.method, *budget, samples=1_000_000, **shared)
     return canaries.audit_gan(asked.method, *budget, **shared)
 
 
@@ -90,16 +90,14 @@ def black_box(asked: Asked) -> list[AuditResult]:
 
 def one_run_audit(asked: Asked) -> list[AuditResult]:
     """One fit of the census table with canaries."""
-    if asked.method.startswith("pate-"):
-        raise InputError(
-            f"{asked.method} has no one-run audit: a vote says too little of any one record; take"
-            " --kind white-box or black-box."
-        )
+    check_kind(asked.method, one_run.KIND)
     table, schema = load_census()
     inserted = one_run.insert(
         schema, table[:KNOWN_ROWS], asked.count(one_run.KIND), np.random.default_rng()
     )
-    rows = len(inserted.table)
+    rows = (
+        KNOWN_ROWS + asked.count(one_run.KIND) // 2
+    )  # public: how many are in depends on the coins
     given: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "rows": rows}
     if asked.method == counting.METHOD:  # its counts are all that it releases
         given["config"] = MargNetConfig(steps=1)
@@ -126,6 +124,20 @@ def kinds_of(method: str) -> tuple[str, ...]:
     """All audits that a method has: votes have none of one run."""
     voting_only = method.startswith("pate-")
     return tuple(kind for kind in AUDITS if not (voting_only and kind == one_run.KIND))
+
+
+def check_kind(method: str, kind: str) -> None:
+    """Refuse an audit that the method does not have.
+
+    Raises
+    ------
+    InputError
+    """
+    if kind not in kinds_of(method):
+        raise InputError(
+            f"{method} has no {kind} audit: a vote says too little of any one record; take --kind"
+            " white-box or black-box."
+        )
 
 
 QUICK = (canaries.KIND, replay_audit.KIND)  # what is run unless a kind is asked for: about a minute

@@ -12,10 +12,13 @@ from typing import Any
 from tabsynth._files import write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.described import code
 
 FORMAT = "tabsynth-audit/1"
 REFUTED, NOT_REFUTED, INVALID = "refuted", "not refuted", "invalid"
 CLOSE = 1.01  # a fit spends its budget to within a per cent
+WHOLE = "whole fit"  # a part: all that a fit releases
+WHOLE_KINDS = ("replay", "black-box", "one-run")  # these have no other
 LEAST_SHARE = 0.85  # of the theory's μ: a white-box audit that sees less is not worth its name
 
 
@@ -44,6 +47,10 @@ class AuditResult:
         What the audit would have found, in words.
     details : dict
         JSON-ready: settings, counts of errors, seconds.
+    created : str
+    versions : dict
+    code : str
+        SHA-256 of the package's sources, as a certificate has it.
     """
 
     kind: str
@@ -65,6 +72,7 @@ class AuditResult:
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("tabsynth", "torch", "numpy")}
     )
+    code: str = field(default_factory=lambda: str(code()["sha256"]))
 
     @property
     def refuted(self) -> bool:
@@ -116,16 +124,18 @@ def _plain(value: Any) -> Any:
 
 
 def certified(
-    data: Mapping[str, Any], path: str | Path, method: str, epsilon: float
+    data: Mapping[str, Any], path: str | Path, method: str, epsilon: float, delta: float
 ) -> list[Mapping[str, Any]]:
     """Results of a file that ``tabsynth audit`` wrote, as the certificate of one fit has them.
+
+    An audit of a whole fit must be of the claim that is certified; one of a part, of no larger one.
 
     Parameters
     ----------
     data : dict
         What the file holds.
-    method, epsilon
-        Of the certificate: an audit of another method, or of a larger ε, says nothing of it.
+    method, epsilon, delta
+        Of the certificate: an audit of another method, or of another ε, says nothing of it.
 
     Raises
     ------
@@ -136,14 +146,22 @@ def certified(
         raise FileFormatError(f"{path}: expected a list of results, got {shown(results)}.")
     for item in results:
         claimed = item.get("epsilon_claimed")
-        other = isinstance(claimed, int | float) and claimed > CLOSE * epsilon
-        if item.get("method") != method or other:
-            raise InputError(
-                f"{path} is of {shown(item.get('method'))} at epsilon={shown(claimed)}, the certificate of"
-                f" {method} at epsilon={epsilon:.4g}; audit that: tabsynth audit --method {method}"
-                f" --epsilon {epsilon:.4g}."
+        if isinstance(claimed, bool) or not isinstance(claimed, int | float):
+            raise FileFormatError(
+                f"{path}: {shown(item.get('part'))} has no number as epsilon_claimed, so that nobody knows what"
+                " was audited; attach the audit.json that tabsynth audit wrote."
             )
-    kept = ("part", "verdict", "sentence", "epsilon_claimed", "delta", "confidence", "runs")
+        whole = _of_whole_fit(item)
+        close = (epsilon / CLOSE if whole else 0) <= claimed <= CLOSE * epsilon
+        if item.get("method") != method or not close or (whole and item.get("delta") != delta):
+            raise InputError(
+                f"{path}: {shown(item.get('part'))} is of {shown(item.get('method'))} at"
+                f" epsilon={shown(claimed)}, delta={shown(item.get('delta'))}, the certificate of {method} at"
+                f" epsilon={epsilon:.4g}, delta={delta:g}; audit that: tabsynth audit --method {method}"
+                f" --epsilon {epsilon:.4g} --delta {delta:g}."
+            )
+    kept = ["part", "verdict", "sentence", "epsilon_claimed", "delta", "confidence", "runs"]
+    kept += ["versions", "code"]
     return [
         {
             "method": str(item.get("kind")),
@@ -157,3 +175,8 @@ def certified(
         }
         for item in results
     ]
+
+
+def _of_whole_fit(item: Mapping[str, Any]) -> bool:
+    """Whether an audit is of all that a fit releases, in any mode."""
+    return item.get("kind") in WHOLE_KINDS or str(item.get("part")).split(",")[0] == WHOLE

@@ -2,12 +2,14 @@
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import torch
 from scipy import stats
 
+from tabsynth.audit.ballots import LABELS, Ballot, Plan, answers, plan_of
 from tabsynth.audit.bounds import (
     CONFIDENCE,
     bounded,
@@ -17,43 +19,20 @@ from tabsynth.audit.bounds import (
     standard_error,
     upper_rate,
 )
-from tabsynth.audit.canaries import KIND
+from tabsynth.audit.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
 from tabsynth.audit.results import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
 from tabsynth.audit.worlds import small_worlds
-from tabsynth.generators.pate import Booth
+from tabsynth.generators.pate import CLASS_VOTES, VOTES, Booth
 from tabsynth.privacy.accounting import Spend, epsilon_of
-from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import NoisyVote
-from tabsynth.privacy.noise import Keystream
-from tabsynth.privacy.votes import chance_of_yes
-from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.voting import Voting
+from tabsynth.synthesizers.split import MARGINALS
 from tabsynth.training.loop import Progress
 
 ONE, ALL = "one vote, at a tie", "all votes of a fit"
-ROWS, LABELS, CHUNK = 2000, 100, 200
-PURPOSE = "votes"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ballot:
-    """What is asked, and what is claimed of the answers."""
-
-    vote: NoisyVote
-    count: int
-
-
-def ballot_of(method: str, epsilon: float, delta: float) -> Ballot:
-    """The votes of a fit of so many declared rows, with a hundred questions, as the method plans them."""
-    schema = small_worlds().schema
-    label = {"label": "colour"} if method == "pate-acgan" else {}
-    model = METHODS[method](schema, epsilon=epsilon, delta=delta, rows=ROWS, labels=LABELS, **label)
-    assert isinstance(model, Voting)
-    spends = {s.purpose: s for s in model._spends(Ledger(epsilon, delta))}
-    vote = spends[PURPOSE].mechanism
-    assert isinstance(vote, NoisyVote)
-    return Ballot(vote=vote, count=spends[PURPOSE].count)
+ONE_CLASS, ALL_CLASS = "one class vote, at a tie", "all class votes of a fit"
+PARTS = {VOTES: (ONE, ALL), CLASS_VOTES: (ONE_CLASS, ALL_CLASS)}
+CHUNK = 200  # fits at a time
+MODES = {"pate-gan": (None,), "pate-acgan": (None, "B")}  # None: as a fit votes unless it is told
 
 
 def audit_votes(
@@ -65,13 +44,14 @@ def audit_votes(
     runs: int = 2000,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
-    ballot: Ballot | None = None,
+    mode: str | None = None,
     booth: type[Booth] = Booth,
 ) -> list[AuditResult]:
-    """Audit the noisy majority as a fit asks for it: by its booth, on its account.
+    """Audit the noisy majorities as a fit asks for them, by its booth, on its accounts; and its counts.
 
     In the world without the canary half of the teachers say yes to every question; in the other, one more
-    (with an odd number of teachers the tie lies between the two).
+    (with an odd number of teachers the tie lies between the two). Of a class vote, a yes is the second of
+    two classes.
 
     Parameters
     ----------
@@ -79,37 +59,80 @@ def audit_votes(
         Single answers in each world: are they as likely as the mechanism's law has it?
     runs : int
         Whole fits' worth of answers in each world, against the ε that all votes are charged.
+    mode : {"A", "B", "C"}, optional
+        Of ``pate-acgan``. Mode B has class votes besides.
     booth : type
         Another one only in tests.
     """
-    ballot = ballot or ballot_of(method, epsilon, delta)
-    started = time.monotonic()
-    yes = [
-        answers(ballot.vote, ballot.vote.teachers // 2 + more, samples, booth).sum()
-        for more in (0, 1)
-    ]
-    single = _single(method, ballot, (int(yes[0]), int(yes[1])), samples, confidence, started)
-    started = time.monotonic()
-    totals: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    plan = plan_of(method, epsilon, delta, mode)
+    told = _counted(progress, f"{KIND} {method}", 2 * len(plan.ballots) * runs)
+    begun = time.monotonic()
+    counts = _counts(plan.counts, runs)
+    claims = {MARGINALS: Claim.of([plan.counts], delta)}
+    worlds = {MARGINALS: counts[0]}, {MARGINALS: counts[1]}
+    wholes = canary_results(method, claims, worlds, time.monotonic() - begun, confidence)
+    joined, mu = counts, claims[MARGINALS].mu or 0.0
+    singles, spends = [], [plan.counts]
+    for ballot in plan.ballots:
+        started = time.monotonic()
+        yes = [int(answers(plan, ballot, more, samples, booth).sum()) for more in (0, 1)]
+        singles.append(_single(method, ballot, (yes[0], yes[1]), samples, confidence, started))
+        started = time.monotonic()
+        out, with_canary = (_totals(plan, ballot, more, runs, booth, told) for more in (0, 1))
+        spent: list[Spend] = [(ballot.mechanism, ballot.count)]
+        claim = method, PARTS[ballot.purpose][1], spent, ballot.mu(), delta, confidence, started
+        wholes.append(_whole((out, with_canary), *claim))
+        joined = joined[0] + ballot.ratios(out), joined[1] + ballot.ratios(with_canary)
+        mu, spends = math.hypot(mu, ballot.mu()), spends + spent
+    found = [_whole(joined, method, WHOLE, spends, mu, delta, confidence, begun), *wholes, *singles]
+    return found if mode is None else [replace(r, part=f"{r.part}, mode {mode}") for r in found]
+
+
+def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:
+    """:func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
+    modes = MODES[method]
+    return [r for m in modes for r in audit_votes(method, epsilon, delta, mode=m, **settings)]
+
+
+def _counted(progress: Progress | None, what: str, total: int) -> Callable[[int], None]:
+    """Adds up what is done."""
+    done = 0
+
+    def told(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(what, done, total)
+
+    return told
+
+
+def _counts(spend: Spend, runs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood ratios of the canary in one-way counts, without it and with it."""
+    account = Ledger(math.inf, 0.5).open(MARGINALS, *spend)
+    worlds = small_worlds()
+    return (
+        marginal_lanes(account, worlds, False, runs),
+        marginal_lanes(account, worlds, True, runs),
+    )
+
+
+def _totals(
+    plan: Plan,
+    ballot: Ballot,
+    more: int,
+    runs: int,
+    booth: type[Booth],
+    told: Callable[[int], None],
+) -> np.ndarray:
+    """How many answers of each fit are yes, shape (runs,)."""
+    out = []
     for first in range(0, runs, CHUNK):
         some = min(CHUNK, runs - first)
-        for more in (0, 1):
-            count = ballot.vote.teachers // 2 + more
-            said = answers(ballot.vote, count, some * ballot.count, booth)
-            totals[more].append(said.reshape(some, -1).sum(1).astype(float))
-        if progress is not None:
-            progress(f"{KIND} {method}", first + some, runs)
-    joined = np.concatenate(totals[0]), np.concatenate(totals[1])
-    return [_whole(method, ballot, joined, delta, confidence, started), single]
-
-
-def answers(vote: NoisyVote, count: int, questions: int, booth: type[Booth]) -> np.ndarray:
-    """Noisy answers to questions to which ``count`` teachers say yes."""
-    ledger = Ledger(math.inf, 0.5)
-    account = ledger.open(PURPOSE, vote, questions)
-    asked = booth(PrivateTable(torch.zeros(1, 1), ledger), [account], Keystream())
-    asked.open(questions)
-    return asked.binary(torch.full((questions,), count), vote.teachers).numpy()
+        said = answers(plan, ballot, more, some * ballot.count, booth)
+        out.append(said.reshape(some, -1).sum(1).astype(float))
+        told(some)
+    return np.concatenate(out)
 
 
 def _single(
@@ -121,8 +144,7 @@ def _single(
     started: float,
 ) -> AuditResult:
     """Of one answer: the log of how much likelier it is in one world, against the law's."""
-    counts = ballot.vote.teachers // 2 + np.arange(2)
-    chances = chance_of_yes(counts, ballot.vote)
+    chances = ballot.chances()
     claimed = max(math.log(chances[1] / chances[0]), math.log((1 - chances[0]) / (1 - chances[1])))
     each = (3 + confidence) / 4  # two bounds for each of two ratios
     lower = max(
@@ -137,7 +159,7 @@ def _single(
     return AuditResult(
         kind=KIND,
         method=method,
-        part=ONE,
+        part=PARTS[ballot.purpose][0],
         verdict=verdict,
         sentence=(
             f"{said}a record makes an answer likelier by ε = {lower:.4f} at least; the noise is to keep"
@@ -152,7 +174,7 @@ def _single(
         details={
             "yes": list(yes),
             "chances": [float(c) for c in chances],
-            "teachers": ballot.vote.teachers,
+            "teachers": ballot.teachers,
             "noise": ballot.vote.noise,
             "seconds": round(time.monotonic() - started, 1),
         },
@@ -167,19 +189,18 @@ def _detectable(chances: np.ndarray, claimed: float, samples: int, each: float) 
 
 
 def _whole(
-    method: str,
-    ballot: Ballot,
     totals: tuple[np.ndarray, np.ndarray],
+    method: str,
+    part: str,
+    spends: list[Spend],
+    mu: float,
     delta: float,
     confidence: float,
     started: float,
 ) -> AuditResult:
-    """Of all answers: how many are yes says all that they say together."""
-    spends: list[Spend] = [(ballot.vote, ballot.count)]
+    """Of all answers of a fit, by a statistic that says all that they say together."""
     claimed = epsilon_of(spends, delta)
     bound = bounded(*totals, delta, confidence)
-    p = chance_of_yes(ballot.vote.teachers // 2 + np.arange(2), ballot.vote)
-    mu = math.sqrt(ballot.count) * (p[1] - p[0]) / math.sqrt((p * (1 - p)).mean())
     estimate = separation(*totals)
     verdict = judged(bound.epsilon, claimed)
     if verdict != REFUTED and estimate + 2 * standard_error(*totals) < LEAST_SHARE * mu:
@@ -188,10 +209,10 @@ def _whole(
     return AuditResult(
         kind=KIND,
         method=method,
-        part=ALL,
+        part=part,
         verdict=verdict,
         sentence=(
-            f"{said}: the attack saw {estimate / mu:.0%} of what the law of the answers lets it see, and"
+            f"{said}: the attack saw {estimate / mu:.0%} of what the law of the releases lets it see, and"
             f" ε is at least {bound.epsilon:.3g}, of {claimed:.3g} claimed."
         ),
         epsilon_claimed=claimed,
@@ -203,7 +224,7 @@ def _whole(
         runs=bound.errors.without,
         power=f"No bound above ε = {ceiling(bound.errors.without, delta, confidence):.2f} can come of so many runs.",
         details={
-            "labels": ballot.count,
+            "labels": LABELS,
             "mu_of_the_law": mu,
             "false_positives": bound.errors.false_positives,
             "false_negatives": bound.errors.false_negatives,

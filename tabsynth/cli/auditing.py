@@ -46,10 +46,12 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: without privacy there is no claim."
         )
-    from tabsynth.audit.registry import AUDITS, QUICK, Asked, kinds_of
+    from tabsynth.audit.registry import AUDITS, QUICK, Asked, check_kind, kinds_of
 
     kinds = kinds_of(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
     what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
+    for name in kinds:
+        check_kind(method, name)
     make_folder(out)
     results: list[AuditResult] = []
     for name in kinds:

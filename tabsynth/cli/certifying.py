@@ -92,7 +92,8 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
 
     data = read_json(path, "list of audits")
     if isinstance(data, dict) and data.get("format") == FORMAT:
-        return certified(data, path, str(of.certificate.get("method")), of.epsilon)
+        stated = of.certificate
+        return certified(data, path, str(stated.get("method")), of.epsilon, stated["delta"])
     found = data if isinstance(data, list) else [data]
     if not all(isinstance(item, dict) for item in found):
         raise FileFormatError(f"{path}: expected audits as objects, got {shown(data)}.")

@@ -115,6 +115,12 @@ def test_runs_of_another_audit_are_refused(tmp_path):
     Runs(path, WORST)
     with pytest.raises(InputError, match="another audit"):
         Runs(path, Setting(method="pate-gan", epsilon=2.0, delta=1e-5, case="worst", rows=40))
+    head = json.loads(path.read_text())
+    for other in ({**head, "code": "0" * 64}, {k: v for k, v in head.items() if k != "code"}):
+        path.write_text(json.dumps(other) + "\n")
+        with pytest.raises(InputError, match="runs of other code than this; remove it") as told:
+            Runs(path, WORST)
+        assert "\n" not in str(told.value)
     with pytest.raises(InputError, match="at least 20"):
         audit_black_box(WORST, path, runs=19)
 

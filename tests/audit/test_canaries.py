@@ -10,11 +10,12 @@ from broken import quieter
 from torch import Tensor
 
 from tabsynth.audit import canaries, counting, voting
+from tabsynth.audit.ballots import plan_of
 from tabsynth.audit.canaries import WHOLE, audit_gan, small_gan
 from tabsynth.audit.counting import audit_counts
 from tabsynth.audit.observing import StepLanes, ratios
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED
-from tabsynth.audit.voting import ALL, ONE, audit_votes
+from tabsynth.audit.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
 from tabsynth.audit.worlds import census_worlds, small_worlds
 from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.generators.pate import Booth
@@ -219,6 +220,40 @@ def test_votes_have_the_chances_of_the_law(method: str) -> None:
     assert whole.mu_estimate == pytest.approx(whole.details["mu_of_the_law"], abs=0.2)
     chances, yes = one.details["chances"], one.details["yes"]
     assert np.array(yes) / 200_000 == pytest.approx(chances, abs=0.006)
+    fit, counts = found[WHOLE], found["one-way counts"]
+    assert fit.verdict == counts.verdict == NOT_REFUTED
+    mu = math.hypot(whole.details["mu_of_the_law"], counts.mu_claimed)
+    assert fit.mu_estimate == pytest.approx(mu, abs=0.26)
+
+
+def test_class_votes_have_the_chances_of_two_noisy_counts() -> None:
+    """Against numpy's noise on both counts, √2 times the multiplier that is charged; and mode B is audited."""
+    found = audit_modes("pate-acgan", 8.0, 1e-5, samples=200_000, runs=600)
+    assert [r.part for r in found if r.part.endswith("mode B")] == [
+        f"{part}, mode B" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
+    ]
+    assert all(result.verdict == NOT_REFUTED for result in found)
+    (_, ballot), rng = plan_of("pate-acgan", 8.0, 1e-5, "B").ballots, np.random.default_rng(0)
+    std = math.sqrt(2) * ballot.mechanism.noise_multiplier
+    for more, yes in enumerate(by_part(found)[f"{ONE_CLASS}, mode B"].details["yes"]):
+        count = ballot.teachers // 2 + more
+        noisy = np.array([ballot.teachers - count, count]) + rng.normal(0, std, (200_000, 2))
+        assert yes / 200_000 == pytest.approx((noisy[:, 1] > noisy[:, 0]).mean(), abs=0.008)
+    assert by_part(found)[f"{WHOLE}, mode B"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
+
+
+class HalfClasses(Booth):
+    """Half of the noise on class votes alone."""
+
+    def noise(self, account: int = 0) -> float:
+        return super().noise(account) / (1 + account)
+
+
+def test_class_votes_with_half_the_noise_are_refuted() -> None:
+    given: dict[str, Any] = {"samples": 1_000_000, "runs": 100, "booth": HalfClasses}
+    found = by_part(audit_votes("pate-acgan", 8.0, mode="B", **given))
+    assert found[f"{ONE_CLASS}, mode B"].verdict == REFUTED
+    assert found[f"{ONE}, mode B"].verdict == NOT_REFUTED
 
 
 class Loud(Booth):

@@ -13,8 +13,18 @@ from tabsynth.audit.page import render, strip, verdict
 from tabsynth.audit.replay import Replayed, ReplayResult
 from tabsynth.audit.replay_audit import audit_by_replay, result_of
 from tabsynth.audit.replay_recorder import Mechanism
-from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, AuditResult, judged, write_json
+from tabsynth.audit.results import (
+    INVALID,
+    NOT_REFUTED,
+    REFUTED,
+    AuditResult,
+    certified,
+    judged,
+    write_json,
+)
 from tabsynth.cli import app
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.described import code
 from tabsynth.synthesizers import MargNet
 from tabsynth.training.bounds import Bounds
 
@@ -61,12 +71,12 @@ def test_a_claim_that_holds(tmp_path):
     one = found["results"][0]
     assert one["method"] == "pate-gan" and one["confidence"] == 0.999
     assert one["epsilon_lower"] <= one["epsilon_claimed"]
-    assert one["created"] and one["versions"]["tabsynth"]
+    assert one["created"] and one["versions"]["tabsynth"] and one["code"] == code()["sha256"]
     page = (out / "audit.html").read_text()
     assert "(8, 1e-05)-differential privacy" in page
     assert one["sentence"] in page and one["power"] in page
-    assert [item["kind"] for item in found["results"]] == ["white-box", "white-box", "replay"]
-    played = found["results"][2]
+    assert [item["kind"] for item in found["results"]] == [*["white-box"] * 4, "replay"]
+    played = found["results"][-1]
     assert played["details"]["first_difference"] is None and played["runs"] == 2
     assert 0.9 < played["details"]["worst_move"] <= 1 + 1e-4
     assert "in all of 2 replays" in done.output and "the rarest value of every column" in page
@@ -147,9 +157,10 @@ def test_bad_input_has_exit_code_2(tmp_path, words, says):
 
 
 def test_votes_have_no_one_run_audit(tmp_path):
-    words = ("--method", "pate-gan", "--epsilon", 1, "--kind", "one-run", "-o", tmp_path)
-    done = audit(*words)
+    out = tmp_path / "aud"
+    done = audit("--method", "pate-gan", "--epsilon", 1, "--kind", "one-run", "-o", out)
     assert done.exit_code == 2 and "no one-run audit" in done.stderr
+    assert not out.exists()
 
 
 def test_interrupted(tmp_path, monkeypatch):
@@ -201,3 +212,40 @@ def test_page_escapes_what_it_is_given(tmp_path):
     bare = result(kind="replay", epsilon_claimed=None, mu_claimed=None, runs=None, confidence=None)
     assert strip(bare) == ""
     assert "replay" in render([bare], "dp-gan", 8.0, 1e-5)
+
+
+def test_a_certificate_takes_audits_of_its_own_claim(tmp_path):
+    """A part may claim less; a whole fit claims what is certified; what claims nothing is no audit."""
+    own = [
+        result(epsilon_claimed=1.9),
+        result(part="whole fit", epsilon_claimed=7.98),
+        result(part="whole fit, mode B", epsilon_claimed=7.99),
+        result(kind="replay", part="all that a fit shows", epsilon_lower=None),
+    ]
+    write_json(own, tmp_path / "audit.json")
+    data = json.loads((tmp_path / "audit.json").read_text())
+    kept = certified(data, "audit.json", "dp-gan", 8.0, 1e-5)
+    assert [item["epsilon_claimed"] for item in kept] == [1.9, 7.98, 7.99, 8.0]
+    for item in kept:
+        assert item["code"] == code()["sha256"] and item["versions"]["tabsynth"]
+    others = [{"epsilon_claimed": 8.2}, {"method": "margnet"}, {"part": "whole fit", "delta": 0.1}]
+    others += [
+        {"kind": kind, "epsilon_claimed": 0.001} for kind in ("replay", "black-box", "one-run")
+    ]
+    others += [
+        {"part": part, "epsilon_claimed": 1.0} for part in ("whole fit", "whole fit, mode B")
+    ]
+    for changes in others:
+        item = result(**changes).to_dict()
+        with pytest.raises(
+            InputError, match="tabsynth audit --method dp-gan --epsilon 8 --delta 1e-05"
+        ) as told:
+            certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
+        assert "\n" not in str(told.value)
+    for nothing in (None, "8", True, float("nan")):
+        item = {**result().to_dict(), "epsilon_claimed": nothing}
+        with pytest.raises((InputError, FileFormatError), match="epsilon"):
+            certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
+    del item["epsilon_claimed"]
+    with pytest.raises(FileFormatError, match="no number as epsilon_claimed"):
+        certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
