@@ -55,12 +55,14 @@ _OF_FILE = {"kind": str, "name": str, "file": str, "sha256": str, "done": int}
 
 def _whole(index: dict[str, Any]) -> bool:
     """Whether all parts are there. The files that it names are read and removed: none may lie outside."""
-    kept, plan = index.get("kept"), index.get("plan")
+    kept, plan, given_up = index.get("kept"), index.get("plan"), index.get("given_up", [])
     return (
         _has(index, _PARTS)
         and {"model", "plan"} <= set(index)
         and isinstance(index.get("model"), str | None)
         and (plan is None or (isinstance(plan, list) and all(isinstance(p, dict) for p in plan)))
+        and isinstance(given_up, list)
+        and all(isinstance(run, str) for run in given_up)
         and isinstance(kept, list)
         and all(_has(item, _OF_FILE) and STATE_FILE.fullmatch(item["file"]) for item in kept)
     )

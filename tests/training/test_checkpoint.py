@@ -14,7 +14,7 @@ from trainings import FIT, FULL, Network, opened
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.training.checkpoint import Checkpoint, LostRelease
-from tabsynth.training.index import INDEX, LEDGER
+from tabsynth.training.index import INDEX, LEDGER, write_index
 from tabsynth.training.loop import Watch, run_steps
 
 
@@ -126,6 +126,10 @@ def damaged(folder: Path, what: str) -> None:
     index, ledger = folder / INDEX, folder / LEDGER
     if what == "index":
         index.write_text(index.read_text().replace('"resumes": 0', '"resumes": 7'))
+    elif what == "runs":  # with a checksum that is right
+        found = json.loads(index.read_text())
+        del found["sha256"]
+        write_index(index, {**found, "given_up": 4})
     elif what == "not JSON":
         index.write_text("{")
     elif what == "no index":
@@ -140,7 +144,7 @@ def damaged(folder: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["index", "not JSON", "no index", "no ledger", "shorter ledger", "state"]
+    "what", ["index", "runs", "not JSON", "no index", "no ledger", "shorter ledger", "state"]
 )
 def test_damage_is_refused(what: str, tmp_path: Path) -> None:
     checkpoint = opened(tmp_path / "c")
