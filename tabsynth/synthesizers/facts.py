@@ -46,13 +46,14 @@ def certificate_facts(
     }
 
 
-def _noise(model: "Synthesizer") -> dict[str, Any]:
-    """How noise was made in this fit, and in the one that it started from."""
+def _noise(model: "Synthesizer") -> dict[str, Any] | None:
+    """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
     on_gpu = device_of(model.device).type != "cpu" and any(
         isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
     )
-    start = getattr(getattr(model, "warm_start", None), "facts_", {}).get("noise") or EXACT
-    return dict(ON_GPU if on_gpu else start)
+    start = getattr(model, "warm_start", None)
+    before = EXACT if start is None else start.facts_.get("noise")
+    return dict(ON_GPU) if on_gpu else before and dict(before)
 
 
 def file_facts(model: "Synthesizer") -> dict[str, Any]:

@@ -58,6 +58,8 @@ def test_noise_of_a_gpu_is_called_so(monkeypatch):
     monkeypatch.undo()
     warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame())
     assert warm.facts_["noise"]["exact"] is False
+    del first.facts_["noise"]  # a model file of before
+    assert small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame()).facts_["noise"] is None
 
 
 def test_sample_signs(tmp_path, monkeypatch):
