@@ -353,7 +353,8 @@ def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -
         told.close()
         if process.exitcode == -signal.SIGKILL:
             return judged(place, method, way, by)
-        assert process.exitcode == 0, f"{method}, {way}: the fit ended with {process.exitcode}"
+        # It came to its end before its time; 255: and then the fork server lost its status.
+        assert process.exitcode in (0, 255), f"{method}, {way}: it ended with {process.exitcode}"
     raise AssertionError(f"{method}, {way}: no fit of 100 was killed in time")
 
 
