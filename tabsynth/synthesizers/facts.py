@@ -52,7 +52,7 @@ def _noise(model: "Synthesizer") -> dict[str, Any] | None:
         isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
     )
     start = getattr(model, "warm_start", None)
-    before = EXACT if start is None else start.facts_.get("noise")
+    before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
     return dict(ON_GPU) if on_gpu else before and dict(before)
 
 
