@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tabsynth.evaluation.results import Cell, Disclosure, Estimate
-from tabsynth.report.shown import ShownMarginal
+from tabsynth.report.shown import ShownMarginal, shortened
 
 REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#bd640c", "#6d7480"
 INK, SOFT, EDGE, GRID = "#22272e", "#5c6570", "#9aa0a8", "#dfe3e8"
@@ -219,9 +219,8 @@ def _null(axes: Axes, marginal: ShownMarginal) -> None:
 
 def _short(label: str) -> str:
     """On one line, of at most ``LABEL_LENGTH`` characters, without those that no SVG may hold."""
-    label = " ".join(label.split())
-    label = "".join(sign if sign.isprintable() else "�" for sign in label[: LABEL_LENGTH + 1])
-    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
+    label = shortened(label, LABEL_LENGTH)
+    return "".join(sign if sign.isprintable() else "�" for sign in label)
 
 
 def curve_figure(name: str, curve: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from tabsynth.evaluation.results import Distances, Marginal
+from tabsynth.report.shown import shortened
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
 CELL, GAP = 22, 2
@@ -89,14 +90,9 @@ def _shades(y: int, top: float) -> Markup:
     return Markup("").join(parts)
 
 
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
-
-
 def _wide(text: str) -> int:
     """About how many pixels a label takes."""
-    return sum(7 if letter.isascii() else 12 for letter in _short(text))
+    return sum(7 if letter.isascii() else 12 for letter in shortened(text, MOST_LETTERS))
 
 
 def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> Markup:
@@ -105,7 +101,7 @@ def _text(x: float, y: float, text: str, anchor: str, turned: bool = False) -> M
     if turned:
         place = Markup('transform="translate({} {}) rotate(-90)"').format(x, y)
     return Markup('<text {place} text-anchor="{anchor}">{text}</text>').format(
-        place=place, anchor=anchor, text=_short(text)
+        place=place, anchor=anchor, text=shortened(text, MOST_LETTERS)
     )
 
 

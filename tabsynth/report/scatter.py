@@ -9,6 +9,7 @@ from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from tabsynth.evaluation.results import Estimate
+from tabsynth.report.shown import shortened
 from tabsynth.report.tabular import with_interval
 
 WIDTH, HEIGHT = 800, 430
@@ -143,7 +144,7 @@ def ladder(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
         parts.append(_text(across(value) + 5 * side, top, name, anchor, "tick"))
     for row, (name, estimate) in enumerate(points):
         top = head + ROW * row + 14
-        parts.append(_text(NAMES - 14, top + 4, _short(name), "end"))
+        parts.append(_text(NAMES - 14, top + 4, shortened(name, MOST_LETTERS), "end"))
         if math.isfinite(estimate.low) and math.isfinite(estimate.high):
             parts.append(_line("whisker", across(estimate.low), top, across(estimate.high), top))
         parts.append(_dot(across(estimate.value), top, f"{name}: {with_interval(estimate)}"))
@@ -243,11 +244,6 @@ def _told(point: Point) -> str:
 def _number(value: float, digits: int) -> str:
     text = f"{value:.{digits}f}"
     return "0" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:

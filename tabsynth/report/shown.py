@@ -107,3 +107,9 @@ def _grouped(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray,
         # Cells of whole steps can differ by one step: their counts alone would look like a comb.
         widths = np.diff(column.edges()[starts]) / column.step
     return labels, np.add.reduceat(shares, starts[:-1], axis=1), widths.tolist()
+
+
+def shortened(text: str, letters: int) -> str:
+    """On one line, of at most so many letters."""
+    text = " ".join(text.split())
+    return text if len(text) <= letters else text[: letters - 1] + "…"
