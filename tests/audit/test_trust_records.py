@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import tomllib
 from pathlib import Path
 
 TRUST = Path(__file__).resolve().parents[2] / "reports" / "trust"
@@ -32,10 +31,8 @@ def test_replays_pass():
 
 def test_mutants_are_killed():
     known = record("mutants")["mutants"]
-    files = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in MUTANTS.glob("*.toml")}
-    assert known.keys() == files.keys()
-    alive = {name for name, found in known.items() if found["outcome"] != "killed"}
-    assert alive <= {name for name, facts in files.items() if facts.get("needs") == "cuda"}
+    assert known.keys() == {path.stem for path in MUTANTS.glob("*.toml")}
+    assert {found["outcome"] for found in known.values()} == {"killed"}
 
 
 def test_page_is_what_the_records_make():

@@ -1,5 +1,7 @@
 """Pair features, witnesses and the student, each by a second road."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -158,6 +160,32 @@ def test_a_record_more_leaves_other_witnesses_as_they_were(encoding: str) -> Non
         made, codes = features(index, 3, encoding=encoding)
         fewer = Witnesses.of(codes[:n], shard[:n], 50, made).means
         more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, made).means
+        changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
+        assert changed in ([int(shard[n])], [])
+
+
+class RoundedByShape:
+    """Features whose last bits tell how many rows were asked for, as batched products on a GPU may."""
+
+    def __init__(self, made: PairFeatures) -> None:
+        self.made = made
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return self.made(rows) * (1 + 1e-6 * (len(rows) % 7))
+
+
+def test_witnesses_ask_for_chunks_of_one_shape() -> None:
+    """R15, where the product of matrices rounds a row by the shape of all."""
+    made, codes = features(table(8200), 3)
+    shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
+    rounded: Any = RoundedByShape(made)
+    assert not torch.equal(rounded(codes[:5])[:4], rounded(codes[:4]))  # else this shows nothing
+    for n in (5, 8191, 8199):
+        fewer = Witnesses.of(codes[:n], shard[:n], 50, rounded).means
+        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, rounded).means
         changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
         assert changed in ([int(shard[n])], [])
 

@@ -5,7 +5,6 @@ A file has
 - ``rule``: which rule of the design it breaks (R1 … R20), ``mistake``: what is wrong, in a sentence;
 - ``seen``: where it was made in earnest, with its source; ``listed``: its name in the design's own list;
 - ``tests``: who is expected to notice, as pytest names them, the quickest first;
-- ``needs = "cuda"`` where nothing can be seen without a GPU;
 - ``[[edit]]``, one or more: ``file``, and text ``old`` that occurs in it exactly once, to be ``new``.
 """
 
@@ -43,7 +42,6 @@ class Mutant:
     tests: tuple[str, ...]
     edits: tuple[Edit, ...]
     listed: str = ""
-    needs: str = ""
 
     def applied(self, root: Path) -> dict[str, str]:
         """The files under ``root`` that it changes, as they are then.
