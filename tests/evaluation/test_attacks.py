@@ -5,16 +5,18 @@ import math
 import numpy as np
 import pytest
 from evaluated import tables
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from tabsynth import InputError
 from tabsynth.evaluation import shadow_membership
 from tabsynth.evaluation.attacks.anonymeter import (
+    alike,
     anonymeter,
     inferred,
     linked,
+    meeting,
     risk,
-    singled_out,
     singling_predicates,
 )
 from tabsynth.evaluation.attacks.gower import STEPS, Graded
@@ -185,9 +187,33 @@ def test_predicates_single_out_one_row():
             assert sign in ((">=", "<=") if j == 1 else ("==",))
             column = table[:, j]
             hits &= {"==": column == value, ">=": column >= value, "<=": column <= value}[sign]
-        assert hits.sum() == 1 and singled_out(predicate, table)
-        assert not singled_out(predicate, np.concatenate([table, table]))
+        assert hits.sum() == 1
+        assert (meeting([predicate], table).toarray() == hits).all()
     assert singling_predicates(np.zeros((9, 3), int), sizes, ordered, 5, rng) == []
+
+
+def test_the_interval_of_singling_out_covers():
+    """Predicates of related columns overlap: as if they were independent, 0 was covered 88 times of 100."""
+    columns = np.random.default_rng(9).normal(size=(3, 8))
+    sizes, ordered = (10,) * 8, [True] * 8
+    covered, alone = [], []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        noise = rng.normal(size=(3, 300, 8))
+        drawn = rng.normal(size=(3, 300, 3)) @ columns + 0.7 * noise
+        people, others, table = np.clip(drawn + 5, 0, 9).astype(int)
+        predicates = singling_predicates(table, sizes, ordered, 300, rng)
+        met = [meeting(predicates, group) for group in (people, others, table)]
+        one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met[:2])
+        near = alike(sparse.hstack(met))
+        brute = np.hstack([hits.toarray() for hits in met])
+        lengths = np.sqrt(brute.sum(1))
+        np.testing.assert_allclose(near.toarray(), brute @ brute.T / lengths / lengths[:, None])
+        found, plain = risk(one, other, near), risk(one, other)
+        covered.append(found.low <= 0 <= found.high)
+        alone.append(plain.low <= 0 <= plain.high)
+        assert found.value == plain.value
+    assert np.mean(covered) >= 0.9 and np.mean(covered) >= np.mean(alone)
 
 
 def copies(table):

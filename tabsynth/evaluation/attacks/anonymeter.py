@@ -31,6 +31,7 @@ import math
 from operator import itemgetter
 
 import numpy as np
+from scipy import sparse
 
 from tabsynth.evaluation.attacks.gower import STEPS, Graded, Places, places, right
 from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
@@ -59,7 +60,9 @@ def anonymeter(
     return found
 
 
-def risk(attack: np.ndarray, control: np.ndarray) -> Estimate:
+def risk(
+    attack: np.ndarray, control: np.ndarray, alike: sparse.csr_array | None = None
+) -> Estimate:
     """(a − c) / (1 − c) of two groups' mean shares of success, with a normal interval.
 
     By the delta method: dR/da = 1 / (1 − c), dR/dc = (a − 1) / (1 − c)². Half a unit of
@@ -69,6 +72,9 @@ def risk(attack: np.ndarray, control: np.ndarray) -> Estimate:
     ----------
     attack, control : ndarray, shape (trials,)
         Success of each trial, in [0, 1].
+    alike : csr_array, shape (trials, trials), optional
+        How far two trials stand or fall together, from 0 to 1, positive semidefinite: their errors are
+        added with that weight (Conley 1999). Default: all trials are independent.
     """
     a, c = float(attack.mean()), float(control.mean())
     n = len(attack) + len(control)
@@ -76,7 +82,8 @@ def risk(attack: np.ndarray, control: np.ndarray) -> Estimate:
         return Estimate(0.0, math.nan, math.nan, n)
     squares = 0.0
     for shares, slope in ((attack, 1 / (1 - c)), (control, (a - 1) / (1 - c) ** 2)):
-        spread = float(((shares - shares.mean()) ** 2).sum()) + 0.5
+        errors = shares - shares.mean()
+        spread = float(errors @ (errors if alike is None else alike @ errors)) + 0.5
         squares += slope**2 * spread / len(shares) ** 2
     value, half = (a - c) / (1 - c), Z95 * math.sqrt(squares)
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), n)
@@ -100,11 +107,13 @@ def _singling_out(
     ordered = [scores is not None and np.isfinite(scores).sum() > 2 for scores in tables.scores]
 
     def attack(table: np.ndarray) -> Estimate:
-        predicates = singling_predicates(_cut(table, rng), tables.sizes, ordered, wanted, rng)
+        searched = _cut(table, rng)
+        predicates = singling_predicates(searched, tables.sizes, ordered, wanted, rng)
         if not predicates:
             return Estimate(0.0, math.nan, math.nan, 0)
-        tried = [np.array([singled_out(p, g) for p in predicates], dtype=float) for g in groups]
-        return risk(*tried)
+        met = [meeting(predicates, group) for group in groups]
+        one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
+        return risk(one, other, alike(sparse.hstack([*met, meeting(predicates, searched)])))
 
     found = tables.held.map(attack)
     return _metric(
@@ -149,9 +158,19 @@ def singling_predicates(
     return found
 
 
-def singled_out(predicate: Predicate, table: np.ndarray) -> bool:
-    """Whether exactly one row meets the predicate."""
-    return int(_meets(predicate, table.T).sum()) == 1
+def meeting(predicates: list[Predicate], table: np.ndarray) -> sparse.csr_array:
+    """Which rows meet which predicate: 1 or nothing, shape (predicates, rows)."""
+    columns = np.ascontiguousarray(table.T)
+    rows = [np.flatnonzero(_meets(predicate, columns)) for predicate in predicates]
+    starts = np.cumsum([0, *map(len, rows)])
+    hits = (np.ones(starts[-1]), np.concatenate(rows), starts)
+    return sparse.csr_array(hits, shape=(len(predicates), len(table)))
+
+
+def alike(met: sparse.csr_array) -> sparse.csr_array:
+    """Cosines between the sets of rows that meet each predicate: predicates for the same few succeed together."""
+    unit = sparse.diags_array(met.sum(axis=1) ** -0.5) @ met
+    return (unit @ unit.T).tocsr()
 
 
 def _meets(predicate: Predicate, columns: list[np.ndarray] | np.ndarray) -> np.ndarray:
