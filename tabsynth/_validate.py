@@ -76,6 +76,8 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
 
 def widths(name: str, values: Any) -> None:
     """Hidden widths of a network, a whole number >= 1 each."""
+    if not isinstance(values, list | tuple):
+        raise InputError(f"Expected {name} to be a tuple of widths, got {shown(values)}.")
     if len(values) > MAX_LAYERS:
         raise InputError(f"Expected {name} of at most {MAX_LAYERS} layers, got {len(values):,}.")
     for value in values:

@@ -33,6 +33,8 @@ class Plan:
         Which accountant says so.
     seconds : float or None
         Estimated on this machine, for a table of ``rows`` rows.
+    at_most : bool
+        Whether the fit may be done before.
     rows : int
         The number of rows the estimate is for: what the caller declared, or a nominal one. It is
         never that of the private table.
@@ -49,6 +51,7 @@ class Plan:
     rows_declared: bool
     device: str
     seconds: float | None = None
+    at_most: bool = False
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
@@ -64,7 +67,8 @@ class Plan:
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
             out.append(
-                f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows"
+                f"takes about {duration(self.seconds)}{' at most' * self.at_most} on {self.device}"
+                f" for {whose} {self.rows:,} rows"
             )
         return [*out, *self.notes]
 

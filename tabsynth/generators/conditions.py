@@ -19,6 +19,7 @@ EVERYTHING: tuple[Box, ...] = ({},)
 MAX_BOXES = 1024
 ROWS = 65_536  # that are completed at a time …
 CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 32 MiB
+HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kept: 128 MiB
 
 
 def disjoint_boxes(zeros: Sequence[Box], within: Box | None = None) -> list[Box]:
@@ -83,7 +84,8 @@ class Restricted:
         self.mixture = mixture
         self.starts = np.array([block.start for block in layout.blocks])
         self.sizes = np.array(layout.sizes)
-        self._masks, self._which, self._cumulative, self._log_mass = [], [], [], []
+        self._masks, self._which, self._log_mass = [], [], []
+        self._cumulative: list[np.ndarray | None] = []
         logs = np.zeros((len(boxes), len(mixture)))
         for j, size in enumerate(self.sizes):
             masks = [box.get(j, np.ones(size, dtype=bool)) for box in boxes]
@@ -91,11 +93,11 @@ class Restricted:
                 np.reshape(masks, (len(boxes), size)), axis=0, return_inverse=True
             )
             values = mixture[:, self.starts[j] : self.starts[j] + size]
-            cumulative = (values * distinct[:, None]).cumsum(axis=2)
             self._masks.append(distinct)
             self._which.append(which.ravel())
-            self._cumulative.append(cumulative)
-            self._log_mass.append(_log(cumulative[:, :, -1]))
+            kept = len(distinct) * values.size <= HELD
+            self._cumulative.append((values * distinct[:, None]).cumsum(axis=2) if kept else None)
+            self._log_mass.append(_log(distinct @ values.T))
             logs += self._log_mass[j][self._which[j]]
         top = logs.max(initial=-np.inf)
         shares = np.exp(logs.ravel() - (top if np.isfinite(top) else 0.0))
@@ -106,8 +108,9 @@ class Restricted:
         """Values of column ``j``, one drawn for each of some parts, shape (n,)."""
         box, component = np.divmod(part, len(self.mixture))
         cumulative, mask = self._cumulative[j], self._which[j][box]
-        # A file's rows may not sum to 1, nor do restricted ones: the last sum is drawn up to.
-        level = rng.random(len(part)) * cumulative[mask, component, -1]
+        if cumulative is None:
+            return self._values_anew(j, mask, component, rng)
+        level = _level(cumulative[mask, component, -1], rng)
         # Binary search, all rows at once.
         low = np.zeros(len(part), dtype=np.int64)
         high = np.full(len(part), cumulative.shape[2] - 1)
@@ -116,6 +119,19 @@ class Restricted:
             right = cumulative[mask, component, middle] <= level
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
+
+    def _values_anew(
+        self, j: int, mask: np.ndarray, component: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The same where there are too many masks for all their cumulative probabilities."""
+        values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
+        found = np.empty(len(mask), dtype=np.int64)
+        pieces = len(mask) * self.sizes[j] // CELLS + 1
+        for some in np.array_split(np.arange(len(mask)), pieces):
+            upto = (values[component[some]] * self._masks[j][mask[some]]).cumsum(axis=1)
+            level = _level(upto[:, -1], rng)
+            found[some] = (upto <= level[:, None]).sum(axis=1)
+        return found
 
     def expected(self, part: np.ndarray) -> np.ndarray:
         """Expected counts of all pairs of codes in rows of the given parts, shape (width, width).
@@ -203,6 +219,11 @@ def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
     level = rng.random(len(logs)) * cumulative[:, -1]
     return (cumulative <= level[:, None]).sum(axis=1), possible
+
+
+def _level(total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Uniform below each total: a file's rows may not sum to 1, nor do restricted ones."""
+    return np.minimum(rng.random(len(total)) * total, np.nextafter(total, 0))
 
 
 def _log(x: np.ndarray) -> np.ndarray:

@@ -9,8 +9,11 @@ from torch import Tensor
 from tabsynth.encoding.layout import Layout
 from tabsynth.errors import InputError
 from tabsynth.privacy.counts import Groups, Measured, number_of
+from tabsynth.structural_zeros import Zero
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
+ZERO_STD = 5.0  # in counts: what rows are weighed by that the schema declares impossible
+TINY = 1e-30
 Prefix = tuple[int, int]
 Third = tuple[
     slice, float, Tensor
@@ -47,6 +50,44 @@ class Grouped:
         return gradient if self.same else gradient[:, self.spots]
 
 
+class Zeros:
+    """The counts of structural zeros, known to be 0: a mixture expects of each rows · P(zero).
+
+    Parameters
+    ----------
+    layout : Layout
+    zeros : sequence of Zero
+        By column number, which of its values.
+    scale : float
+        Rows a component, over ``ZERO_STD``.
+    """
+
+    def __init__(
+        self, layout: Layout, zeros: Sequence[Zero], scale: float, device: torch.device | str
+    ) -> None:
+        self.scale, self.number = scale, len(zeros)
+        self.named: list[tuple[slice, Tensor, Tensor]] = []  # a column's block, which zeros, masks
+        for j in sorted({j for zero in zeros for j in zero}):
+            which = [i for i, zero in enumerate(zeros) if j in zero]
+            masks = torch.from_numpy(np.stack([zeros[i][j] for i in which])).float().to(device)
+            block = layout.blocks[j]
+            self.named.append(
+                (slice(block.start, block.stop), torch.tensor(which, device=device), masks)
+            )
+
+    def add(self, p: Tensor, gradient: Tensor, weight: float) -> None:
+        """Add half the gradient of their squared error; ``weight`` is that of an error."""
+        scale = self.scale * weight
+        # No mass is quite 0, so that the others' product is a quotient.
+        masses = [(p[:, span] @ masks.T).clamp_min_(TINY) for span, _, masks in self.named]
+        found = p.new_ones(len(p), self.number)
+        for (_, which, _), mass in zip(self.named, masses, strict=True):
+            found[:, which] *= mass
+        found *= scale**2 * found.sum(0)
+        for (span, which, masks), mass in zip(self.named, masses, strict=True):
+            gradient[:, span].addmm_(found[:, which] / mass, masks)
+
+
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
@@ -65,6 +106,8 @@ class CountLoss:
         Rows of P.
     groups, coarse : Groups, optional
         Of pairs and of triples. None: each value by itself.
+    zeros : sequence of Zero
+        Structural zeros: combinations of values that no row has.
     memory : int
         Bytes for Q_a ⊗ Q_b and its gradient; at least one group of a is taken at once.
     """
@@ -79,9 +122,11 @@ class CountLoss:
         coarse: Groups | None = None,
         device: torch.device | str = "cpu",
         *,
+        zeros: Sequence[Zero] = (),
         memory: int = 2**30,
     ) -> None:
         self.memory = memory
+        self.zeros = Zeros(layout, zeros, rows / components / ZERO_STD, device) if zeros else None
         self.pairs, self.triples = Grouped(layout, groups, device), Grouped(layout, coarse, device)
         self.scale = rows / components
         self.cells = sum(m.counts.size for m in measured)
@@ -110,8 +155,11 @@ class CountLoss:
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
 
     @torch.no_grad()
-    def __call__(self, p: Tensor) -> tuple[float, Tensor]:
-        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient."""
+    def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
+        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient.
+
+        ``zeros`` is the weight of impossible rows, from 0 to 1; they are in the gradient alone.
+        """
         q = self.pairs.of(p)
         error = (q.T @ q).mul_(self.slope).sub_(self.target)
         error1 = p.sum(0) * self.slope1 - self.target1
@@ -123,6 +171,8 @@ class CountLoss:
             more, slopes = self._of_triples(p)
             loss += more
             gradient.add_(slopes)
+        if self.zeros and zeros:
+            self.zeros.add(p, gradient, zeros)
         return float(loss) / self.cells, gradient.mul_(2 / self.cells)
 
     def _of_triples(self, p: Tensor) -> tuple[Tensor, Tensor]:

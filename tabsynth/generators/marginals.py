@@ -141,9 +141,9 @@ def worth_counting(
     order = np.lexsort((-importance * distances / costs, ~named))
     gains = worth[order].cumsum()
     errors = NOISE_LEFT * math.sqrt(2 / math.pi) * noise * costs[order].cumsum() ** 1.5
-    best = int(np.argmax(gains - errors))
-    count = 0 if gains[best] <= errors[best] else best + 1
-    return sorted(pairs[i] for i in order[: max(count, int(named.sum()))])
+    net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
+    forced = int(named.sum())
+    return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:

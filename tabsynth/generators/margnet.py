@@ -20,17 +20,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from tabsynth._validate import between, integer, positive, widths
+from tabsynth._validate import between, integer, positive, shown, widths
 from tabsynth.columns import Column
 from tabsynth.encoding.layout import Layout
+from tabsynth.errors import InputError
 from tabsynth.generators.count_loss import CountLoss
 from tabsynth.generators.mixture import Mixture, MixtureNetwork
 from tabsynth.privacy.counts import Groups, Measured, probabilities
+from tabsynth.structural_zeros import Zero
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import WARM_UP, one_cycle
 
 STAGE = "generator"
+ZEROS = "structural zeros"
+ZERO_STEPS, ZERO_RATE = 300, 0.3  # and the share of the highest learning rate
 TINY = 1e-9  # probability below which entropy is flat
 
 
@@ -66,7 +71,8 @@ class MargNetConfig:
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     memory : int
         MiB for the counts of pairs that the mixture expects, and again for those of a triple. Where
-        all columns together have too many groups of values, the largest are counted only by themselves.
+        all columns together have too many groups of values, the largest are counted only by themselves,
+        but for those that a workload names.
         Triples are counted in blocks.
     max_unscored : int
         With more pairs than this, a part of the budget goes to noisy scores of all of them first, and
@@ -93,6 +99,8 @@ class MargNetConfig:
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
+        if not isinstance(self.bumps, list | tuple):
+            raise InputError(f"Expected bumps to be a tuple of shares, got {shown(self.bumps)}.")
         for width in self.bumps:
             between("bumps", width, 0, 1, low_open=True)
         positive("learning_rate", self.learning_rate)
@@ -127,6 +135,8 @@ class MargNetFit:
     groups, coarse : Groups, optional
         Of the values of each column in the counts of pairs, and in those of triples; None: each value
         by itself.
+    zeros : sequence of Zero
+        Combinations of values that the schema declares impossible.
     """
 
     def __init__(
@@ -140,6 +150,7 @@ class MargNetFit:
         groups: Groups | None = None,
         coarse: Groups | None = None,
         device: torch.device | str = "cpu",
+        zeros: Sequence[Zero] = (),
     ) -> None:
         self.config, self.layout = config, layout
         self.components = config.rows_of_mixture(len(columns))
@@ -168,6 +179,7 @@ class MargNetFit:
             groups,
             coarse,
             device,
+            zeros=zeros,
             memory=config.memory * 2**20,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
@@ -176,26 +188,41 @@ class MargNetFit:
     def fit(self, watch: Watch, most: int | None = None) -> int:
         """Fit until the noise level, the last step or the deadline; returns the steps done.
 
-        Steps after the noise level is reached do nothing.
+        Steps after the noise level is reached do nothing. Then come those that make impossible rows
+        rare: before the components differ, the shortest way would be to make one side of each
+        combination rare in all of them.
         """
         steps = self.config.steps if most is None else min(most, self.config.steps)
-        return run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, state=self)
+        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, state=self)
+        if self.loss.zeros:
+            few = ZERO_STEPS if most is None else min(most, ZERO_STEPS)
+            run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), watch, state=self)
+        return done
 
     def step(self, i: int, steps: int) -> None:
-        """Step ``i`` of ``steps``."""
-        config = self.config
+        """Step ``i`` of ``steps`` towards the counts."""
         if self.done:
             return
         p = self.network()
         loss, gradient = self.loss(p)
         self.found.append(loss)
-        if self.done:
-            return
+        if not self.done:
+            rate = self.config.learning_rate * one_cycle(i / steps)
+            self._descend(p, gradient, rate, 1 - i / steps)
+
+    def step_from_zeros(self, i: int, steps: int) -> None:
+        """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
+        p, past = self.network(), (i + 1) / steps
+        _, gradient = self.loss(p, past)
+        rate = ZERO_RATE * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
+        self._descend(p, gradient, rate, 1 - min(1.0, len(self.found) / self.config.steps))
+
+    def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * one_cycle(i / steps)
-        if config.entropy:
+            group["lr"] = rate
+        if self.config.entropy:
             logs = p.detach().clamp_min(TINY).log_()
-            weight = config.entropy * (1 - i / steps) / len(self.layout.blocks)
+            weight = self.config.entropy * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
         self.optimizer.zero_grad(set_to_none=True)
         p.backward(gradient)

@@ -23,6 +23,7 @@ MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
+COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 
 def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
@@ -140,8 +141,11 @@ class Mixture(nn.Module):
         ----------
         rounded : bool
             Move entries, each to a value drawn from its own component, wherever that brings the
-            counts of values and pairs of values closer to those expected of the mixture. False:
-            draws that are independent given the component.
+            counts of values and pairs of values closer to those expected of the mixture. A count
+            that is expected to be below a half is closest at 0: so values that are expected in fewer
+            than ``COMMON`` of the rows are neither moved nor moved to, and a table of a few rows is a
+            plain draw; rare pairs of common values do get a little rarer. False: draws that are
+            independent given the component.
         boxes : sequence of Box
             Disjoint boxes, of positive probability: rows are drawn from the mixture conditioned on
             lying in one of them. Moves stay within the row's box.
@@ -208,31 +212,38 @@ class _Draw:
         starts = self.mixture.starts
         codes = self.index + starts  # positions in a row of one-hot codes
         d = len(starts)
-        error = self._error()
+        expected = self.mixture.expected(self.part)
+        common = expected.diagonal() >= COMMON
+        if not common.any():
+            return
+        error = self._counts() - expected
         for _ in range(sweeps):
             for j in self.rng.permutation(d):
                 order = self.rng.permutation(self.rows)
                 for batch in np.array_split(order, min(BATCHES, -(-self.rows // LEAST_BATCH))):
-                    self._move(j, batch, codes, error)
+                    self._move(j, batch, codes, error, common)
         self.index = codes - starts
 
-    def _error(self) -> np.ndarray:
-        """Counts of all pairs of codes less those expected; the diagonal holds single codes."""
+    def _counts(self) -> np.ndarray:
+        """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""
         starts, sizes = self.mixture.starts, self.mixture.sizes
-        error = -self.mixture.expected(self.part)
+        found = np.zeros((sizes.sum(), sizes.sum()))
         for a, b in combinations_with_replacement(range(len(sizes)), 2):
             cells = self.index[:, a] * sizes[b] + self.index[:, b]
             counts = np.bincount(cells, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
             one, other = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
-            error[one, other] += counts
+            found[one, other] = counts
             if a != b:
-                error[other, one] += counts.T
-        return error
+                found[other, one] = counts.T
+        return found
 
-    def _move(self, j: int, batch: np.ndarray, codes: np.ndarray, error: np.ndarray) -> None:
+    def _move(
+        self, j: int, batch: np.ndarray, codes: np.ndarray, error: np.ndarray, common: np.ndarray
+    ) -> None:
         now = codes[batch, j]
         new = self.mixture.values(j, self.part[batch], self.rng) + self.mixture.starts[j]
-        batch, now, new = (x[new != now] for x in (batch, now, new))
+        movable = (new != now) & common[now] & common[new]
+        batch, now, new = (x[movable] for x in (batch, now, new))
         # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
         others = codes[batch]
         gain = error[now[:, None], others] - error[new[:, None], others] - 1

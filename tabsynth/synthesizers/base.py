@@ -62,6 +62,7 @@ class Synthesizer(BaseEstimator):
     """
 
     method: ClassVar[str]
+    stops_early: ClassVar[bool] = False  # a fit may be done before its last step
 
     schema: Schema
     epsilon: float

@@ -43,10 +43,7 @@ def boxes_of(generator: Mixture, encoder: TableEncoder, where: Any = None) -> li
 
 def stated(where: Mapping[str, Any]) -> dict[str, list[Any]]:
     """A condition as a certificate names it, JSON-ready: columns to lists of values, None for null."""
-    lists = {
-        str(name): list(given) if isinstance(given, list | tuple) else [given]
-        for name, given in where.items()
-    }
+    lists = {str(name): _alternatives(given) for name, given in where.items()}
     return {
         name: [None if pd.isna(v) else getattr(v, "item", lambda v=v: v)() for v in values]
         for name, values in lists.items()
@@ -64,7 +61,7 @@ def _box(schema: Schema, where: Any) -> Box:
     box = {}
     for name, given in where.items():
         column = _column(schema, name)
-        values = list(given) if isinstance(given, list | tuple) else [given]
+        values = _alternatives(given)
         if not values:
             raise InputError(
                 f"where gives column {shown(name)} no value; give one, or leave it out."
@@ -74,6 +71,11 @@ def _box(schema: Schema, where: Any) -> Box:
             mask[value_number(column, value)] = True
         box[schema.names.index(name)] = mask
     return box
+
+
+def _alternatives(given: Any) -> list[Any]:
+    several = pd.api.types.is_list_like(given) and not isinstance(given, Mapping)
+    return list(given) if several else [given]
 
 
 def _column(schema: Schema, name: Any) -> Column:
@@ -107,6 +109,8 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"Expected --where COLUMN=VALUE, got {shown(text)}.")
+        longest = max((n for n in schema.names if text.startswith(f"{n}=")), key=len, default=name)
+        name, value = longest, text[len(longest) + 1 :]
         column = _column(schema, name)
         known = None
         if value not in schema.null_values:

@@ -14,7 +14,7 @@ from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.generators.conditions import disjoint_boxes
-from tabsynth.generators.margnet import STAGE, MargNetConfig, MargNetFit
+from tabsynth.generators.margnet import STAGE, ZERO_STEPS, ZEROS, MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import calibrate, gaussian_mu
@@ -72,6 +72,7 @@ class MargNet(Synthesizer):
     """
 
     method: ClassVar[str] = "margnet"
+    stops_early: ClassVar[bool] = True
     encoding: str | Mapping[str, str] = "one-hot"
 
     def __init__(
@@ -114,7 +115,7 @@ class MargNet(Synthesizer):
         ----------
         n : int
         where : dict, optional
-            From columns to a value, or to a list or tuple of values, any of which will do; None for
+            From columns to a value, or to several, any of which will do; None for
             null. A number stands for its cell: rows have numbers of that cell. The rows are drawn from
             the fitted mixture given the condition, exactly, by Bayes' rule.
         random_state : int, optional
@@ -217,7 +218,8 @@ class MargNet(Synthesizer):
         )
 
     def _free_steps(self) -> dict[str, int]:
-        return {STAGE: self._settings().steps}
+        zeros = {ZEROS: ZERO_STEPS} if self.schema.impossible else {}
+        return {STAGE: self._settings().steps, **zeros}
 
     def _train(
         self,
@@ -235,8 +237,9 @@ class MargNet(Synthesizer):
         found = Measuring(table, self.schema, settings, self.rows, noise, watch, named).run(
             spends, ledger
         )
+        encoder = TableEncoder(self.schema)
         fit = MargNetFit(
-            TableEncoder(self.schema).layout,
+            encoder.layout,
             self.schema.columns,
             settings,
             found.counts,
@@ -245,6 +248,7 @@ class MargNet(Synthesizer):
             found.groups,
             found.coarse,
             self._device(),
+            encoder.zeros,
         )
         fit.fit(watch, most)
         return Trained(generator=fit.mixture(), curves=fit.curves)

@@ -149,6 +149,12 @@ class Measuring:
         joint = self._joint(planned[JOINT], ledger, rows, (chosen, groups), (triples, coarse))
         again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, again[m.columns]) if again else m for m in singles]
+        # Of the other columns' values no matrix is held: they are one group.
+        paired = {j for pair in chosen for j in pair}
+        groups, coarse = (
+            [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]
+            for by in (groups, coarse)
+        )
         return Measurements(
             [*singles, *(m for m in joint if len(m.columns) > 1)], rows, groups, coarse
         )

@@ -38,11 +38,12 @@ def priced(
         rows_declared=model.rows is not None,
         device=str(model._device()),
         seconds=seconds,
-        notes=tuple(_notes(model, seconds)),
+        at_most=model.stops_early,
+        notes=tuple(_notes(model, spends, seconds)),
     )
 
 
-def _notes(model: "Synthesizer", seconds: float | None) -> list[str]:
+def _notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
     """What a person should know before they start."""
     notes = []
     if WEAK_EPSILON < model.epsilon < math.inf:
@@ -51,9 +52,10 @@ def _notes(model: "Synthesizer", seconds: float | None) -> list[str]:
         notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
     limit = model.time_limit
     if seconds is not None and limit is not None and seconds > limit:
+        charged = any(spend.count > 1 for spend in spends)
         notes.append(
-            f"the time limit of {duration(limit)} will stop it early, with fewer steps;"
-            " steps that are not taken are not charged"
+            f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
+            f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
         )
     return notes
 

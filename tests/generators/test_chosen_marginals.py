@@ -123,6 +123,16 @@ def test_the_pairs_that_are_worth_it(sizes: list[int], noise: float, seed: int) 
     assert error(chosen) == pytest.approx(best)
 
 
+def test_a_pair_that_is_named_takes_no_other_away() -> None:
+    """What is counted in any case costs its noise, whatever else is counted."""
+    groups, pairs = [np.arange(4)] * 8, [(0, 1), *combinations(range(2, 8), 2)]
+    distances = np.array([0.0, *np.full(len(pairs) - 1, 1000.0)])
+    noise = 3.0
+    alone = worth_counting(pairs, distances, groups, noise)
+    assert alone == pairs[1:]
+    assert worth_counting(pairs, distances, groups, noise, Workload(sets=((0, 1),))) == pairs
+
+
 def test_nothing_is_worth_much_noise() -> None:
     groups = [np.arange(4)] * 3
     pairs = [(0, 1), (0, 2), (1, 2)]

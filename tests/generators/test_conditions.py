@@ -13,7 +13,14 @@ from scipy import stats
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.conditions import EVERYTHING, MAX_BOXES, Restricted, disjoint_boxes
+from tabsynth.generators import conditions as conditions_module
+from tabsynth.generators.conditions import (
+    EVERYTHING,
+    HELD,
+    MAX_BOXES,
+    Restricted,
+    disjoint_boxes,
+)
 from tabsynth.generators.mixture import Mixture
 
 torch.set_num_threads(1)
@@ -123,8 +130,13 @@ def fits(rows: np.ndarray, wanted: np.ndarray) -> bool:
     return stats.chisquare(counts[wanted > 0], expected).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("held", [HELD, 0], ids=["held", "anew"])
 @pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
-def test_conditional_rows_follow_bayes(zeros: Any) -> None:
+def test_conditional_rows_follow_bayes(
+    zeros: Any, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With cumulative probabilities that are kept, or made as they are needed."""
+    monkeypatch.setattr(conditions_module, "HELD", held)
     mixture = sharp_mixture(SIZES, seed=2)
     for seed, where in enumerate(WHERES):
         wanted = np.where(permitted(SIZES, zeros, where), joint(mixture), 0)

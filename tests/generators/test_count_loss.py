@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_margnet import layout_of
 
 from tabsynth import InputError
-from tabsynth.generators.count_loss import CountLoss
+from tabsynth.generators.count_loss import ZERO_STD, CountLoss
 from tabsynth.privacy.counts import Groups, Measured
 
 torch.set_num_threads(1)
@@ -77,6 +77,50 @@ def test_loss_and_gradient_are_those_of_brute_force(
         found, gradient = loss(p.detach().float())
         assert found == pytest.approx(float(total.detach()) / cells, rel=1e-4)
         np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5),
+    components=st.integers(1, 6),
+    data=st.data(),
+)
+def test_the_way_from_impossible_rows_is_that_of_brute_force(
+    sizes: list[int], components: int, data: st.DataObject
+) -> None:
+    layout, rows, weight = layout_of(*sizes), 50.0, 0.7
+    zeros = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        named = data.draw(
+            st.lists(st.integers(0, len(sizes) - 1), min_size=2, max_size=4, unique=True)
+        )
+        marks = [
+            data.draw(st.lists(st.booleans(), min_size=sizes[j], max_size=sizes[j])) for j in named
+        ]
+        zeros.append({j: np.array(mark) for j, mark in zip(named, marks, strict=True)})
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    logits = 2 * torch.randn(components, layout.width, generator=generator).double()
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    p = torch.cat(parts, 1).requires_grad_()
+    measured = [Measured((0,), np.full(sizes[0], 5.0), 2.0)]
+    total = torch.zeros((), dtype=torch.float64)
+    for zero in zeros:
+        each = torch.ones(components, dtype=torch.float64)
+        for j, mark in zero.items():
+            block = layout.blocks[j]
+            each = each * (p[:, block.start : block.stop] * torch.from_numpy(mark)).sum(1)
+        total = total + (weight * rows / components * each.sum() / ZERO_STD).square()
+    (total / sizes[0]).backward()
+    loss = CountLoss(layout, measured, rows, components, zeros=zeros)
+    plain, before = loss(p.detach().float())
+    found, after = loss(p.detach().float(), weight)
+    assert p.grad is not None and found == plain
+    scale = float(p.grad.abs().max())
+    np.testing.assert_allclose(
+        (after - before).numpy(),
+        p.grad.numpy(),
+        atol=1e-4 * scale + 1e-6 * float(before.abs().max()),
+    )
 
 
 def test_loss_takes_up_to_three_columns() -> None:

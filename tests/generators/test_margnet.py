@@ -316,6 +316,27 @@ def test_draws_have_the_law_of_their_component() -> None:
     assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
 
 
+@pytest.mark.parametrize(("rows", "draws"), [(1, 1500), (5, 400), (50, 60), (400, 10)])
+def test_tables_of_few_rows_follow_the_mixture(rows: int, draws: int) -> None:
+    """Values and pairs of which less than one is expected come as often as they should on average."""
+    mixture = mixture_of((3, 8, 5))
+    counts = {pair: np.zeros(p.shape) for pair, p in expected_pairs(mixture).items()}
+    for seed in range(draws):
+        index = mixture.sample(rows, rng(seed))
+        for (a, b), found in counts.items():
+            np.add.at(found, (index[:, a], index[:, b]), 1)
+    for pair, p in expected_pairs(mixture).items():
+        wanted, found = p * rows * draws, counts[pair]
+        for axis in (
+            0,
+            1,
+        ):  # values: those of few rows are as drawn; rounding only moves the others
+            one, other = wanted.sum(axis), found.sum(axis)
+            assert (abs(other - one) < 5 * np.sqrt(one) + 1).all(), (pair, axis)
+        if rows <= 50:
+            assert (abs(found - wanted) < 5 * np.sqrt(wanted) + 1).all(), pair
+
+
 def test_rounding_holds_what_cannot_be() -> None:
     """A value of no probability in any component has no row; components have equal shares."""
     mixture = mixture_of((4, 3))
@@ -354,6 +375,8 @@ def test_samples_repeat_with_their_stream() -> None:
         {"hidden": (8, 0)},
         {"bumps": (0.0,)},
         {"bumps": (1.5,)},
+        {"bumps": 0.01},
+        *({"hidden": v} for v in (128, None, "128")),
         *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
         *({k: v} for k in ("stop", "entropy") for v in (-1, math.inf, math.nan, "1")),
         {"components": 2.5},

@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from tabsynth import Column, InputError, MargNet, Schema, load
 from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.synthesizers.conditions import boxes_of, parse_where
 
 torch.set_num_threads(1)
 
@@ -73,6 +75,21 @@ def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
     none = free.sample(9, where={"v": pd.NA})
     assert none["v"].isna().all() and none.attrs["certificate"]["condition"] == {"v": [None]}
     pd.testing.assert_frame_equal(free.sample(30, where={}), free.sample(30))
+
+
+@pytest.mark.parametrize("several", [np.array, pd.Series, set, frozenset, pd.Index, tuple])
+def test_alternatives_of_any_kind(free: MargNet, several: Any) -> None:
+    made = free.sample(60, where={"k": several(["x", "y"])})
+    assert set(made["k"]) == {"x", "y"}
+    assert sorted(made.attrs["certificate"]["condition"]["k"]) == ["x", "y"]
+
+
+def test_names_with_an_equals_sign() -> None:
+    texts = Column(name="a=b", kind="categorical", dtype="str", categories=("y", "n"))
+    schema = Schema([texts, replace(texts, name="a", categories=("b=y", "n"))])
+    assert parse_where(schema, ["a=b=y", "a=n"]) == {"a=b": ["y"], "a": ["n"]}
+    with pytest.raises(InputError, match="names column 'c'"):
+        parse_where(schema, ["c=b=y"])
 
 
 def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
@@ -211,6 +228,29 @@ def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(
         again.sample(40, random_state=1), bound.sample(40, random_state=1)
     )
+
+
+def test_the_fit_knows_what_is_impossible() -> None:
+    """A skip pattern: if only samples knew of it, children would be rare, whose rows it breaks most."""
+    rng = np.random.default_rng(0)
+    age = rng.choice(30, 2000, p=np.r_[np.full(5, 0.03), np.full(25, 0.034)])
+    answer = [rng.choice(["p", "q", "r"], 2000) for _ in "wxyz"]
+    table = pd.DataFrame(
+        {c: np.where(age < 5, None, a) for c, a in zip("wxyz", answer, strict=True)}
+    )
+    columns = [Column(name="age", kind="numeric", dtype="int64", low=0, high=29)]
+    columns += [
+        Column(name=c, kind="categorical", dtype="str", categories=("p", "q", "r"), nulls=True)
+        for c in "wxyz"
+    ]
+    zeros = [{"age": {"low": 0, "high": 4}, c: ["p", "q", "r"]} for c in "wxyz"]
+    zeros += [{"age": {"low": 5, "high": 29}, c: [None]} for c in "wxyz"]
+    model = MargNet(Schema(columns, impossible=zeros), epsilon=0.3, random_state=1)
+    made = model.fit(table.assign(age=age)).sample(2000, random_state=1)
+    generator = model.trained_.generator
+    assert generator.log_probability(boxes_of(generator, model.encoder_)) > math.log(0.97)
+    assert abs((made["age"] < 5).mean() - 0.15) < 0.05
+    assert model._free_steps() == {"generator": 2000, "structural zeros": 300}
 
 
 VALUES: dict[str, Any] = {

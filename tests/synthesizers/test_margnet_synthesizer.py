@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 
 from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
+from tabsynth.generators.count_loss import CountLoss
 from tabsynth.generators.margnet import MargNetConfig, MargNetFit
 from tabsynth.privacy.accounting import gaussian_mu
 from tabsynth.privacy.counts import Measured, NoisyCounts
@@ -440,6 +441,27 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
         with pytest.raises(InputError, match=says) as error:
             use()
         assert "\n" not in str(error.value)
+
+
+def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three columns of 1,000 codes, with memory for pairs of groups by the hundred."""
+    widths = []
+    original = CountLoss.__init__
+
+    def init(self: CountLoss, *given: Any, **named: Any) -> None:
+        original(self, *given, **named)
+        widths.append((self.pairs.width, self.slope.numel()))
+
+    monkeypatch.setattr(CountLoss, "__init__", init)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({c: rng.integers(0, 1000, 3000) for c in "abc"})
+    table = table.assign(x=rng.integers(0, 2, 3000), y=rng.integers(0, 2, 3000))
+    columns = [
+        Column(name=c, kind="categorical", dtype="int64", categories=tuple(range(size)))
+        for c, size in zip("abcxy", (1000, 1000, 1000, 2, 2), strict=True)
+    ]
+    MargNet(Schema(columns), epsilon=100.0, config=config(memory=1)).fit(table)
+    assert widths == [(3 + 2 + 2, 49)]
 
 
 def test_wide_columns_are_counted_alone() -> None:
