@@ -172,8 +172,8 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --label; leave it out, or use pate-acgan."
         )
-    where = parse_where(synthesizer.encoder_.schema, [f"{synthesizer.label}={text}"])
-    value = where[synthesizer.label][0]
+    name = synthesizer.config_["label"]
+    (value,) = parse_where(synthesizer.encoder_.schema, [f"{name}={text}"])[name]
     return {"label": pd.NA if value is None else value}
 
 

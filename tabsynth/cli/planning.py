@@ -8,6 +8,7 @@ from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
+    from tabsynth.plan import Plan
     from tabsynth.planning import LabelPlan, NoisePlan
 
 FLAGS = {"batches": "--batch"}
@@ -27,7 +28,7 @@ def plan_and_tell(
     check_method(method)
     from tabsynth.planning import plan_labels, plan_noise
     from tabsynth.planning.labels import VOTING
-    from tabsynth.planning.noise import BY_SCHEMA
+    from tabsynth.planning.noise import BY_SCHEMA, listed, own_plan
 
     options = {name: value for name, value in given.items() if value is not None and value != []}
     taken = OF_PATE if method in VOTING else ("schema",) if method in BY_SCHEMA else OF_STEPS
@@ -36,15 +37,18 @@ def plan_and_tell(
             flag = FLAGS.get(name, f"--{name}")
             raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
     if method in VOTING:
-        labels = plan_labels(**budget, **options)
+        labels, own = plan_labels(**budget, **options), own_plan(method, **budget)
         if not as_json:
-            return _tell_labels(labels)
-        return say(json.dumps({"method": method, **labels.to_dict()}))
+            return _tell_labels(labels, own)
+        return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))
     noise = plan_noise(method, **budget, **options)
     return say(json.dumps(noise.to_dict())) if as_json else _tell_noise(noise)
 
 
-def _tell_labels(plan: "LabelPlan") -> None:
+def _tell_labels(plan: "LabelPlan", own: "Plan") -> None:
+    from tabsynth.planning.labels import share_right
+    from tabsynth.privacy.mechanisms import NoisyVote
+
     say(
         f"Labels that epsilon = {plan.epsilon:g}, delta = {plan.delta:g} affords, if all of it goes to them;"
         f" {plan.rows:,} rows as declared."
@@ -62,11 +66,17 @@ def _tell_labels(plan: "LabelPlan") -> None:
         ],
     )
     say(
-        "noise: standard deviation, in votes; labels: by exact binary accounting, beside two looser ones"
+        "noise: standard deviation, in votes; labels: by exact binary accounting; beside them those by"
+        " the Gaussian's RDP, and by the paper's bound for Laplace noise on each of the two counts"
     )
     right = ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in plan.right)
     say(f"share of right labels, as shares of the teachers agree: {right}")
     say(plan.reason)
+    say("What the method does unless told otherwise, more labels of less worth each:")
+    say(str(own))
+    for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
+        told = (f"{share_right(c, vote):.3g} where {c:g} agree" for c, _ in plan.right)
+        say(f"  share of right labels: {', '.join(told)}")
 
 
 def _tell_noise(plan: "NoisePlan") -> None:

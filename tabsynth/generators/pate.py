@@ -158,13 +158,13 @@ class PATE(GeneratorTraining):
             block = generator.heads.layout.blocks[panel.label]
             self.label = slice(block.start, block.stop)
             shares = panel.shares
-            if shares is None and anchors is not None and anchors.marginals is not None:
+            # Trained on classes as often as the table has them: else what is learned of the label
+            # together with other columns could be met by bending the rows of a class alone.
+            if anchors is not None and anchors.marginals is not None:
                 shares = anchors.marginals[panel.label]
             assert shares is not None and isinstance(generator, ConditionalGenerator)
-            released = self.average.module
-            assert isinstance(released, ConditionalGenerator)
-            for each in (generator, released):  # the released one too where no step is ever done
-                each.shares.copy_(torch.as_tensor(shares))
+            generator.shares.copy_(torch.as_tensor(shares))
+            self._release_shares()
 
     # What subclasses provide.
 
@@ -257,7 +257,17 @@ class PATE(GeneratorTraining):
             **self.parts(),
         )
         steps = config.rounds * config.round_steps
-        return run_steps(VOTES, min(steps, most or steps), one, watch, state=state)
+        done = run_steps(VOTES, min(steps, most or steps), one, watch, state=state)
+        self._release_shares()
+        return done
+
+    def _release_shares(self) -> None:
+        """Rows are drawn with the declared shares of the classes, where there are any."""
+        released = self.average.module
+        if isinstance(released, ConditionalGenerator):
+            declared = self.panel.shares
+            found = self.generator.state_dict()["shares"] if declared is None else declared
+            released.shares.copy_(torch.as_tensor(found))
 
     @torch.no_grad()
     def questions(self, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -71,8 +71,9 @@ class PATEConfig(GeneratorConfig):
             integer(name, getattr(self, name))
         for name in ("teacher_hidden", "student_hidden"):
             widths(name, getattr(self, name))
-        for name in ("teacher_steps", "student_steps", "teacher_batch", "student_batch"):
+        for name in ("teacher_steps", "student_steps", "teacher_batch"):
             integer(name, getattr(self, name))
+        integer("student_batch", self.student_batch, least=2)  # it is normalised by batch
         positive("network_lr", self.network_lr)
         one_of("network_optimizer", self.network_optimizer, tuple(OPTIMIZERS))
         between("rounds", self.rounds, 1, self.labels)

@@ -60,9 +60,8 @@ class PATENetworks(PATE):
         super().__init__(config, generator, rng, anchors, panel)
         width, label = generator.heads.layout.width, self.label
         self._classes = 0 if label is None or panel.mode == "A" else label.stop - label.start
-        self._student_classes = 0 if label is None else label.stop - label.start
         self.student = mlp(
-            [width, *config.student_hidden, 1 + self._student_classes], rng, activation="leaky-relu"
+            [width, *config.student_hidden, 1 + self._classes], rng, activation="leaky-relu"
         )
         self._moves = optimizer(
             config.network_optimizer, self.student.parameters(), config.network_lr, config.betas
@@ -134,23 +133,29 @@ class PATENetworks(PATE):
             yes.append(real.sum(0))
             start += real.shape[1]
         answers = booth.binary(torch.cat(yes), teachers)
-        if own is None:
+        if own is None or mode == "A":  # there all say it at once, of rows with the class in them
             return {"yes": answers}
         if mode == "B":
             found, classed = booth.classes(torch.cat(votes)), torch.ones_like(answers)
-        else:  # mode C: only where all of the row was taken for real; mode A: its own class
-            found, classed = own, answers if mode == "C" else torch.ones_like(answers)
+        else:  # mode C: only where all of the row was taken for real
+            found, classed = own, answers
         return {"yes": answers, "classes": found, "classed": classed}
+
+    def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
+        source = self.student(codes)[:, 0]
+        classes = self.student(self._unlabelled(codes))[:, 1:] if self._classes else codes[:, :0]
+        return source, classes
 
     def _learn(self, rng: torch.Generator) -> None:
         """One step of the student, on labelled rows of all rounds."""
         known = self.labelled.rows
         count, device = len(known["codes"]), known["codes"].device
         drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)
-        says = self.student(known["codes"][drawn])
-        loss = binary_cross_entropy_with_logits(says[:, 0], known["yes"][drawn].float())
-        if self._student_classes:
-            entropy = cross_entropy(says[:, 1:], known["classes"][drawn], reduction="none")
+        source, classes = self._student_says(known["codes"][drawn])
+        loss = binary_cross_entropy_with_logits(source, known["yes"][drawn].float())
+        if self._classes:
+            entropy = cross_entropy(classes, known["classes"][drawn], reduction="none")
             loss = loss + (entropy * known["classed"][drawn]).mean()
         grads = torch.autograd.grad(loss, list(self.student.parameters()))
         for parameter, grad in zip(self.student.parameters(), grads, strict=True):
@@ -162,11 +167,11 @@ class PATENetworks(PATE):
         generator = self.generator
         logits = generator.logits(generator.noise(self.config.student_batch, rng))
         codes = generator.heads(logits, self.config.temperature, rng)
-        says = self.student(codes)
-        loss = -softplus(says[:, 0]).mean()
-        if self._student_classes:
+        source, classes = self._student_says(codes)
+        loss = -softplus(source).mean()
+        if self._classes:
             own = codes[:, self.label].detach().argmax(1)
-            loss = loss + cross_entropy(says[:, 1:], own)
+            loss = loss + cross_entropy(classes, own)
         if self.anchors is not None:
             loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, moves)

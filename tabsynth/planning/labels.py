@@ -18,6 +18,7 @@ ROWS_EACH = (381, 190, 100, 50, 25, 10)  # rows a teacher in the grid
 GRID = (50, 100, 190, 381, 763, 1907)  # and teachers, whatever the number of rows
 MOST_IN_GRID = 5000  # teachers: each is a network
 LEAST_ROWS_EACH = 25  # a teacher of fewer rows is hardly one
+LEAST_ROWS = 2 * min(ROWS_EACH)  # of a table
 CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is told
 
 
@@ -110,6 +111,8 @@ def plan_labels(
         _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teachers)
     )
     recommended, reason = _recommendation(found, labels)
+    # The same for every K, as the noise grows with it.
+    vote = NoisyVote(noise=found[0].noise, teachers=found[0].teachers)
     return LabelPlan(
         rows=rows,
         epsilon=epsilon,
@@ -118,7 +121,7 @@ def plan_labels(
         flips=flips,
         wanted=labels,
         grid=found,
-        right=tuple((c, _right(c, found[0])) for c in sorted({*CONSENSUSES, consensus})),
+        right=tuple((c, share_right(c, vote)) for c in sorted({*CONSENSUSES, consensus})),
         recommended=recommended,
         reason=reason,
     )
@@ -134,7 +137,7 @@ def _numbers(rows: int, teachers: Sequence[int] | None) -> list[int]:
     found = sorted({k for k in (*(rows // each for each in ROWS_EACH), *GRID) if 2 <= k <= most})
     if not found:
         raise InputError(
-            f"Expected rows of at least {2 * min(ROWS_EACH)} for teachers to share, got rows={rows}."
+            f"Expected rows of at least {LEAST_ROWS} for teachers to share, got rows={rows}."
         )
     return found
 
@@ -163,10 +166,9 @@ def _labels(
     )
 
 
-def _right(consensus: float, at: Labels) -> float:
-    """Of votes with this consensus; the same for every K, as the noise grows with it."""
-    vote = NoisyVote(noise=at.noise, teachers=at.teachers)
-    return float(chance_of_yes(np.array(consensus * at.teachers), vote))
+def share_right(consensus: float, vote: NoisyVote) -> float:
+    """Of votes in which a share ``consensus`` of the teachers agree, the share answered as they do."""
+    return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
 
 
 def _recommendation(found: Sequence[Labels], wanted: int) -> tuple[int | None, str]:

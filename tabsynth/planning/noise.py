@@ -61,19 +61,11 @@ class NoisePlan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        own = [
-            {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count}
-            for s in self.own.spends
-        ]
         return {
             **{"method": self.own.method, "rows": self.rows},
             **{"epsilon": self.epsilon, "delta": self.delta},
             "grid": [asdict(step) for step in self.grid],
-            "default": {
-                "mechanisms": own,
-                "epsilon": self.own.epsilon,
-                "accountant": self.own.accountant,
-            },
+            "default": listed(self.own),
         }
 
 
@@ -108,12 +100,33 @@ def plan_noise(
         raise InputError(
             f"Method {method} shares its budget by the columns; give the table's schema (--schema)."
         )
-    model: Any = METHODS[method]
-    facts = schema if schema is not None else _any_schema()
-    own = model(facts, epsilon=epsilon, delta=delta, rows=rows).plan(estimate_time=False)
+    own = own_plan(method, rows, epsilon, delta, schema)
     pairs = [] if method in BY_SCHEMA else product(sorted(set(batches)), sorted(set(steps)))
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
     return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
+
+
+def own_plan(
+    method: str, rows: int, epsilon: float, delta: float = 1e-5, schema: Schema | None = None
+) -> Plan:
+    """What ``method`` does unless told otherwise; without a schema where nothing depends on it."""
+    from tabsynth.synthesizers import METHODS  # torch takes seconds
+
+    model: Any = METHODS[method]
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows}
+    if method == "pate-acgan":
+        given["label"] = _any_schema().names[0]
+    made = model(_any_schema() if schema is None else schema, **given)
+    plan: Plan = made.plan(estimate_time=False)
+    return plan
+
+
+def listed(plan: Plan) -> dict[str, Any]:
+    """A plan's spends and epsilon, JSON-ready."""
+    spends = [
+        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in plan.spends
+    ]
+    return {"mechanisms": spends, "epsilon": plan.epsilon, "accountant": plan.accountant}
 
 
 def _any_schema() -> Schema:

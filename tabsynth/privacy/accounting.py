@@ -247,8 +247,8 @@ def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: 
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     if excess(high, rdp_epsilon) > 0 and excess(high, epsilon_of) > 0:
         raise BudgetError(
-            f"No noise keeps this plan within epsilon={epsilon:g}: what is spent before it leaves"
-            " nothing; raise epsilon or lower the shares of the earlier parts."
+            f"No noise up to {MOST_NOISE:,.0f} keeps this plan within epsilon={epsilon:g}: raise"
+            " epsilon, ask for fewer steps or labels, or lower the shares of what is spent before."
         )
     if excess(low, epsilon_of) <= 0:
         return LEAST_NOISE

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -98,6 +98,10 @@ class Synthesizer(BaseEstimator):
     def _free_steps(self) -> dict[str, int]:
         """Steps of stages that read no private row, by stage."""
         return {}
+
+    def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """What a person should know of a plan of this method before they start."""
+        return []
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         """Value numbers of the public table that training uses, if any."""

@@ -97,8 +97,10 @@ def value_number(column: Column, value: Any, name: str = "where") -> int:
 
 
 def _no_value(column: Column, value: Any, name: str = "where") -> InputError:
+    null = " (null: pandas.NA)" if name == "label" and column.nulls else ""
     return InputError(
-        f"{name}: column {shown(column.name)} has no value {shown(value)}; it has {domain(column)}."
+        f"{name}: column {shown(column.name)} has no value {shown(value)}; it has"
+        f" {domain(column)}{null}."
     )
 
 

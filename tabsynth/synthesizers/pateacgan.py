@@ -137,9 +137,10 @@ class PATEACGAN(Voting):
             return super().sample(n, random_state=random_state)
         self._check_fitted()
         generator: ConditionalGenerator = self.trained_.generator
-        noise = generator.noise_of(value_number(self._column(), label, "label"))
+        name = self.config_["label"]  # of this fit, whatever parameters change
+        noise = generator.noise_of(value_number(self.encoder_.schema[name], label, "label"))
         table = self._table(n, random_state, partial(generator.sample, noise=noise))
-        table.attrs["certificate"]["condition"] = stated({self.label: label})
+        table.attrs["certificate"]["condition"] = stated({name: label})
         return table
 
     def _column(self) -> Column:

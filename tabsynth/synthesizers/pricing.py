@@ -39,25 +39,25 @@ def priced(
         device=str(model._device()),
         seconds=seconds,
         at_most=model.stops_early,
-        notes=tuple(_notes(model, spends, seconds)),
+        notes=(*notes(model, spends, seconds), *model._notes(spends)),
     )
 
 
-def _notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
+def notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
     """What a person should know before they start."""
-    notes = []
+    found = []
     if WEAK_EPSILON < model.epsilon < math.inf:
-        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+        found.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
     if model.delta > WEAK_DELTA:
-        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+        found.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
     limit = model.time_limit
     if seconds is not None and limit is not None and seconds > limit:
         charged = any(spend.count > 1 for spend in spends)
-        notes.append(
+        found.append(
             f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
             f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
         )
-    return notes
+    return found
 
 
 def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: int) -> float:

@@ -1,6 +1,6 @@
 """What the PATE methods share: teachers, labels, and the account of their votes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -14,15 +14,17 @@ from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_networks import PATENetworks
 from tabsynth.generators.pate_witness import PATEWitness
 from tabsynth.generators.table import TableGenerator
-from tabsynth.planning.labels import plan_labels
+from tabsynth.plan import PlannedSpend
+from tabsynth.planning.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
 from tabsynth.privacy.mechanisms import MOST_TEACHERS, NoisyVote
 from tabsynth.synthesizers.gan import GAN
 from tabsynth.synthesizers.gan_networks import Networks
 from tabsynth.synthesizers.pricing import NOMINAL_ROWS
-from tabsynth.synthesizers.split import Learned
+from tabsynth.synthesizers.split import COUNT, Learned
 
 MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
-FEW_ROWS = 20  # of a table that no planner shares out
+SURE = 0.75  # consensus of teachers, at which it is told what share of the labels is right …
+VOID = 0.55  # … if that is less
 
 
 class Voting(GAN):
@@ -101,13 +103,29 @@ class Voting(GAN):
         config = self._networks_config()
         return {**super()._free_steps(), VOTES: config.rounds * config.round_steps}
 
+    def _once(self) -> tuple[str, ...]:
+        # The paper's networks have no use for n; a private autoencoder has.
+        autoencoder = self._autoencoder() is not None and self._training() != "public"
+        read = autoencoder or self._networks_config().kind != "network"
+        return tuple(name for name in super()._once() if read or name != COUNT)
+
+    def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        found = super()._notes(spends)
+        for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
+            right = share_right(SURE, vote)
+            if right < VOID:
+                found.append(
+                    f"note: where {SURE:.0%} of the teachers agree, {right:.1%} of the labels are right"
+                    " (50% is chance): raise epsilon, or use margnet"
+                )
+        return found
+
     def _config(self) -> dict[str, Any]:
         return {**super()._config(), "teachers": self._teachers()}
 
 
 @lru_cache(maxsize=64)
 def recommended(rows: int, epsilon: float, delta: float) -> int:
-    """The planner's number of teachers; of a small table or budget, one for each few records."""
-    if rows < FEW_ROWS:
-        return rows
-    return plan_labels(rows, epsilon, delta).recommended or max(2, rows // 25)
+    """The planner's number of teachers; where no label is affordable, teachers of 25 rows."""
+    found = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
+    return found or max(1, min(max(2, rows // LEAST_ROWS_EACH), rows, MOST_TEACHERS))

@@ -46,7 +46,7 @@ def checked(name: str, pair: Neighbour, interrupted: int | None = None) -> Repla
     found = replay(model, pair.table, pair.neighbour, seed=seed, interrupted=interrupted)
     assert found.first_difference is None, (pair.kind, pair.change, found.first_difference)
     assert found.compared > 300
-    assert 0.9 < found.worst_move <= 1 + ROUNDING
+    assert found.worst_move <= 1 + ROUNDING
     used: dict[str, int] = {}
     moved: dict[str, float] = {}
     for mechanism in found.mechanisms:
@@ -56,4 +56,6 @@ def checked(name: str, pair: Neighbour, interrupted: int | None = None) -> Repla
     # Every use that the plan charges passed the seam, and each sum saw the neighbour.
     assert used == {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
     assert all(moved[p] > 0.2 for p in moved if "votes" not in p and "overlap" not in p)
+    if any("votes" not in purpose for purpose in moved):  # a teacher's vote may be what it was
+        assert found.worst_move > 0.9
     return found
