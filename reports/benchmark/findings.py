@@ -202,7 +202,7 @@ def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
         each = [
             f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
             f" seed{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}"
-            for lacking, epsilons in alike.items()
+            for lacking, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
         ]
         if each:
             told.append(f"- {title}: {'; '.join(each)}")

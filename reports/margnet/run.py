@@ -204,7 +204,9 @@ def floor(table: str, key: str, title: str) -> str:
         if place.value < least
     ]
     if not worse:
-        return f"{title} is above theirs ({least:.3f}) in all {len(cells)} cells that were run"
+        return (
+            f"{title} is not below theirs ({least:.3f}) in any of {len(cells)} cells that were run"
+        )
     return (
         f"{title} is below theirs ({least:.3f}) in {len(worse)} of {len(cells)} cells that were run:"
         f" {', '.join(worse)}"
