@@ -21,6 +21,7 @@ BENCHMARK = ROOT / "reports" / "benchmark"
 sys.path.insert(0, str(BENCHMARK))
 import config as configs  # noqa: E402
 import findings  # noqa: E402
+import prediction  # noqa: E402
 import ranks  # noqa: E402
 import store  # noqa: E402
 import writing  # noqa: E402
@@ -29,7 +30,9 @@ from runner import Runner, Stopped, expected  # noqa: E402
 from tables import DATA, TABLES  # noqa: E402
 
 OURS = configs.load(BENCHMARK / "config.toml")
-MARGNET = configs.load(ROOT / "reports" / "margnet" / "config.toml")
+MARGNET, PATE = (
+    configs.load(ROOT / "reports" / name / "config.toml") for name in ("margnet", "pate")
+)
 TINY = """
 epsilons = [8, 1]
 seeds = [0]
@@ -44,6 +47,7 @@ title = "people, 3 columns"
 rows = "people.csv"
 schema = "people.schema.json"
 target = "income"
+yes = ["a"]
 
 [systems.margnet]
 method = "margnet"
@@ -98,6 +102,10 @@ def test_the_plan_is_every_system_epsilon_table_and_seed():
         ('method = "margnet"', 'peer = "mst"', "its package"),
         ('method = "margnet"', 'methods = "margnet"', "methods"),
         ("[systems.margnet]", '[systems."margnet:iid"]', "colon"),
+        ('yes = ["a"]', "yes = []", "people.yes must list values"),
+        ('yes = ["a"]', 'yes = "a"', "people.yes must list values"),
+        ('target = "income"', "", "people has yes without the target"),
+        ("delta = 1e-5", 'delta = 1e-5\nneeds = "tvd2"', "needs must be a list"),
     ],
 )
 def test_a_wrong_config_is_refused_by_name(people, old, new, said):
@@ -117,16 +125,16 @@ def test_the_rows_of_the_store_are_what_their_keys_say():
             assert key.removeprefix(f"{row['table']}-") in store.REFERENCES
             continue
         assert key == Run(row["table"], row["system"], row["epsilon"], row["seed"]).key
-        assert row["system"] in OURS.systems and row["table"] in TABLES
+        assert row["system"] in OURS.systems | PATE.systems and row["table"] in TABLES
         if "stopped" in row:
             assert "tvd2" not in row
             continue
-        for figure in ranks.FIGURES[:6]:
-            assert 0 <= row.get(figure.key, 0) <= 1
+        for key in (*(figure.key for figure in ranks.FIGURES[:6]), *prediction.NAMES):
+            assert 0 <= row.get(key, 0) <= 1
         # More columns in a marginal can only tell tables better apart.
         assert row["tvd1"] < row["tvd2"] < row["tvd3"]
         assert 0 < row.get("spent", row["epsilon"]) <= row["epsilon"] * (1 + 1e-9)
-        if OURS.systems[row["system"]].method and "cpu_seconds" in row:
+        if (OURS.systems | PATE.systems)[row["system"]].method and "cpu_seconds" in row:
             assert row["cpu_seconds"] <= OURS.limits["ours"]
 
 
@@ -296,8 +304,11 @@ def test_one_bench_from_end_to_end(people, capsys):
     assert 0 < row["cpu_seconds"] < 120 and row["peak_mib"] > 10 and 7.92 < row["spent"] <= 8
     assert rows["people-real"]["k_marginal"] == 1000 > row["k_marginal"] > 700
     assert rows["people-shuffled"]["target_auroc"] < 0.7 < row["target_auroc"] < 0.95
+    assert rows["people-shuffled"]["tstr_auroc"] < 0.7 < row["tstr_auroc"] < 0.95
+    assert {"tstr_auprc", "tstr_f1"} <= row.keys() & rows["people-real"].keys()
     if (ROOT.parent / "shared" / "yardstick").exists():
         assert 0 == rows["people-real"]["tvd2"] < row["tvd2"] < 0.3
+    assert "teachers" not in row
     before = config.store.read_bytes()
     Runner(config, "eps8").run()  # nothing is missing
     assert config.store.read_bytes() == before

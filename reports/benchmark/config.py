@@ -13,6 +13,7 @@ from tabsynth.errors import InputError
 METHODS = ("margnet", "dp-wgan", "dp-gan", "pate-gan", "pate-acgan")
 TOP = {"epsilons", "seeds", "delta", "limits", "tables", "systems"}
 STORE = "store"  # may be named as well: another benchmark's rows, to which this one's are added
+NEEDS = "needs"  # and figures without which a row that is kept does not count
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Config:
         The file. The page and its pictures lie beside it.
     store : Path
         The rows; ``results.json`` beside the file unless it names another.
+    needs : tuple of str
+        Figures that a row must have: one that lacks some is run again, and replaced.
     """
 
     epsilons: tuple[float, ...]
@@ -63,6 +66,7 @@ class Config:
     systems: Mapping[str, System]
     path: Path
     store: Path
+    needs: tuple[str, ...] = ()
 
     def runs(self) -> list[Run]:
         """First seeds first, so that an early end leaves a whole table; epsilons upwards (see stops)."""
@@ -86,7 +90,7 @@ def load(path: Path) -> Config:
         raise InputError(f"Cannot read {path}: {error}") from None
     if lacking := TOP - set(raw):
         raise InputError(f"{path} lacks: {', '.join(sorted(lacking))}.")
-    if unknown := set(raw) - TOP - {STORE}:
+    if unknown := set(raw) - TOP - {STORE, NEEDS}:
         raise InputError(f"{path} has unknown: {', '.join(sorted(unknown))}.")
     for name in ("ours", "peers"):
         if not _is_number(raw["limits"].get(name)):
@@ -95,6 +99,8 @@ def load(path: Path) -> Config:
         raise InputError(f"{path}: epsilons must be numbers above 0, not {raw['epsilons']}.")
     if not raw["seeds"] or not all(isinstance(s, int) and s >= 0 for s in raw["seeds"]):
         raise InputError(f"{path}: seeds must be integers from 0, not {raw['seeds']}.")
+    if not _are_names(needs := raw.get(NEEDS, [])):
+        raise InputError(f"{path}: {NEEDS} must be a list of names of figures, not {needs!r}.")
     return Config(
         epsilons=tuple(map(float, raw["epsilons"])),
         seeds=tuple(raw["seeds"]),
@@ -104,6 +110,7 @@ def load(path: Path) -> Config:
         systems={name: _system(name, given, path) for name, given in raw["systems"].items()},
         path=path,
         store=path.parent / raw.get(STORE, "results.json"),
+        needs=tuple(needs),
     )
 
 
@@ -111,17 +118,26 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def _table(name: str, given: Mapping[str, str], path: Path) -> Table:
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _table(name: str, given: Mapping[str, Any], path: Path) -> Table:
     given = dict(given)
-    target = given.pop("target", None)
+    target, yes = given.pop("target", None), given.pop("yes", None)
+    if yes is not None and not (isinstance(yes, list) and yes):
+        raise InputError(f"{path}: tables.{name}.yes must list values of its target, not {yes!r}.")
+    if yes is not None and target is None:
+        raise InputError(f"{path}: tables.{name} has yes without the target that it is of.")
+    yes = tuple(yes or ())
     if {"rows", "schema"} <= given.keys():
         folder = path.parent
         return table_of_files(
-            given.get("title", name), folder / given["schema"], folder / given["rows"], target
-        )
+            given.get("title", name), folder / given["schema"], folder / given["rows"]
+        ).with_target(target, yes)
     if given or name not in TABLES:
         raise InputError(f"{path}: tables.{name} is none of ours; give its rows and its schema.")
-    return TABLES[name].with_target(target)
+    return TABLES[name].with_target(target, yes)
 
 
 def _system(name: str, given: Mapping[str, Any], path: Path) -> System:

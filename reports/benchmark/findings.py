@@ -1,12 +1,12 @@
 """What the rows say, in sentences and small tables: every number is computed from the store."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import store
-from config import Config
+from config import Config, Run
 from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
 
 BY = {figure.key: figure for figure in FIGURES}
@@ -182,11 +182,42 @@ def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: s
     return f"{mean:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
 
 
+def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
+    """Which runs of a table are still to be made, so that nobody takes what is shown for the whole."""
+    titles = {name: system.title for name, system in config.systems.items()}
+    return listed_runs((r for r in store.lacking(config, results) if r.table == table), titles)
+
+
+def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
+    """Missing runs by system: epsilons that lack the same seeds together."""
+    seeds: dict[tuple[str, float], list[int]] = {}
+    for run in runs:
+        seeds.setdefault((run.system, run.epsilon), []).append(run.seed)
+    told = []
+    for name, title in titles.items():
+        alike: dict[tuple[int, ...], list[float]] = {}
+        for (system, epsilon), lacking in seeds.items():
+            if system == name:
+                alike.setdefault(tuple(sorted(lacking)), []).append(epsilon)
+        each = [
+            f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
+            f" seed{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}"
+            for lacking, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
+        ]
+        if each:
+            told.append(f"- {title}: {'; '.join(each)}")
+    if not told:
+        return "All runs of this table were made."
+    return "\n".join([f"**Not run yet** ({sum(map(len, seeds.values()))} runs):", "", *told])
+
+
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Ends at a limit, and other ends without a table."""
     out = []
-    for row in results.values():
-        if "stopped" in row and row["system"] in config.systems and row["table"] in config.tables:
+    told = (store.row_of(results, run) for run in config.runs())
+    own = {id(row): row for row in told if row is not None}  # not what only another benchmark runs
+    for row in own.values():
+        if "stopped" in row:
             title = config.systems[row["system"]].title
             where = named(config, (row["table"], row["epsilon"]))
             out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
@@ -198,9 +229,7 @@ def disclosure(config: Config, results: Mapping[str, dict]) -> list[str]:
     lines = ["| system | points more often right than of controls | runs |", "|---|---|---|"]
     groups = {
         system.title: [
-            r
-            for r in results.values()
-            if r.get("system") == name and r["epsilon"] in config.epsilons
+            results[run.key] for run in config.runs() if run.system == name and run.key in results
         ]
         for name, system in config.systems.items()
     }

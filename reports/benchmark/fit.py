@@ -51,11 +51,14 @@ def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
     sampled = time.perf_counter() - started - found["seconds"]
     codes = TableEncoder(model.schema).to_index(rows)
     pd.DataFrame(codes, columns=model.schema.names).to_csv(out, index=False)
+    certificate = model.certificate()
+    teachers = {m["teachers"] for m in certificate["mechanisms"] if "teachers" in m}
     return {
         **found,
+        **({"teachers": max(teachers)} if teachers else {}),
         "sample_seconds": sampled,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "spent": model.certificate()["epsilon"],
+        "spent": certificate["epsilon"],
     }
 
 

@@ -19,6 +19,7 @@ import store
 from config import Config, Run
 
 from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
 
 HERE = Path(__file__).resolve().parent
 PEERS = Path(tempfile.gettempdir()) / "tabsynth-peers"
@@ -96,7 +97,7 @@ class Runner:
             self._say(run, found, time.monotonic() - began)
 
     def _wanted(self, run: Run) -> bool:
-        results = store.load(self.config.store)
+        results = store.known(self.config)
         if self.again:
             results.pop(run.key, None)
         package = self.config.systems[run.system].package
@@ -112,7 +113,7 @@ class Runner:
 
     def references(self, table: str, folder: Path) -> None:
         """Score the private rows themselves, the test rows and shuffled columns, if none has yet."""
-        known = store.load(self.config.store)
+        known = store.known(self.config)
         if all("k_marginal" in known.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
         rows = pd.read_csv(folder / "train.csv")
@@ -147,6 +148,13 @@ class Runner:
         found = self.process([*what, *synthetic])
         if "stopped" in found:
             raise RuntimeError(f"score.py: {found['stopped']}")
+        for name in self.config.needs:
+            if not all(name in score for score in found["scores"]):
+                # A run that can never have it would be made again and again.
+                raise InputError(
+                    f"{self.config.path}: needs {name}, which tables.{table} does not give; a tstr figure"
+                    " takes a target and its yes, one of a marginal the yardstick."
+                )
         return found["scores"]
 
     def process(self, what: list, limit: int | None = None) -> dict:
@@ -196,7 +204,7 @@ class Runner:
         return python
 
     def _say(self, run: Run, found: dict, seconds: float) -> None:
-        results = store.load(self.config.store)
+        results = store.known(self.config)
         left = [r for r in self.runs if store.row_of(results, r) is None]
         done = found.get("stopped") or f"{found['cpu_seconds']:.0f} CPU s"
         hours = sum(expected(self.config, results, r) for r in left) / 3600 / self.jobs
@@ -222,6 +230,7 @@ def expected(config: Config, results: dict[str, dict], run: Run) -> float:
 def prepare(config: Config, table: str, folder: Path) -> None:
     """The split of a table as value numbers, and its public sizes."""
     schema, *parts = config.tables[table].split()
+    config.tables[table].positive(schema)  # a wrong target is refused before anything is fitted
     encoder = TableEncoder(schema)
     for name, rows in zip(("train", "test"), parts, strict=True):
         codes = pd.DataFrame(encoder.to_index(rows), columns=schema.names)

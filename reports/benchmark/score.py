@@ -3,7 +3,8 @@
     python score.py CONFIG TABLE FOLDER SYNTHETIC ...
 
 FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
-independent yardstick of ../shared, where that is; the others by tabsynth.evaluation.
+independent yardstick of ../shared, where that is; the others by tabsynth.evaluation, and of a target of
+two classes by prediction.py.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 import config as configs
 import numpy as np
 import pandas as pd
+from prediction import scores as predicted
 from tables import ROOT
 
 from tabsynth import Schema
@@ -72,11 +74,14 @@ def by_evaluation(
 def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
     chosen = configs.load(Path(path)).tables[table]
     schema = chosen.schema()
+    positive = chosen.positive(schema)
     train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
     found = []
     for each in map(Path, synthetic):
         ours = by_evaluation(schema, chosen.target, train, test, codes(each))
         found.append(by_yardstick(Path(folder), each) | ours)
+        if positive:
+            found[-1] |= predicted(schema, chosen.target, positive, codes(each), test)
     return {"scores": found}
 
 

@@ -22,6 +22,15 @@ def load(path: Path) -> dict[str, dict]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
+def known(config: Config) -> dict[str, dict]:
+    """The rows that a benchmark can use: all but those that ended and lack a figure that it needs."""
+    return {
+        key: row
+        for key, row in load(config.store).items()
+        if "stopped" in row or row.keys() >= set(config.needs)
+    }
+
+
 def add(path: Path, rows: Mapping[str, dict]) -> None:
     """Add rows, whole or not at all, while other processes add theirs."""
     folder = os.open(path.parent, os.O_RDONLY)
@@ -54,6 +63,11 @@ def row_of(results: Mapping[str, dict], run: Run) -> dict | None:
     return results.get(run.key) or stopped_by(results, run)
 
 
+def lacking(config: Config, results: Mapping[str, dict]) -> list[Run]:
+    """Runs that are still to be made, in the order of the plan."""
+    return [run for run in config.runs() if row_of(results, run) is None]
+
+
 def adopted(config: Config, path: Path) -> dict[str, dict]:
     """Rows of another file that this store lacks: plain runs and references of known tables.
 
@@ -62,11 +76,11 @@ def adopted(config: Config, path: Path) -> dict[str, dict]:
     the cost, which was measured in other ways.
     """
     raw = json.loads(path.read_text("utf-8"))
-    known = load(config.store)
+    here = load(config.store)
     found = {}
     for key, row in _in_one_form(raw).items():
         plain = "system" not in row or row["system"] in config.systems
-        if plain and row.get("table") in config.tables and key not in known:
+        if plain and row.get("table") in config.tables and key not in here:
             found[key] = row | {"adopted": path.resolve().parent.name}
     return found
 

@@ -5,12 +5,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tabsynth import Column, Schema, read_table
 from tabsynth.datasets import prepare_hospital
+from tabsynth.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -41,15 +43,43 @@ class Table:
         From the schema to all private rows.
     target : str or None
         The column that a user would predict.
+    yes : tuple
+        The values of the target that make one of two classes; see :meth:`positive`.
     """
 
     title: str
     schema: Callable[[], Schema]
     rows: Callable[[Schema], pd.DataFrame]
     target: str | None = None
+    yes: tuple[Any, ...] = ()
 
-    def with_target(self, target: str | None) -> "Table":
-        return replace(self, target=target)
+    def with_target(self, target: str | None, yes: tuple[Any, ...] = ()) -> "Table":
+        return replace(self, target=target, yes=yes)
+
+    def positive(self, schema: Schema) -> list[int]:
+        """Value numbers of the target that count as yes: those named, of a target of two values the second.
+
+        Empty where the target has more values and none is named: then it has no two classes. InputError
+        names a value that is not the target's.
+        """
+        if self.target is None:
+            return []
+        if self.target not in schema.names:
+            raise InputError(f"{self.title}: target {self.target!r} is no column of its schema.")
+        size = schema.sizes[schema.names.index(self.target)]
+        if not self.yes:
+            return [1] if size == 2 else []
+        known = schema[self.target].categories or ()
+        if wrong := [value for value in self.yes if value not in known]:
+            raise InputError(
+                f"{self.title}: yes has {wrong[0]!r}, which is no listed value of column {self.target!r}."
+            )
+        numbers = sorted({known.index(value) for value in self.yes})
+        if len(numbers) == size:
+            raise InputError(
+                f"{self.title}: yes has every value of column {self.target!r}; leave some for no."
+            )
+        return numbers
 
     def split(self) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
         """Schema, training rows and test rows."""
@@ -60,9 +90,9 @@ class Table:
         return schema, rows.iloc[order[:cut]], rows.iloc[order[cut:]]
 
 
-def table_of_files(title: str, schema: Path, rows: Path, target: str | None) -> Table:
+def table_of_files(title: str, schema: Path, rows: Path) -> Table:
     """A user's table: a file of a schema, and a CSV or Parquet file of rows."""
-    return Table(title, lambda: Schema.load(schema), lambda known: read_table(rows, known), target)
+    return Table(title, lambda: Schema.load(schema), lambda known: read_table(rows, known))
 
 
 def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False) -> Column:

@@ -30,7 +30,7 @@ NOT_OF_FRESH = ("dwpre_macro_mean", "dwpre_weighted_mean", "target_auroc")
 
 def write(config: Config) -> None:
     """README.md, ranks.png and cost.png beside the config file."""
-    results, folder = store.load(config.store), config.path.parent
+    results, folder = store.known(config), config.path.parent
     ranks, cells = {}, {}
     for figure in FIGURES:
         found = values(config, results, figure)
@@ -67,7 +67,7 @@ def write(config: Config) -> None:
 def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
     """How many runs are there, and which are not."""
     runs = config.runs()
-    lacking = [run for run in runs if store.row_of(results, run) is None]
+    lacking = store.lacking(config, results)
     made = [run for run in runs if run.key in results]
     ended = [run for run in made if "stopped" not in results[run.key]]
     told = (

@@ -11,6 +11,7 @@ seeded: the epsilon shown is what the same run costs without a seed.
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ import pandas as pd
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
+import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import VARIANTS, WISHES  # noqa: E402
+from ours import VARIANTS, WISHES, Variant  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -125,7 +127,21 @@ def comparison(table: str) -> list[str]:
                 found = [row]
             if found:
                 lines.append(line(system.title, f"{epsilon:g}", found))
-    return lines
+    return [*lines, "", findings.not_run(CONFIG, results, table)]
+
+
+def variants_not_run(table: str, epsilon: float, variants: Mapping[str, Variant]) -> str:
+    """Which runs of the variants of a cell are still to be made."""
+    results = load_results()
+    titles = {f"margnet:{name}": about.title for name, about in variants.items()}
+    left = [
+        run
+        for run in RUNS
+        if (run.table, run.epsilon) == (table, epsilon)
+        and run.system in titles
+        and run.key not in results
+    ]
+    return findings.listed_runs(left, titles)
 
 
 def ablation() -> list[str]:
@@ -137,7 +153,9 @@ def ablation() -> list[str]:
         for variant, about in VARIANTS.items():
             if found := of(table, f"margnet:{variant}", epsilon):
                 lines.append(line(about.title, f"{epsilon:g}", found))
-    return lines
+        lines += ["", variants_not_run(table, epsilon, VARIANTS)]
+    whole = [f"{TABLES[t].title}, ε = {e:g}" for t, e in ABLATED if not of(t, "margnet:default", e)]
+    return lines + ([f"\n**Not run at all**: {'; '.join(whole)}."] if whole else [])
 
 
 def wishes() -> list[str]:
@@ -152,7 +170,7 @@ def wishes() -> list[str]:
         if variant in ("default", *WISHES) and found:
             cells = [census.mean_sd([r[name] for r in found]) for name in names]
             lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(found))]) + " |")
-    return lines
+    return [*lines, "", variants_not_run("census", 1.0, WISHES)]
 
 
 def disclosure() -> str:
@@ -171,13 +189,44 @@ def disclosure() -> str:
     )
 
 
+def floor(table: str, key: str, title: str) -> str:
+    """In which cells a table's figure, of which more is better, is below that of shuffled columns."""
+    results = load_results()
+    least, figure = results[f"{table}-shuffled"][key], findings.BY[key]
+    cells = [
+        (place, epsilon)
+        for epsilon in EPSILONS
+        for place in findings.places(CONFIG, results, (table, epsilon), figure)
+    ]
+    worse = [
+        f"{CONFIG.systems[place.system].title} at ε = {epsilon:g} ({place.value:.3f})"
+        for place, epsilon in cells
+        if place.value < least
+    ]
+    if not worse:
+        return (
+            f"{title} is not below theirs ({least:.3f}) in any of {len(cells)} cells that were run"
+        )
+    return (
+        f"{title} is below theirs ({least:.3f}) in {len(worse)} of {len(cells)} cells that were run:"
+        f" {', '.join(worse)}"
+    )
+
+
 def write_readme() -> None:
+    results = load_results()
     page = (HERE / "template.md").read_text("utf-8")
     compared = [part for table in TABLES for part in ["", *comparison(table)]]
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- WISHES -->", "\n".join(wishes()))
     page = page.replace("<!-- DISCLOSURE -->", disclosure())
+    page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
+    floors = [
+        floor("hospital", "dwpre_macro_mean", "Macro F1"),
+        floor("hospital", "dwpre_weighted_mean", "weighted F1"),
+    ]
+    page = page.replace("<!-- FLOOR -->", "; ".join(floors) + ".")
     (HERE / "README.md").write_text(page, "utf-8")
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -12,14 +11,13 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.preprocessing import OneHotEncoder
 
 from tabsynth import Schema
-from tabsynth.encoding import TableEncoder
 
-NAMES = ("AUROC", "AUPRC", "F1")
+NAMES = {"tstr_auroc": "AUROC", "tstr_auprc": "AUPRC", "tstr_f1": "F1"}  # key of a row to title
 
 
-def features(schema: Schema, label: str, index: np.ndarray) -> Any:
+def features(schema: Schema, target: str, index: np.ndarray) -> Any:
     """One-hot codes of value numbers; ordered columns have their rank, too."""
-    kept = [j for j, name in enumerate(schema.names) if name != label]
+    kept = [j for j, name in enumerate(schema.names) if name != target]
     sizes = [schema.sizes[j] for j in kept]
     encoder = OneHotEncoder(categories=[np.arange(size) for size in sizes], dtype=np.float32)
     ordered = [j for j in kept if schema.columns[j].kind != "categorical"]
@@ -28,22 +26,33 @@ def features(schema: Schema, label: str, index: np.ndarray) -> Any:
 
 
 def scores(
-    schema: Schema, label: str, yes: tuple, synthetic: pd.DataFrame, test: pd.DataFrame
+    schema: Schema, target: str, positive: list[int], synthetic: np.ndarray, test: np.ndarray
 ) -> dict[str, float]:
-    """Means over the classifiers; a table without both classes has the scores of a coin.
+    """Means over the classifiers, fitted on synthetic rows and tested on real ones.
 
     F1 is of the class "yes", called where its chance is past its share in the rows trained on.
+
+    Parameters
+    ----------
+    target : str
+        The column to predict.
+    positive : list of int
+        Value numbers of the target that count as yes.
+    synthetic, test : ndarray, shape (rows, columns)
+        Value numbers.
+
+    Returns
+    -------
+    dict
+        By the keys of NAMES; where either table has one class alone, the scores of a coin.
     """
-    encoder = TableEncoder(schema)
-    number = schema.names.index(label)
-    column = schema.columns[number]
-    positive = [column.categories.index(value) for value in yes]
-    index = [encoder.to_index(part) for part in (synthetic, test)]
-    trained, truth = (np.isin(part[:, number], positive) for part in index)
+    number = schema.names.index(target)
+    trained, truth = (np.isin(part[:, number], positive) for part in (synthetic, test))
     share = float(truth.mean())
-    if trained.all() or not trained.any():
-        return {"AUROC": 0.5, "AUPRC": share, "F1": 2 * share / (1 + share)}
-    x, held = (features(schema, label, part) for part in index)
+    if len({*trained}) < 2 or len({*truth}) < 2:
+        coin = (0.5, share, 2 * share / (1 + share))
+        return {name: round(value, 4) for name, value in zip(NAMES, coin, strict=True)}
+    x, held = (features(schema, target, part) for part in (synthetic, test))
     found = []
     for classifier in (
         LogisticRegression(C=0.1, max_iter=300),
