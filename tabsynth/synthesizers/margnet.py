@@ -117,7 +117,8 @@ class MargNet(Synthesizer):
         where : dict, optional
             From columns to a value, or to several, any of which will do; None for
             null. A number stands for its cell: rows have numbers of that cell. The rows are drawn from
-            the fitted mixture given the condition, exactly, by Bayes' rule.
+            the fitted mixture given the condition, exactly, by Bayes' rule; then common values are moved
+            between rows of one component where that brings counts closer to those expected.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
 

@@ -46,7 +46,8 @@ class PATEGAN(Voting):
     public, provenance, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
-        As in :class:`tabsynth.DPWGAN`.
+        As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
+        with its teachers and its student, is one.
     pate_config, autoencoder_config : optional
         In place of the preset's.
 
