@@ -52,7 +52,7 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
     if as_text:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
     schema.check_columns(frame, str(path))
-    series = {c.name: _as_declared(c, frame[c.name], as_text) for c in schema.columns}
+    series = {c.name: as_declared(c, frame[c.name], as_text) for c in schema.columns}
     return pd.DataFrame(series, columns=list(schema.names))
 
 
@@ -63,7 +63,7 @@ def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUE
     return read_csv_text(path, null_values)
 
 
-def _as_declared(column: Column, values: pd.Series, as_text: bool) -> pd.Series:
+def as_declared(column: Column, values: pd.Series, as_text: bool = False) -> pd.Series:
     """A column as read from a file, in the dtype that the schema declares."""
     if as_text:
         return parse_text(column, values)

@@ -18,6 +18,7 @@ from torch import Tensor
 from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
+from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.model_file import write_model
@@ -198,7 +199,7 @@ class Synthesizer(BaseEstimator):
             if announce:
                 self.tell(priced(self, run.spends, run.earlier(), self.verbose))
             encoder = TableEncoder(self.schema, self.encoding)
-            index = encoder.to_index(to_pandas(table))
+            index = self._rows(encoder, table)
             self._check_public(encoder, index)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit
@@ -216,6 +217,12 @@ class Synthesizer(BaseEstimator):
         if watch.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         return self
+
+    def _rows(self, encoder: TableEncoder, table: Any) -> np.ndarray:
+        """What is trained on: value numbers, shape (n, columns)."""
+        if isinstance(table, RowCounter):
+            raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
+        return encoder.to_index(to_pandas(table))
 
     def tell(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""

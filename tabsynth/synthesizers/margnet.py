@@ -11,6 +11,7 @@ import pandas as pd
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
+from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.generators.conditions import disjoint_boxes
@@ -196,6 +197,9 @@ class MargNet(Synthesizer):
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
         wanted(self.schema, self.workload, self.target, self._settings().max_cells)
+
+    def _rows(self, encoder: TableEncoder, table: Any) -> Any:
+        return table if isinstance(table, RowCounter) else super()._rows(encoder, table)
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         noise = self._noise(earlier) if math.isfinite(self.epsilon) else None

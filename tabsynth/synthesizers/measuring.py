@@ -7,10 +7,12 @@ the stages before it released.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tabsynth.counter import RowCounter, count_by
 from tabsynth.generators.marginals import (
     COARSEST,
     MOST_IN_COARSE_GROUPS,
@@ -37,6 +39,7 @@ from tabsynth.privacy.counts import (
     averaged,
     by_value,
     cells_of,
+    count_rows,
     in_groups,
     probabilities,
     shares_by_cells,
@@ -84,13 +87,22 @@ class Measurements:
     coarse: Groups
 
 
+Rows = np.ndarray | RowCounter
+
+
+def _count(schema: Schema, rows: Rows, columns: Sequence[int], groups: Groups) -> np.ndarray:
+    if isinstance(rows, RowCounter):
+        return count_by(schema, rows, columns, groups)
+    return count_rows(rows, columns, groups)
+
+
 class Measuring:
     """The reads of one fit.
 
     Parameters
     ----------
-    table : PrivateTable of int array, shape (n, columns)
-        Value numbers.
+    table : PrivateTable of int array, shape (n, columns), or of RowCounter
+        Value numbers, or what counts them.
     schema : Schema
     config : MargNetConfig
     rows : int, optional
@@ -104,7 +116,7 @@ class Measuring:
 
     def __init__(
         self,
-        table: PrivateTable[np.ndarray],
+        table: PrivateTable[Any],
         schema: Schema,
         config: MargNetConfig,
         rows: int | None,
@@ -120,7 +132,7 @@ class Measuring:
             watch,
         )
         self.workload = workload
-        self.counts = NoisyCounts(table, schema.sizes)
+        self.counts: NoisyCounts[Any] = NoisyCounts(table, schema.sizes, partial(_count, schema))
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = by_value(schema.sizes)
 
