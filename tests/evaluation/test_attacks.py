@@ -63,14 +63,14 @@ def test_a_copy_is_found_by_all_and_its_references_are_not():
 
 
 def test_an_honest_table_is_within_its_intervals():
-    """Of 12 tables that leak nothing, few intervals exclude nothing."""
+    """Of 9 tables that leak nothing, few intervals exclude nothing."""
     out = {}
-    for seed in range(12):
+    for seed in range(9):
         for key, metric in run_all(seed, copy=False).items():
             if metric.kind == "privacy":
                 out.setdefault(key, []).append(metric.low <= metric.best <= metric.high)
     assert all(np.mean(hits) >= 0.75 for hits in out.values()), out
-    # Five attacks on the same tables go together: 0.95 of 60 has a wide spread.
+    # Five attacks on the same tables go together: 0.95 of 45 has a wide spread.
     assert np.mean([hit for hits in out.values() for hit in hits]) >= 0.85
 
 

@@ -309,7 +309,7 @@ def test_matching_noise_costs_its_share(share: float) -> None:
 def test_shared_random_plans_keep_the_bound() -> None:
     """R6: random compositions, ours never below PLD."""
     rng = np.random.default_rng(3)
-    for _ in range(4):
+    for _ in range(2):
         spends: list[Spend] = [(full(float(rng.uniform(1, 6))), 1)]
         for _ in range(2):
             sigma, rate = float(rng.uniform(0.7, 4)), float(rng.uniform(0.01, 0.5))
