@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from tabsynth import (
     PATEGAN,
@@ -19,7 +20,9 @@ from tabsynth import (
     ProjectLedger,
     RowCounter,
     Schema,
+    load,
 )
+from tabsynth.cli import app
 from tabsynth.counter import count_by
 from tabsynth.encoding import TableEncoder
 from tabsynth.generators.margnet import MargNetConfig
@@ -129,6 +132,22 @@ def test_wrong_answers_are_one_line(answer: Any, part: str) -> None:
     with pytest.raises(InputError) as error:
         MargNet(SCHEMA, epsilon=1.0, config=FEW).fit(Answering(answer))
     assert part in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
+    SCHEMA.save(tmp_path / "s.json")
+    parquet(people(), tmp_path / "people")
+    out = tmp_path / "m"
+    words = ["fit", tmp_path / "people", "--schema", tmp_path / "s.json", "--epsilon", 2, "-o", out]
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    assert len(load(out).sample(20)) == 20
+    out.unlink()
+    done = CliRunner().invoke(app, [*map(str, words), "--method", "dp-gan"])
+    assert done.exit_code == 2 and "dp-gan needs rows" in done.output and not out.exists()
+    (tmp_path / "none").mkdir()
+    done = CliRunner().invoke(app, [words[0], str(tmp_path / "none"), *map(str, words[2:])])
+    assert done.exit_code == 2 and "is missing from the counted table" in done.output
 
 
 def test_what_cannot_count_or_be_counted(tmp_path: Path) -> None:

@@ -109,7 +109,12 @@ def schema(
 @app.command()
 @guarded
 def fit(
-    table: Annotated[Path, typer.Argument(help="The private table, .csv or .parquet.")],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="The private table, .csv or .parquet, or a folder of .parquet to count."
+        ),
+    ],
     schema: SchemaOption,
     epsilon: Annotated[float, typer.Option(help="The privacy budget; inf for a run without.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the model.")],
@@ -149,7 +154,8 @@ def fit(
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = Schema.load(schema)
-    suffix(table)
+    if not table.is_dir():
+        suffix(table)
     if public is not None:
         arguments["public"] = read_table(public, facts)
     if warm_start is not None:
@@ -162,8 +168,15 @@ def fit(
     if public is not None and same_file(public, table):
         raise InputError(f"{public} is the table to fit itself; give one that is public.")
     check_writable(out)
-    fit_and_tell(synthesizer, lambda: read_table(table, facts), out, checkpoint, ledger)
+    fit_and_tell(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
     say(f"Model: {out}")
+
+
+def _rows_of(table: Path, schema: Schema) -> Any:
+    """A file's rows; a folder's are counted where they lie."""
+    from tabsynth.counter import ParquetCounter
+
+    return ParquetCounter(table) if table.is_dir() else read_table(table, schema)
 
 
 @app.command()
