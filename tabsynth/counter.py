@@ -15,7 +15,7 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
-from tabsynth.privacy.counts import Groups, number_of
+from tabsynth.privacy.counts import Groups, count_rows
 from tabsynth.schema import Schema
 from tabsynth.tables import as_declared, to_pandas
 
@@ -107,10 +107,9 @@ def count_by(
         raise InputError(
             f"count({names}) must answer with whole numbers from 0 in its last column."
         )
-    shape = [number_of(groups[j]) for j in columns]
-    places = []
-    for i, (j, column) in enumerate(zip(columns, named, strict=True)):
-        values = as_declared(column, found.iloc[:, i].rename(column.name))
-        places.append(groups[j][column_to_index(column, values)])
-    cells = np.ravel_multi_index(places, shape)
-    return np.bincount(cells, times, minlength=int(np.prod(shape))).reshape(shape)
+    index = [
+        column_to_index(column, as_declared(column, found.iloc[:, i].rename(column.name)))
+        for i, column in enumerate(named)
+    ]
+    asked = range(len(named))
+    return count_rows(np.stack(index, axis=1), asked, [groups[j] for j in columns], times)

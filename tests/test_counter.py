@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from command_lines import make_people, make_schema
 from typer.testing import CliRunner
 
 from tabsynth import (
@@ -19,7 +20,6 @@ from tabsynth import (
     ParquetCounter,
     ProjectLedger,
     RowCounter,
-    Schema,
     load,
 )
 from tabsynth.cli import app
@@ -29,28 +29,17 @@ from tabsynth.generators.margnet import MargNetConfig
 from tabsynth.privacy.counts import by_value, count_rows
 
 torch.set_num_threads(1)
-SCHEMA = Schema(
-    [
-        Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
-        Column(name="age", kind="numeric", dtype="int64", low=0, high=99, bins=20),
-        Column(name="job", kind="ordinal", dtype="Int64", nulls=True, categories=(1, 2, 3)),
-        Column(name="income", kind="numeric", dtype="float64", low=0, high=9, bins=9, nulls=True),
-        Column(name="in", kind="categorical", dtype="bool", categories=(False, True)),
-    ]
+SCHEMA = make_schema(
+    income=Column(name="income", kind="numeric", dtype="float64", low=0, high=9, nulls=True),
+    **{"in": Column(name="in", kind="categorical", dtype="bool", categories=(False, True))},
 )
 FEW = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=20)
 
 
-def people(rows: int = 500) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    age = rng.integers(0, 100, rows)
-    job = pd.array(rng.integers(1, 4, rows), dtype="Int64")
-    job[age < 15] = pd.NA
-    income = np.where(age < 15, np.nan, np.clip(rng.gamma(2, 1, rows), 0, 9))
-    sex = rng.choice(["f", "m"], rows)
-    return pd.DataFrame(
-        {"sex": sex, "age": age, "job": job, "income": income, "in": rng.random(rows) < 0.3}
-    )
+def people() -> pd.DataFrame:
+    table, rng = make_people(500), np.random.default_rng(0)
+    income = np.where(table["age"] < 15, np.nan, np.clip(rng.gamma(2, 1, 500), 0, 9))
+    return table.assign(income=income, **{"in": rng.random(500) < 0.3})
 
 
 class SQLCounter(RowCounter):

@@ -78,10 +78,11 @@ def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
     train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
     found = []
     for each in map(Path, synthetic):
-        ours = by_evaluation(schema, chosen.target, train, test, codes(each))
-        found.append(by_yardstick(Path(folder), each) | ours)
+        rows = codes(each)
+        ours = by_evaluation(schema, chosen.target, train, test, rows)
         if positive:
-            found[-1] |= predicted(schema, chosen.target, positive, codes(each), test)
+            ours |= predicted(schema, chosen.target, positive, rows, test)
+        found.append(by_yardstick(Path(folder), each) | ours)
     return {"scores": found}
 
 

@@ -1,6 +1,7 @@
 """The price of a method, told before there is a table."""
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tabsynth.cli.console import say, say_table
@@ -69,14 +70,17 @@ def _tell_labels(plan: "LabelPlan", own: "Plan") -> None:
         "noise: standard deviation, in votes; labels: by exact binary accounting; beside them those by"
         " the Gaussian's RDP, and by the paper's bound for Laplace noise on each of the two counts"
     )
-    right = ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in plan.right)
-    say(f"share of right labels, as shares of the teachers agree: {right}")
+    say(f"share of right labels, as shares of the teachers agree: {_agreed(plan.right)}")
     say(plan.reason)
     say("What the method does unless told otherwise, more labels of less worth each:")
     say(str(own))
     for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
-        told = (f"{share_right(c, vote):.3g} where {c:g} agree" for c, _ in plan.right)
-        say(f"  share of right labels: {', '.join(told)}")
+        right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
+        say(f"  share of right labels: {_agreed(right)}")
+
+
+def _agreed(right: Iterable[tuple[float, float]]) -> str:
+    return ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in right)
 
 
 def _tell_noise(plan: "NoisePlan") -> None:

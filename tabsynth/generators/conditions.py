@@ -217,7 +217,7 @@ def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     top = logs.max(axis=1)
     possible = np.isfinite(top)
     cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
-    level = rng.random(len(logs)) * cumulative[:, -1]
+    level = _level(cumulative[:, -1], rng)
     return (cumulative <= level[:, None]).sum(axis=1), possible
 
 

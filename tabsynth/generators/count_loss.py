@@ -125,10 +125,9 @@ class CountLoss:
         zeros: Sequence[Zero] = (),
         memory: int = 2**30,
     ) -> None:
-        self.memory = memory
-        self.zeros = Zeros(layout, zeros, rows / components / ZERO_STD, device) if zeros else None
+        self.memory, self.scale = memory, rows / components
+        self.zeros = Zeros(layout, zeros, self.scale / ZERO_STD, device) if zeros else None
         self.pairs, self.triples = Grouped(layout, groups, device), Grouped(layout, coarse, device)
-        self.scale = rows / components
         self.cells = sum(m.counts.size for m in measured)
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)

@@ -263,11 +263,9 @@ class PATE(GeneratorTraining):
 
     def _release_shares(self) -> None:
         """Rows are drawn with the declared shares of the classes, where there are any."""
-        released = self.average.module
-        if isinstance(released, ConditionalGenerator):
-            declared = self.panel.shares
-            found = self.generator.state_dict()["shares"] if declared is None else declared
-            released.shares.copy_(torch.as_tensor(found))
+        trained, released, declared = self.generator, self.average.module, self.panel.shares
+        if isinstance(trained, ConditionalGenerator) and isinstance(released, ConditionalGenerator):
+            released.shares.copy_(trained.shares if declared is None else torch.as_tensor(declared))
 
     @torch.no_grad()
     def questions(self, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

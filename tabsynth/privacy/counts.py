@@ -43,14 +43,17 @@ def by_value(sizes: Sequence[int]) -> Groups:
     return [np.arange(size) for size in sizes]
 
 
-def count_rows(index: np.ndarray, columns: Sequence[int], groups: Groups) -> np.ndarray:
+def count_rows(
+    index: np.ndarray, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
+) -> np.ndarray:
     """Exact counts of groups of value numbers, shape (groups of each column, …), float64.
 
     Never by single values first: memory is that of the groups' cells, however many values there are.
+    A row counts once, or as many ``times`` as its entry there says.
     """
     shape = [number_of(groups[j]) for j in columns]
     cells = np.ravel_multi_index([groups[j][index[:, j]] for j in columns], shape)
-    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+    return np.bincount(cells, times, math.prod(shape)).reshape(shape).astype(np.float64)
 
 
 def number_of(group: np.ndarray) -> int:

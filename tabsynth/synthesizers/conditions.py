@@ -84,8 +84,11 @@ def _column(schema: Schema, name: Any) -> Column:
     return schema[name]
 
 
-def value_number(column: Column, value: Any, name: str = "where") -> int:
-    """The number of a value that the caller calls ``name``; an undeclared one is refused."""
+def value_number(column: Column, value: Any, name: str = "where", null: str = "") -> int:
+    """The number of a value that the caller calls ``name``; an undeclared one is refused.
+
+    ``null`` is what asks for a null where None does not.
+    """
     # A condition means the value itself, not what a table's undeclared values turn into.
     strict = replace(column, other=None, clip=False)
     cell = np.empty(1, dtype=object)
@@ -93,11 +96,11 @@ def value_number(column: Column, value: Any, name: str = "where") -> int:
     try:
         return int(column_to_index(strict, pd.Series(cell, dtype=object))[0])
     except InputError:
-        raise _no_value(column, value, name) from None
+        raise _no_value(column, value, name, null) from None
 
 
-def _no_value(column: Column, value: Any, name: str = "where") -> InputError:
-    null = " (null: pandas.NA)" if name == "label" and column.nulls else ""
+def _no_value(column: Column, value: Any, name: str = "where", null: str = "") -> InputError:
+    null = f" (null: {null})" if null and column.nulls else ""
     return InputError(
         f"{name}: column {shown(column.name)} has no value {shown(value)}; it has"
         f" {domain(column)}{null}."
@@ -108,11 +111,11 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
     """A condition from texts ``COLUMN=VALUE``; those of one column are alternatives."""
     where: dict[str, list[Any]] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
+        if "=" not in text:
             raise InputError(f"Expected --where COLUMN=VALUE, got {shown(text)}.")
-        longest = max((n for n in schema.names if text.startswith(f"{n}=")), key=len, default=name)
-        name, value = longest, text[len(longest) + 1 :]
+        named = (name for name in schema.names if text.startswith(f"{name}="))
+        name = max(named, key=len, default=text.partition("=")[0])
+        value = text[len(name) + 1 :]
         column = _column(schema, name)
         known = None
         if value not in schema.null_values:

@@ -138,7 +138,8 @@ class PATEACGAN(Voting):
         self._check_fitted()
         generator: ConditionalGenerator = self.trained_.generator
         name = self.config_["label"]  # of this fit, whatever parameters change
-        noise = generator.noise_of(value_number(self.encoder_.schema[name], label, "label"))
+        column = self.encoder_.schema[name]
+        noise = generator.noise_of(value_number(column, label, "label", null="pandas.NA"))
         table = self._table(n, random_state, partial(generator.sample, noise=noise))
         table.attrs["certificate"]["condition"] = stated({name: label})
         return table

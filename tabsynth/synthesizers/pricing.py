@@ -39,25 +39,25 @@ def priced(
         device=str(model._device()),
         seconds=seconds,
         at_most=model.stops_early,
-        notes=(*notes(model, spends, seconds), *model._notes(spends)),
+        notes=tuple(_notes(model, spends, seconds)),
     )
 
 
-def notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
+def _notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
     """What a person should know before they start."""
-    found = []
+    notes = []
     if WEAK_EPSILON < model.epsilon < math.inf:
-        found.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
     if model.delta > WEAK_DELTA:
-        found.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
     limit = model.time_limit
     if seconds is not None and limit is not None and seconds > limit:
         charged = any(spend.count > 1 for spend in spends)
-        found.append(
+        notes.append(
             f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
             f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
         )
-    return found
+    return [*notes, *model._notes(spends)]
 
 
 def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: int) -> float:

@@ -128,4 +128,4 @@ class Voting(GAN):
 def recommended(rows: int, epsilon: float, delta: float) -> int:
     """The planner's number of teachers; where no label is affordable, teachers of 25 rows."""
     found = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
-    return found or max(1, min(max(2, rows // LEAST_ROWS_EACH), rows, MOST_TEACHERS))
+    return found or min(max(2, rows // LEAST_ROWS_EACH), rows, MOST_TEACHERS)

@@ -1,6 +1,7 @@
 """The loss of MargNet by brute force: columns, pairs and triples, in groups of values or not."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from test_margnet import layout_of
 
 from tabsynth import InputError
+from tabsynth.encoding.layout import Layout
 from tabsynth.generators.count_loss import ZERO_STD, CountLoss
 from tabsynth.privacy.counts import Groups, Measured
 
@@ -25,12 +27,19 @@ def grouping(data: st.DataObject, sizes: list[int]) -> Groups:
     return found
 
 
+def probabilities(logits: torch.Tensor, layout: Layout) -> torch.Tensor:
+    return torch.cat([torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks], 1)
+
+
+MIXTURES: dict[str, Any] = {
+    "sizes": st.lists(st.integers(1, 5), min_size=2, max_size=5),
+    "components": st.integers(1, 6),
+    "data": st.data(),
+}
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5),
-    components=st.integers(1, 6),
-    data=st.data(),
-)
+@given(**MIXTURES)
 def test_loss_and_gradient_are_those_of_brute_force(
     sizes: list[int], components: int, data: st.DataObject
 ) -> None:
@@ -52,8 +61,7 @@ def test_loss_and_gradient_are_those_of_brute_force(
         for columns in kept
     ]
     logits = torch.tensor(generator.normal(size=(components, layout.width)), requires_grad=True)
-    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
-    p = torch.cat(parts, 1)
+    p = probabilities(logits, layout)
     p.retain_grad()
     total, cells = torch.zeros((), dtype=torch.float64), 0
     for m in measured:
@@ -80,11 +88,7 @@ def test_loss_and_gradient_are_those_of_brute_force(
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5),
-    components=st.integers(1, 6),
-    data=st.data(),
-)
+@given(**MIXTURES)
 def test_the_way_from_impossible_rows_is_that_of_brute_force(
     sizes: list[int], components: int, data: st.DataObject
 ) -> None:
@@ -100,8 +104,7 @@ def test_the_way_from_impossible_rows_is_that_of_brute_force(
         zeros.append({j: np.array(mark) for j, mark in zip(named, marks, strict=True)})
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
     logits = 2 * torch.randn(components, layout.width, generator=generator).double()
-    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
-    p = torch.cat(parts, 1).requires_grad_()
+    p = probabilities(logits, layout).requires_grad_()
     measured = [Measured((0,), np.full(sizes[0], 5.0), 2.0)]
     total = torch.zeros((), dtype=torch.float64)
     for zero in zeros:
