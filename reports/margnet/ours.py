@@ -77,8 +77,9 @@ VARIANTS = {
         "rare values counted by themselves", replaced=((measuring, "groups_of", no_groups),)
     ),
     "no-triples": Variant("no triples", replaced=((measuring, "clear_triples", no_triples),)),
-    "no-stop": Variant("all steps, past the noise level", {"stop": 0.0, "patience": 100_000}),
+    "no-stop": Variant("all steps, past the noise level", {"stop": 1e9, "patience": 100_000}),
     "no-entropy": Variant("no weight on entropy", {"entropy": 0.0}),
+    "no-smoothing": Variant("counts of pairs as they are, not smoothed", {"smoothing": 0.0}),
     "few-rows": Variant("a mixture of 200 rows", {"components": 200}),
     "iid": Variant(
         "rows drawn independently, not rounded to the expected counts",

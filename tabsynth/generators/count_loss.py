@@ -1,6 +1,6 @@
 """How far a mixture of products is from noisy counts, and the way down, in closed form."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -108,6 +108,8 @@ class CountLoss:
         Of pairs and of triples. None: each value by itself.
     zeros : sequence of Zero
         Structural zeros: combinations of values that no row has.
+    aims : mapping of a pair to ndarray, optional
+        Counts that the way down leads to, where these are others than the noisy ones that the loss is of.
     memory : int
         Bytes for Q_a ⊗ Q_b and its gradient; at least one group of a is taken at once.
     """
@@ -123,6 +125,7 @@ class CountLoss:
         device: torch.device | str = "cpu",
         *,
         zeros: Sequence[Zero] = (),
+        aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
         memory: int = 2**30,
     ) -> None:
         self.memory, self.scale = memory, rows / components
@@ -132,6 +135,7 @@ class CountLoss:
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
         singles = np.zeros((2, layout.width), dtype=np.float32)
+        away = np.zeros_like(pairs[0]) if aims else None
         self.begun: dict[Prefix, list[Third]] = {}
         for m in measured:
             std = max(m.std, LEAST_STD)
@@ -144,6 +148,9 @@ class CountLoss:
                 one, other = (self.pairs.spans[j] for j in m.columns)
                 pairs[0, one, other], pairs[1, one, other] = slope, target
                 pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
+                if away is not None and aims and m.columns in aims:
+                    away[one, other] = (m.counts - aims[m.columns]) / std
+                    away[other, one] = away[one, other].T
             elif len(m.columns) == 3:
                 a, b, c = m.columns
                 flat = torch.from_numpy(target.reshape(-1, target.shape[2])).float().to(device)
@@ -151,12 +158,15 @@ class CountLoss:
             else:
                 raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
         self.slope, self.target = torch.from_numpy(pairs).to(device)
+        self.away = None if away is None else torch.from_numpy(away).to(device)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
 
     @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
-        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient.
+        """The loss of probabilities ``p``, shape (components, layout.width), and the way up.
 
+        That is its gradient, but for the pairs that have other aims: there it is the gradient of the
+        distance from these.
         ``zeros`` is the weight of impossible rows, from 0 to 1; they are in the gradient alone.
         """
         q = self.pairs.of(p)
@@ -164,6 +174,8 @@ class CountLoss:
         error1 = p.sum(0) * self.slope1 - self.target1
         # Each pair of columns is in the matrix twice.
         loss = error.square().sum() / 2 + error1.square().sum()
+        if self.away is not None:
+            error.add_(self.away)
         gradient = self.pairs.back(q @ error.mul_(self.slope))
         gradient = gradient.add_(error1 * self.slope1)
         if self.begun:

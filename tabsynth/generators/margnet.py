@@ -8,6 +8,8 @@ rounds, by the exponential mechanism, and weigh the last one most. Rare values a
 :mod:`tabsynth.generators.marginals`.
 NOTE[DIFF] The loss of each cell is in units of its noise, and the fit stops where it has come down to
 that noise; the papers stop after a fixed number of steps.
+NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions; see
+:mod:`tabsynth.generators.denoising`.
 NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
 values, not of single values alone.
 NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in the loss: counts of pairs
@@ -27,8 +29,9 @@ from tabsynth.columns import Column
 from tabsynth.encoding.layout import Layout
 from tabsynth.errors import InputError
 from tabsynth.generators.count_loss import CountLoss
+from tabsynth.generators.denoising import smoothed
 from tabsynth.generators.mixture import Mixture, MixtureNetwork
-from tabsynth.privacy.counts import Groups, Measured, probabilities
+from tabsynth.privacy.counts import Groups, Measured, by_value, probabilities
 from tabsynth.structural_zeros import Zero
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import WARM_UP, one_cycle
@@ -67,6 +70,9 @@ class MargNetConfig:
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It falls to 0 with the last step.
+    smoothing : float
+        From 0 to 1: how far noisy counts of pairs are moved to what is left of them when the singular
+        values of their departure from independence are shrunk as noise would have it.
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     memory : int
@@ -88,6 +94,7 @@ class MargNetConfig:
     stop: float = 1.75
     patience: int = 300
     entropy: float = 1.0
+    smoothing: float = 0.5
     max_cells: int = 1_000_000
     memory: int = 1_024
     max_unscored: int = 66
@@ -103,14 +110,15 @@ class MargNetConfig:
             raise InputError(f"Expected bumps to be a tuple of shares, got {shown(self.bumps)}.")
         for width in self.bumps:
             between("bumps", width, 0, 1, low_open=True)
+        between("smoothing", self.smoothing, 0, 1)
         positive("learning_rate", self.learning_rate)
         for name in ("stop", "entropy"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
 
     @property
     def max_width(self) -> int:
-        """Groups of values of all columns whose pairs are counted: four matrices of that width."""
-        return math.isqrt(self.memory * 2**20 // 16)
+        """Groups of values of all columns whose pairs are counted: five matrices of that width."""
+        return math.isqrt(self.memory * 2**20 // 20)
 
     def rows_of_mixture(self, columns: int) -> int:
         """K for a table of so many columns."""
@@ -164,12 +172,11 @@ class MargNetFit:
             rng,
         )
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
-        self.network.start_from(
-            [
-                probabilities(m.counts.ravel(), rows, m.std)
-                for m in (single[j] for j in range(len(columns)))
-            ]
-        )
+        shares = [
+            probabilities(m.counts.ravel(), rows, m.std)
+            for m in (single[j] for j in range(len(columns)))
+        ]
+        self.network.start_from(shares)
         self.network.to(device)
         self.loss = CountLoss(
             layout,
@@ -180,6 +187,11 @@ class MargNetFit:
             coarse,
             device,
             zeros=zeros,
+            aims=smoothed(
+                measured, shares, rows, groups or by_value(layout.sizes), config.smoothing
+            )
+            if config.smoothing
+            else None,
             memory=config.memory * 2**20,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)

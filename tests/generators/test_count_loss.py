@@ -1,5 +1,6 @@
 """The loss of MargNet by brute force: columns, pairs and triples, in groups of values or not."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -124,6 +125,31 @@ def test_the_way_from_impossible_rows_is_that_of_brute_force(
         p.grad.numpy(),
         atol=1e-4 * scale + 1e-6 * float(before.abs().max()),
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(**MIXTURES)
+def test_other_aims_turn_the_way_and_leave_the_loss(
+    sizes: list[int], components: int, data: st.DataObject
+) -> None:
+    """The way is that towards the aims, were these what was measured; the loss is of the noisy counts."""
+    layout, generator = layout_of(*sizes), np.random.default_rng(data.draw(st.integers(0, 99)))
+    pairs = list(combinations(range(len(sizes)), 2))
+    aimed = data.draw(st.lists(st.sampled_from(pairs), unique=True))
+    measured, others = [Measured((0,), np.full(sizes[0], 5.0), 2.0)], {}
+    for a, b in pairs:
+        noisy = generator.normal(10, 5, (sizes[a], sizes[b]))
+        measured.append(Measured((a, b), noisy, float(generator.uniform(1.5, 9))))
+    for pair in aimed:
+        others[pair] = generator.normal(10, 5, [sizes[j] for j in pair])
+    there = [replace(m, counts=others.get(m.columns, m.counts)) for m in measured]
+    logits = torch.from_numpy(generator.normal(size=(components, layout.width))).float()
+    p = probabilities(logits, layout)
+    plain, _ = CountLoss(layout, measured, 50.0, components)(p)
+    _, towards = CountLoss(layout, there, 50.0, components)(p)
+    found, gradient = CountLoss(layout, measured, 50.0, components, aims=others)(p)
+    assert found == plain
+    torch.testing.assert_close(gradient, towards, rtol=1e-3, atol=1e-4 * float(towards.abs().max()))
 
 
 def test_loss_takes_up_to_three_columns() -> None:

@@ -126,6 +126,22 @@ def test_it_stops_at_the_noise() -> None:
     assert longer.found[-1] < 0.8 * level and not longer.done
 
 
+def test_smoothed_counts_lead_nearer_to_the_table() -> None:
+    """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
+    generator = np.random.default_rng(3)
+    n, sizes = 3000, (20, 20)
+    first = generator.integers(0, 20, n)
+    index = np.stack([first, (generator.integers(0, 20, n) + first * (first < 8)) % 20], axis=1)
+    away = {}
+    for smoothing in (0.0, 1.0):
+        fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing, entropy=0.0)
+        fit.fit(Watch())
+        truth = torch.from_numpy(count_rows(index, (0, 1), by_value(sizes)) / n)
+        p = fit.mixture().probabilities.double()
+        away[smoothing] = float((p[:, :20].T @ p[:, 20:] / len(p) - truth).abs().sum()) / 2
+    assert away[1.0] < 0.95 * away[0.0]
+
+
 def test_it_stops_where_nothing_is_gained() -> None:
     """Exact counts of a table that few components explain: no need for all the steps."""
     index, sizes = correlated()
@@ -167,7 +183,8 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     measured = counted(index, sizes, 30.0)
     found = []
     for weight in (0.3, 0.3 * 24 * 10):
-        fit = fit_of(measured, sizes, 500.0, entropy=weight, steps=200, stop=1e9)
+        settings = {"entropy": weight, "steps": 200, "stop": 1e9, "smoothing": 0.0}
+        fit = fit_of(measured, sizes, 500.0, **settings)
         fit.fit(Watch())
         found.append(fit.found[-1])
     assert found[0] < 1.05 and found[1] > found[0]
@@ -379,6 +396,7 @@ def test_samples_repeat_with_their_stream() -> None:
         *({"hidden": v} for v in (128, None, "128")),
         *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
         *({k: v} for k in ("stop", "entropy") for v in (-1, math.inf, math.nan, "1")),
+        *({"smoothing": v} for v in (-0.1, 1.1, math.nan, "1")),
         {"components": 2.5},
     ],
 )
