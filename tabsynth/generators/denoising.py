@@ -11,8 +11,9 @@ import numpy as np
 
 from tabsynth.privacy.counts import Groups, Measured, in_groups
 
-# Share of the rows that noise moves in the counts of a pair: from here on it is smoothed in full.
-NOISY = 0.03
+# The strongest direction that noise hides, as a share of the rows: below the first weak directions are worth
+# having, above the second there are hardly any to tell from noise.
+LITTLE, MUCH = 0.005, 0.1
 
 
 def shrunk(matrix: np.ndarray) -> np.ndarray:
@@ -48,7 +49,7 @@ def smoothed(
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Counts of pairs, moved ``part`` of the way to those whose departure from independence is shrunk.
 
-    Less where there is little noise: weak directions are worth having then.
+    Only pairs between ``LITTLE`` and ``MUCH``.
 
     Parameters
     ----------
@@ -65,16 +66,16 @@ def smoothed(
     Returns
     -------
     mapping of a pair to ndarray
-        Without pairs whose counts have no noise.
+        Of the pairs that are moved.
     """
     single = [in_groups(share, [group]) for share, group in zip(shares, groups, strict=True)]
     found: dict[tuple[int, ...], np.ndarray] = {}
     for m in measured:
-        if len(m.columns) == 2 and m.std:
+        hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
+        if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
             one, other = (single[j] for j in m.columns)
             independent = rows * np.outer(one, other)
             apart = m.counts - independent
             kept = m.std * shrunk(apart / m.std)
-            moved = m.std * m.counts.size / (math.sqrt(2 * math.pi) * rows)
-            found[m.columns] = m.counts + part * min(1.0, moved / NOISY) ** 2 * (kept - apart)
+            found[m.columns] = m.counts + part * (kept - apart)
     return found

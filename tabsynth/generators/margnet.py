@@ -72,7 +72,8 @@ class MargNetConfig:
         fit leans to one that says little beyond them. It falls to 0 with the last step.
     smoothing : float
         From 0 to 1: how far noisy counts of pairs are moved to what is left of them when the singular
-        values of their departure from independence are shrunk as noise would have it.
+        values of their departure from independence are shrunk as noise would have it. Pairs of very
+        little or very much noise stay.
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     memory : int

@@ -209,7 +209,7 @@ def test_the_anchor_holds_the_columns() -> None:
     distance = {}
     for anchor in (0.0, 30.0):
         config = tiny(
-            critic_steps=600, critic_per_generator=2, generator_lr=5e-3, weight_clip=0.3,
+            critic_steps=150, critic_per_generator=2, generator_lr=5e-3, weight_clip=0.3,
             anchor=anchor, averaging=0.9, critic_lr=5e-3,
         )  # fmt: skip
         model = build(config, layout_of(3, 2), wanted)
