@@ -135,6 +135,7 @@ class CountLoss:
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
         singles = np.zeros((2, layout.width), dtype=np.float32)
+        aims = aims or {}
         away = np.zeros_like(pairs[0]) if aims else None
         self.begun: dict[Prefix, list[Third]] = {}
         for m in measured:
@@ -148,7 +149,7 @@ class CountLoss:
                 one, other = (self.pairs.spans[j] for j in m.columns)
                 pairs[0, one, other], pairs[1, one, other] = slope, target
                 pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
-                if away is not None and aims and m.columns in aims:
+                if away is not None and m.columns in aims:
                     away[one, other] = (m.counts - aims[m.columns]) / std
                     away[other, one] = away[one, other].T
             elif len(m.columns) == 3:

@@ -74,8 +74,7 @@ def smoothed(
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
         if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
             one, other = (single[j] for j in m.columns)
-            independent = rows * np.outer(one, other)
-            apart = m.counts - independent
+            apart = m.counts - rows * np.outer(one, other)
             kept = m.std * shrunk(apart / m.std)
             found[m.columns] = m.counts + part * (kept - apart)
     return found
