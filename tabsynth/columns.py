@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
+from tabsynth._dtypes import base_dtype, check_dtype, check_range
 from tabsynth._validate import check_text, integer, one_of, positive, real, shown
 from tabsynth.errors import FileFormatError, InputError
 
@@ -130,18 +130,7 @@ class Column:
                 " of the dtype, or change the dtype."
             )
         if found == {"int"}:
-            self._check_range(where, min(self.categories), max(self.categories))
-
-    def _check_range(self, where: str, low: Any, high: Any) -> None:
-        match = re.match(r"(u?)int(\d+)", self.dtype.lower())
-        if match is None:
-            return
-        limits = np.iinfo(match[0])
-        if low < limits.min or high > limits.max:
-            raise InputError(
-                f"{where}: dtype {self.dtype} holds [{limits.min}, {limits.max}], and its values"
-                f" are declared in [{low}, {high}]; use a wider dtype."
-            )
+            check_range(self.dtype, where, min(self.categories), max(self.categories))
 
     def _check_numeric(self, where: str) -> None:
         if base_dtype(self.dtype) not in ("int", "float"):
@@ -171,7 +160,7 @@ class Column:
                     f"{where}: low, high and resolution of a column of whole numbers must be whole,"
                     f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
                 )
-            self._check_range(where, self.low, self.high)
+            check_range(self.dtype, where, self.low, self.high)
 
     @property
     def step(self) -> float | None:
@@ -254,42 +243,6 @@ _DEFAULTS: dict[str, Any] = {
 
 def _kind_of(value: Value) -> str:
     return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
-
-
-def base_dtype(dtype: str) -> str:
-    """``"int"``, ``"float"``, ``"bool"``, ``"text"`` or ``"category"`` for a pandas dtype name."""
-    name = dtype.lower()
-    if name.startswith(("int", "uint")):
-        return "int"
-    if name.startswith(("float", "double")):
-        return "float"
-    if name.startswith("bool"):
-        return "bool"
-    if name == "category":
-        return "category"
-    if name in ("str", "string", "object"):
-        return "text"
-    return "unsupported"
-
-
-def check_dtype(dtype: Any, where: str) -> None:
-    """Refuse a dtype that tables of this library cannot have."""
-    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) == "unsupported":
-        raise InputError(
-            f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
-            " bool or category (turn a date into a year, or into text)."
-        )
-    if not _known_to_pandas(dtype):
-        raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
-
-
-@lru_cache(maxsize=256)
-def _known_to_pandas(dtype: str) -> bool:
-    try:
-        pd.Series([], dtype=dtype)
-    except TypeError:
-        return False
-    return True
 
 
 def column_from(item: dict[str, Any], where: str) -> Column:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._dtypes import base_dtype, check_dtype
 from tabsynth._formulas import is_formula
 from tabsynth._validate import shown
-from tabsynth.columns import Column, base_dtype, check_dtype
+from tabsynth.columns import Column
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 

@@ -9,11 +9,12 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from tabsynth._dtypes import base_dtype
 from tabsynth._files import replacing
 from tabsynth._formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
 from tabsynth._raw_tables import _one_line, read_csv_text, read_parquet
 from tabsynth._validate import one_of, shown
-from tabsynth.columns import Column, base_dtype
+from tabsynth.columns import Column
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 

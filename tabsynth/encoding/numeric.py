@@ -6,8 +6,9 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
+from tabsynth._dtypes import base_dtype
 from tabsynth._validate import shown
-from tabsynth.columns import Column, base_dtype
+from tabsynth.columns import Column
 from tabsynth.errors import InputError
 from tabsynth.tables import nulls_refused, with_dtype
 

@@ -61,7 +61,7 @@ def smoothed(
     groups : Groups
         Of values, in the counts of pairs.
     part : float
-        From 0 to 1.
+        From 0, which moves none, to 1.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def smoothed(
     """
     single = [in_groups(share, [group]) for share, group in zip(shares, groups, strict=True)]
     found: dict[tuple[int, ...], np.ndarray] = {}
-    for m in measured:
+    for m in measured if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
         if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
             one, other = (single[j] for j in m.columns)

@@ -190,9 +190,7 @@ class MargNetFit:
             zeros=zeros,
             aims=smoothed(
                 measured, shares, rows, groups or by_value(layout.sizes), config.smoothing
-            )
-            if config.smoothing
-            else None,
+            ),
             memory=config.memory * 2**20,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)

@@ -97,11 +97,8 @@ def epsilon_axis(epsilons: Sequence[float]) -> tuple[Axis, list[float]]:
 def scatter(points: Sequence[Point], x: Axis, y: Axis) -> Markup:
     """Numbered points with both intervals, the references, and the numbers' meaning below."""
 
-    def place(across: float, up: float) -> tuple[float, float]:
-        return (
-            LEFT + x.share(across) * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - y.share(up) * (HEIGHT - TOP - BOTTOM),
-        )
+    def place(along: float, up: float) -> tuple[float, float]:
+        return _across(x, along), _down(y, up)
 
     parts = [*_sides(x, y), *_references(x, y)]
     whiskers: list[Box] = []
@@ -152,6 +149,16 @@ def ladder(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
     return _svg("scatter", bottom + BOTTOM, about, parts)
 
 
+def _across(x: Axis, value: float) -> float:
+    """Where a value lies from left to right, in pixels."""
+    return LEFT + x.share(value) * (WIDTH - LEFT - RIGHT)
+
+
+def _down(y: Axis, value: float) -> float:
+    """Where a value lies from top to bottom, in pixels."""
+    return HEIGHT - BOTTOM - y.share(value) * (HEIGHT - TOP - BOTTOM)
+
+
 def _ends(point: Point) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
     """Both ends of both intervals, where they are known."""
     if math.isfinite(point.x.low) and math.isfinite(point.x.high):
@@ -165,11 +172,11 @@ def _sides(x: Axis, y: Axis) -> list[Markup]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [_line("axis", LEFT, bottom, right, bottom), _line("axis", LEFT, TOP, LEFT, bottom)]
     for value, text in x.ticks:
-        left = LEFT + x.share(value) * (right - LEFT)
+        left = _across(x, value)
         parts.append(_line("axis", left, bottom, left, bottom + 4))
         parts.append(_text(left, bottom + 18, text, "middle", "tick"))
     for value, text in y.ticks:
-        top = bottom - y.share(value) * (bottom - TOP)
+        top = _down(y, value)
         parts.append(_line("axis", LEFT - 4, top, LEFT, top))
         parts.append(_text(LEFT - 8, top + 4, text, "end", "tick"))
     parts.append(_text((LEFT + right) / 2, HEIGHT - 10, x.title, "middle"))
@@ -184,12 +191,12 @@ def _references(x: Axis, y: Axis) -> list[Markup]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
     for value, name in x.references:
-        left = LEFT + x.share(value) * (right - LEFT)
+        left = _across(x, value)
         parts.append(_line("reference", left, TOP, left, bottom))
         parts.append(_text(left, TOP - 8, name, "middle", "tick"))
     base = -math.inf
     for value, name in sorted(y.references, reverse=True):
-        top = bottom - y.share(value) * (bottom - TOP)
+        top = _down(y, value)
         base = max(top + 4, base + 14)  # names of lines close together stay apart
         parts.append(_line("reference", LEFT, top, right, top))
         parts.append(_text(right + 6, base, name, "start", "tick"))
