@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -50,8 +51,8 @@ class Page(HTMLParser):
                 yield attrs["alt"], base64.b64decode(attrs["src"].split(",")[1]).decode()
 
 
-def html(tmp_path, label="census", holdout=True, **changes):
-    made = evaluate(
+def report(label="census", holdout=True, **changes):
+    return evaluate(
         table(200, 0),
         table(150, 1),
         table(100, 2) if holdout else None,
@@ -61,7 +62,10 @@ def html(tmp_path, label="census", holdout=True, **changes):
         k=(1, 5),
         **changes,
     )
-    made.to_html(tmp_path / "report.html")
+
+
+def html(tmp_path, **changes):
+    report(**changes).to_html(tmp_path / "report.html")
     return (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -91,6 +95,25 @@ def test_it_has_every_section(text):
     ):
         assert words in page.text, words
     assert sum(tag == "table" for tag, _ in page.tags) >= 6
+
+
+def test_what_does_not_count_is_not_called_worse(tmp_path):
+    made = report()
+    asked = [
+        replace(made.evaluation.verdict.comparisons[0], better=better, telling=telling)
+        for better, telling in ((True, False), (False, True), (False, None), (False, False))
+    ]
+    verdict = replace(made.evaluation.verdict, comparisons=tuple(asked))
+    replace(made, evaluation=replace(made.evaluation, verdict=verdict)).to_html(tmp_path / "r.html")
+    rows = re.search(
+        r"Against the floor.*?</table>", (tmp_path / "r.html").read_text("utf-8"), re.S
+    )
+    assert re.findall(r"<td>(yes|no|not counted)</td>", rows[0]) == [
+        "yes",
+        "no",
+        "no",
+        "not counted",
+    ]
 
 
 def test_it_loads_nothing(text):
