@@ -110,13 +110,16 @@ class Restricted:
         cumulative, mask = self._cumulative[j], self._which[j][box]
         if cumulative is None:
             return self._values_anew(j, mask, component, rng)
-        level = _level(cumulative[mask, component, -1], rng)
+        size = cumulative.shape[2]
+        first = (mask * len(self.mixture) + component) * size  # of each row, in a flat view
+        flat = cumulative.reshape(-1)
+        level = _level(flat[first + size - 1], rng)
         # Binary search, all rows at once.
         low = np.zeros(len(part), dtype=np.int64)
-        high = np.full(len(part), cumulative.shape[2] - 1)
+        high = np.full(len(part), size - 1)
         while (low < high).any():
             middle = (low + high) // 2
-            right = cumulative[mask, component, middle] <= level
+            right = flat[first + middle] <= level
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
 

@@ -219,9 +219,7 @@ class _Draw:
         error = self._counts() - expected
         for _ in range(sweeps):
             for j in self.rng.permutation(d):
-                order = self.rng.permutation(self.rows)
-                for batch in np.array_split(order, min(BATCHES, -(-self.rows // LEAST_BATCH))):
-                    self._move(j, batch, codes, error, common)
+                self._sweep(j, codes, error, common)
         self.index = codes - starts
 
     def _counts(self) -> np.ndarray:
@@ -237,24 +235,39 @@ class _Draw:
                 found[other, one] = counts.T
         return found
 
-    def _move(
-        self, j: int, batch: np.ndarray, codes: np.ndarray, error: np.ndarray, common: np.ndarray
-    ) -> None:
-        now = codes[batch, j]
-        new = self.mixture.values(j, self.part[batch], self.rng) + self.mixture.starts[j]
+    def _sweep(self, j: int, codes: np.ndarray, error: np.ndarray, common: np.ndarray) -> None:
+        """Propose to move every entry of a column, batch by batch, in a random order."""
+        order = self.rng.permutation(self.rows)
+        now = codes[order, j]
+        new = self.mixture.values(j, self.part[order], self.rng) + self.mixture.starts[j]
         movable = (new != now) & common[now] & common[new]
-        batch, now, new = (x[movable] for x in (batch, now, new))
-        # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
-        others = codes[batch]
-        gain = error[now[:, None], others] - error[new[:, None], others] - 1
-        gain[:, j] = error[now, now] - error[new, new] - 1
-        take = gain.sum(1) > 0
-        batch, now, new, others = batch[take], now[take], new[take], others[take]
-        others = np.delete(others, j, axis=1)
-        np.add.at(error, (new[:, None], others), 1)
-        np.add.at(error, (others, new[:, None]), 1)
-        np.add.at(error, (now[:, None], others), -1)
-        np.add.at(error, (others, now[:, None]), -1)
-        np.add.at(error, (new, new), 1)
-        np.add.at(error, (now, now), -1)
-        codes[batch, j] = new
+        # Where the pairs of this column's codes with the others' lie above the diagonal of ``error``.
+        width = len(error)
+        scale = np.where(np.arange(codes.shape[1]) < j, 1, width)
+        pairs = codes * np.where(scale == 1, width, 1)
+        scale[j], pairs[:, j] = width + 1, 0  # a code with itself
+        for batch in np.array_split(
+            np.arange(self.rows), min(BATCHES, -(-self.rows // LEAST_BATCH))
+        ):
+            batch = batch[movable[batch]]
+            beside = pairs[order[batch]]
+            down, up = (code[batch, None] * scale + beside for code in (now, new))
+            taken = batch[_moved(down, up, error.reshape(-1))]
+            codes[order[taken], j] = new[taken]
+
+
+def _moved(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Which moves of a batch shrink the squared error, bool (n,); those are entered into it.
+
+    Parameters
+    ----------
+    down, up : ndarray, shape (n, columns)
+        The cells that lose a row by each move, and those that gain one.
+    error : ndarray, shape (cells,)
+        Flat: numpy gathers and adds several times as fast in one dimension.
+    """
+    # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
+    taken = (error[down] - error[up] - 1).sum(axis=1) > 0
+    np.add.at(error, up[taken].ravel(), 1.0)
+    np.add.at(error, down[taken].ravel(), -1.0)
+    return taken
