@@ -1,6 +1,8 @@
 """How far a mixture of products is from noisy counts, and the way down, in closed form."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,9 +17,6 @@ LEAST_STD = 0.1  # in counts: what exact counts are weighed by
 ZERO_STD = 5.0  # in counts: what rows are weighed by that the schema declares impossible
 TINY = 1e-30
 Prefix = tuple[int, int]
-Third = tuple[
-    slice, float, Tensor
-]  # its groups, what an expectation is scaled by, the noisy counts
 
 
 class Grouped:
@@ -88,12 +87,48 @@ class Zeros:
             gradient[:, span].addmm_(found[:, which] / mass, masks)
 
 
+@dataclass(frozen=True, eq=False)
+class Thirds:
+    """The columns c of all triples (a, b, c) that begin with the same pair, side by side.
+
+    Attributes
+    ----------
+    spots : Tensor, shape (groups of all c,)
+        Where these groups are in Q.
+    slopes : Tensor, shape (groups of all c,)
+        What an expectation is scaled by.
+    target : Tensor, shape (groups of a * groups of b, groups of all c)
+        The noisy counts, scaled alike.
+    """
+
+    spots: Tensor
+    slopes: Tensor
+    target: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        spans: Sequence[slice],
+        triples: Sequence[tuple[int, float, np.ndarray]],
+        device: torch.device | str,
+    ) -> Self:
+        """Of each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
+        held = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
+        slopes = [np.full(len(at), slope) for at, (_, slope, _) in zip(held, triples, strict=True)]
+        target = [counts.reshape(-1, counts.shape[2]) for _, _, counts in triples]
+        return cls(
+            torch.from_numpy(np.concatenate(held)).to(device),
+            torch.from_numpy(np.concatenate(slopes)).float().to(device),
+            torch.from_numpy(np.concatenate(target, axis=1)).float().to(device),
+        )
+
+
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
     All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another. Triples are as many
-    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c, with coarser groups, and in blocks
-    of groups of a where that is too large.
+    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups,
+    and in blocks of groups of a where that is too large.
 
     Parameters
     ----------
@@ -111,7 +146,8 @@ class CountLoss:
     aims : mapping of a pair to ndarray, optional
         Counts that the way down leads to, where these are others than the noisy ones that the loss is of.
     memory : int
-        Bytes for Q_a ⊗ Q_b and its gradient; at least one group of a is taken at once.
+        Bytes for Q_a ⊗ Q_b, the counts of its triples, and the gradients of both; at least one group of
+        a is taken at once.
     """
 
     def __init__(
@@ -137,7 +173,7 @@ class CountLoss:
         singles = np.zeros((2, layout.width), dtype=np.float32)
         aims = aims or {}
         away = np.zeros_like(pairs[0]) if aims else None
-        self.begun: dict[Prefix, list[Third]] = {}
+        begun: dict[Prefix, list[tuple[int, float, np.ndarray]]] = {}
         for m in measured:
             std = max(m.std, LEAST_STD)
             slope, target = self.scale / std, m.counts / std
@@ -154,10 +190,12 @@ class CountLoss:
                     away[other, one] = away[one, other].T
             elif len(m.columns) == 3:
                 a, b, c = m.columns
-                flat = torch.from_numpy(target.reshape(-1, target.shape[2])).float().to(device)
-                self.begun.setdefault((a, b), []).append((self.triples.spans[c], slope, flat))
+                begun.setdefault((a, b), []).append((c, slope, target))
             else:
                 raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
+        self.begun = {
+            prefix: Thirds.of(self.triples.spans, found, device) for prefix, found in begun.items()
+        }
         self.slope, self.target = torch.from_numpy(pairs).to(device)
         self.away = None if away is None else torch.from_numpy(away).to(device)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
@@ -193,31 +231,28 @@ class CountLoss:
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
         for (a, b), thirds in self.begun.items():
             start, stop = self.triples.spans[a].start, self.triples.spans[a].stop
-            second = q[:, self.triples.spans[b]]
-            at_once = max(1, self.memory // (2 * 4 * second.numel()))
+            second = self.triples.spans[b]
+            groups = second.stop - second.start
+            each = 2 * 4 * groups * (len(q) + len(thirds.spots))
+            at_once = max(1, self.memory // each)
             for begin in range(start, stop, at_once):
                 block = slice(begin, min(begin + at_once, stop))
-                cells = slice(*((i - start) * second.shape[1] for i in (block.start, block.stop)))
-                parts = [(span, slope, target[cells]) for span, slope, target in thirds]
-                loss += _add_block(q, gradient, block, self.triples.spans[b], parts)
+                cells = slice((block.start - start) * groups, (block.stop - start) * groups)
+                loss += _add_block(q, gradient, block, second, thirds, cells)
         return loss, self.triples.back(gradient)
 
 
 def _add_block(
-    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Sequence[Third]
+    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Thirds, cells: slice
 ) -> Tensor:
     """Squared error of the triples that begin with a block of groups; half its gradient is added."""
-    first, second = q[:, one], q[:, other]
+    first, second, third = q[:, one], q[:, other], q[:, thirds.spots]
     both = (first[:, :, None] * second[:, None, :]).flatten(1)
-    back = torch.zeros_like(both)
-    loss = q.new_zeros(())
-    for span, slope, target in thirds:
-        error = (both.T @ q[:, span]).mul_(slope).sub_(target)
-        loss += error.square().sum()
-        error.mul_(slope)
-        back.addmm_(q[:, span], error.T)
-        gradient[:, span].addmm_(both, error)
-    back = back.unflatten(1, (first.shape[1], second.shape[1]))
-    gradient[:, one] += (back * second[:, None, :]).sum(2)
-    gradient[:, other] += (back * first[:, :, None]).sum(1)
+    error = (both.T @ third).mul_(thirds.slopes).sub_(thirds.target[cells])
+    loss = error.square().sum()
+    error.mul_(thirds.slopes)
+    gradient.index_add_(1, thirds.spots, both @ error)
+    back = (third @ error.T).unflatten(1, (first.shape[1], second.shape[1]))
+    gradient[:, one] += torch.bmm(back, second[:, :, None]).squeeze(2)
+    gradient[:, other] += torch.bmm(first[:, None, :], back).squeeze(1)
     return loss
