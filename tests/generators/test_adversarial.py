@@ -234,6 +234,19 @@ def test_the_pair_anchor_is_unbiased() -> None:
     assert abs(np.mean(found) - wanted) < 4 * error and error < 0.05 * wanted
 
 
+def test_the_pair_anchor_s_gradient_is_that_of_autograd() -> None:
+    """The distance written out, of an odd number of rows, of which the last is in no half."""
+    target = second_moments(LAYOUT, rows_of(100, 3)).double()
+    rows = torch.rand(9, 7, generator=rng(), dtype=torch.float64, requires_grad=True)
+    found = Anchors(LAYOUT, None, target, 1.0, 2.0).loss(rows)
+    off = [second_moments(LAYOUT, half) - target for half in (rows[:4], rows[4:8])]
+    wanted = 2.0 * (off[0] * off[1] / (target + 1e-3)).sum() / 2
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found, rows)[0], torch.autograd.grad(3 * wanted, rows)[0]
+    )
+
+
 def test_expected_codes_are_what_is_sampled() -> None:
     """Softmaxes without Gumbel noise: the chances of the values that a sample will have."""
     logits = torch.tensor([[1.0, 0.0, -1.0, 0.5, 0.0, 2.0, -3.0]]).repeat(40_000, 1)
