@@ -270,7 +270,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
         epsilon=math.inf,
         label="y",
         class_shares={"hi": share, "lo": 1 - share},
-        teachers=20,
+        teachers=100,
         random_state=0,
         pate_config=PATEConfig(labels=2000, rounds=2, round_steps=150),
     ).fit(table)
