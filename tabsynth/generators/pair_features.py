@@ -158,7 +158,8 @@ class PairFeatures:
         """ψ of each row, shape (rows, features). Of expected codes: expected, where the columns of
         a row are independent of each other."""
         values = codes @ self._weights + self._constants
-        return values[:, self._first] * values[:, self._second]
+        # Twice as fast as by brackets.
+        return values.index_select(1, self._first) * values.index_select(1, self._second)
 
     def second_moments(self, means: Tensor) -> Tensor:
         """Two-way marginals, as second moments of codes, that have these means of ψ.
