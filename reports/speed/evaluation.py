@@ -10,7 +10,7 @@ import pandas as pd
 from tabsynth import evaluate
 from tabsynth.evaluation.disclosure import attribute_disclosure, unknown_levels
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmark"))  # behind this folder
 from tables import DATA, TABLES
 
 TABLE, TABLE_AIM = "census-24", 60  # seconds

@@ -1,0 +1,129 @@
+"""What the steps of a comparison share: one critic, one batch size; ordinary steps and our private ones."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from tabsynth import Schema
+from tabsynth.encoding import TableEncoder
+from tabsynth.networks import mlp
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
+from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 20_000
+LR = 1e-3
+Step = Callable[[], None]
+
+
+class Setting:
+    """One critic, one batch size: everything that the steps of a comparison share."""
+
+    def __init__(self, width: int, batch: int, rows: int = ROWS, hidden: int = 256) -> None:
+        rng = torch.Generator().manual_seed(0)
+        self.width, self.batch, self.rows, self.hidden = width, batch, rows, hidden
+        self.table = torch.rand(rows, width, generator=rng)
+        self.fake = torch.rand(batch, width, generator=rng)
+        self.rng = torch.Generator().manual_seed(1)
+        self.noise = 1.0
+        self.critics: list[nn.Sequential] = []
+
+    def critic(self) -> nn.Sequential:
+        rng, sizes = torch.Generator().manual_seed(0), [self.width, self.hidden, self.hidden, 1]
+        self.critics.append(mlp(sizes, rng, activation="leaky-relu"))
+        return self.critics[-1]
+
+    def optimizer(self, critic: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.RMSprop(critic.parameters(), lr=LR)
+
+    def draw(self) -> Tensor:
+        return self.table[torch.randint(0, self.rows, (self.batch,), generator=self.rng)]
+
+    def penalised(self, critic: nn.Module, rows: Tensor) -> Tensor:
+        """WGAN-GP, one loss a row: a generated partner, a point between the two."""
+        partner = self.fake[torch.randint(0, self.batch, (len(rows),), generator=self.rng)]
+        rho = torch.rand(len(rows), 1, generator=self.rng)
+        scores = critic_scores(critic, partner) - critic_scores(critic, rows)
+        return scores + gradient_penalty(critic, rho * rows + (1 - rho) * partner, 10.0)
+
+    # The ordinary steps.
+
+    def ordinary(self, losses: Callable[[nn.Module, Tensor], Tensor], fake: bool = False) -> Step:
+        critic = self.critic()
+        optimizer = self.optimizer(critic)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            loss = losses(critic, self.draw()).mean()
+            if fake:
+                loss = loss + critic_scores(critic, self.fake).mean()
+            loss.backward()
+            optimizer.step()
+
+        return step
+
+    # Ours.
+
+    def private(
+        self, losses: Callable[[nn.Module, Tensor], Tensor], rule: StepRule, fake: bool = False
+    ) -> Step:
+        critic, ledger, rate = self.critic(), Ledger(math.inf, 1e-5), self.batch / self.rows
+        account = ledger.open(
+            "critic", SubsampledGaussian(noise_multiplier=self.noise, sampling_rate=rate), 10**9
+        )
+        private = PrivateStep(
+            critic,
+            table=PrivateTable(self.table, ledger),
+            account=account,
+            rate=rate,
+            expected_batch=self.batch,
+            generator=torch.Generator().manual_seed(1),
+            rule=rule,
+            clipping=Clipping(max_norm=0.5, bound="public") if fake else Clipping(),
+        )
+        optimizer = self.optimizer(critic)
+
+        def step() -> None:
+            private.gradient(losses, self.fake if fake else None)
+            optimizer.step()
+
+        return step
+
+
+def steps_of(s: Setting) -> tuple[dict[str, Step], list[tuple[str, str]]]:
+    steps = {
+        "scores": s.ordinary(minus_scores),
+        "scores, DP-SGD": s.private(minus_scores, DPSGD()),
+        "scores, DP-SAT": s.private(minus_scores, DPSAT()),
+        "scores, BAM": s.private(minus_scores, BAM()),
+        "WGAN": s.ordinary(minus_scores, fake=True),
+        "WGAN, DP-SGD, centred": s.private(minus_scores, DPSGD(), fake=True),
+        "WGAN-GP": s.ordinary(s.penalised),
+        "WGAN-GP, DP-SGD": s.private(s.penalised, DPSGD()),
+        "WGAN-GP, BAM": s.private(s.penalised, BAM()),
+    }
+    pairs = [(name, name.split(",")[0]) for name in steps if "," in name]
+    return steps, pairs
+
+
+def settings() -> dict[str, Setting]:
+    width = census_width()
+    return {
+        "64 → 256 → 256 → 1, batch 512": Setting(64, 512),
+        "64 → 256 → 256 → 1, batch 4,096": Setting(64, 4096),
+        f"census, {width} → 256 → 256 → 1, batch 954": Setting(width, 954),
+    }
+
+
+def census_width() -> int:
+    """Codes of a row of the census table."""
+    schema = Schema.load(ROOT / "data" / "census.schema.json")
+    return TableEncoder(schema, "one-hot").layout.width

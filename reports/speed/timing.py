@@ -1,0 +1,26 @@
+"""Steps by turns, and what one takes over what another takes."""
+
+import statistics
+import time
+
+from settings import Step
+
+
+def turns(steps: dict[str, Step], count: int) -> dict[str, list[float]]:
+    """Seconds of each step, each taking its turn; the first turns warm up and are left out."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(count + 3):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if turn >= 3:
+                times[name].append(time.perf_counter() - started)
+    return times
+
+
+def ratio(times: dict[str, list[float]], over: str, under: str) -> dict[str, float]:
+    """Ratio of medians, and the quartiles of the ratios within a turn."""
+    each = [a / b for a, b in zip(times[over], times[under], strict=True)]
+    low, _, high = statistics.quantiles(each, n=4)
+    middle = statistics.median(times[over]) / statistics.median(times[under])
+    return {"ratio": round(middle, 2), "low": round(low, 2), "high": round(high, 2)}
