@@ -112,8 +112,11 @@ def measure(
         tables, fit, floors, test, asked.boosting, rng, own, progress
     )
     if asked.target is not None:
-        rows = tables.control if tables.control is not None else test
-        found += train_on_synthetic(tables, rows, asked.target, own, boosting=asked.boosting)
+        if tables.control is not None:
+            known, rows = tables, tables.control
+        else:  # the classifiers of the training table and of the floor do not see the test rows
+            known, rows = replace(tables, train=fit, floor=floors[0]), test
+        found += train_on_synthetic(known, rows, asked.target, own, boosting=asked.boosting)
     disclosure = attribute_disclosure(
         train,
         synthetic,

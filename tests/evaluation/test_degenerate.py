@@ -71,6 +71,32 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
         found["nonsense"]
 
 
+@pytest.mark.parametrize("target", [1, 3])
+@pytest.mark.parametrize(
+    ("train", "synthetic", "explained"),
+    [
+        (constant(40), mixed(40), False),
+        (constant(40, 1), mixed(40), False),
+        (all_null(40), mixed(40), False),
+        (constant(1), constant(1), False),
+        (mixed(60), constant(30), True),
+        (mixed(60), all_null(30), True),
+        (mixed(60), constant(1), True),
+    ],
+)
+def test_numbers_without_spread_are_not_explained(train, synthetic, explained, target):
+    columns = Columns(scores=SCORES, target=target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = measure(
+            train, synthetic, None, names=NAMES, sizes=SIZES, columns=columns, m=5, k=(1,)
+        )
+    keys = {metric.key for metric in found.metrics}
+    assert ({"ci_overlap", "same_conclusions"} <= keys) == explained
+    if explained:
+        assert -1 <= found["ci_overlap"].value < 0.5
+
+
 def test_disjoint_and_equal_tables_are_at_the_ends():
     def run(a, b):
         return measure(a, b, None, names=NAMES, sizes=SIZES, columns=ALL, m=5, k=(1,))

@@ -8,6 +8,7 @@ from evaluated import SIZES, drawn, related, tables
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from tabsynth.evaluation import Columns, measure
 from tabsynth.evaluation.utility import inference as inferring
 from tabsynth.evaluation.utility.inference import inference, interval_overlap, least_squares
 from tabsynth.evaluation.utility.target import (
@@ -135,3 +136,34 @@ def test_all_null_numbers_are_not_explained():
     scores = (*made.scores[:3], np.full(30, np.nan))
     made = type(made)(**{**vars(made), "scores": scores})
     assert isinstance(inference(made, 3), list)
+
+
+def test_without_a_holdout_the_best_is_not_of_rows_that_were_learned():
+    """Labels that nothing tells: a model knows those it was fitted on, and guesses others."""
+    rng = np.random.default_rng(0)
+    train = np.stack([rng.integers(0, s, 300) for s in (2, 40, 40)], axis=1)
+    found = measure(
+        train, train, None, names="abc", sizes=(2, 40, 40), columns=Columns(target=0), m=5, k=(1,)
+    )
+    metric = found["target_auroc_logistic"]
+    assert metric.value > 0.8  # the synthetic table is the training table: it holds the test rows
+    assert metric.best < 0.65 and metric.floor.value < 0.65
+    assert "ones that the synthesizer was fitted on" in metric.reading
+
+
+def test_each_value_is_a_part():
+    made = drawn(rows=(600, 500, 400))
+    auroc_, auprc_, calibration = train_on_synthetic(
+        made, made.control, 0, np.random.default_rng(0)
+    )
+    assert not calibration.parts
+    counts = {"012"[v]: n for v, n in enumerate(np.bincount(made.control[:, 0]))}
+    for metric in (auroc_, auprc_):
+        assert {part.name: part.n for part in metric.parts} == counts
+        for name in ("value", "floor", "fresh"):
+            whole = getattr(metric, "synthetic" if name == "value" else name).value
+            each = [getattr(part, name) for part in metric.parts]
+            weights = [part.n for part in metric.parts]
+            assert np.average(each, weights=weights) == pytest.approx(whole)
+    values = [part.value for part in auprc_.parts]
+    assert values == sorted(values)

@@ -49,7 +49,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     """Mean overlap of coefficients' 95% intervals, and share of equal conclusions at 5%.
 
     A conclusion is a coefficient's sign, where its interval excludes 0, else none. Empty where the
-    training table gives nothing to fit.
+    training table gives nothing to explain, or nothing to explain it by.
     """
     terms = design_terms(tables, column)
     answer, numeric = _answer(tables, column)
@@ -60,8 +60,12 @@ def inference(tables: Tables, column: int) -> list[Metric]:
         known = np.isfinite(y)
         return fit(design(table[known], tables.scores, terms), y[known])
 
+    known = answer[tables.train[:, column]]
+    known = known[np.isfinite(known)]
+    if not terms.names or not len(known) or np.ptp(known) == 0:
+        return []
     real = fitted(tables.train)
-    if not terms.names or not np.isfinite(real[1][1:]).any():
+    if not _judged(real).any():
         return []
 
     found = tables.others.map(lambda table: _agreement(real, fitted(table)))
@@ -88,11 +92,17 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     ]
 
 
+def _judged(fitted: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Which coefficients, the intercept aside, have an interval."""
+    errors = fitted[1][1:]
+    return np.isfinite(errors) & (errors > 0)
+
+
 def _agreement(
     real: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Estimate, Estimate, np.ndarray]:
     """Mean overlap, share of equal conclusions, and each coefficient's overlap (NaN: not judged)."""
-    judged = np.isfinite(real[1][1:]) & (real[1][1:] > 0)
+    judged = _judged(real)
     overlap = interval_overlap(real, other)[1:][judged]
     same = _conclusions(*real)[1:][judged] == _conclusions(*other)[1:][judged]
     n = len(overlap)
@@ -100,7 +110,8 @@ def _agreement(
     half = Z95 * float(overlap.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     full = np.full(len(judged), np.nan)
     full[judged] = overlap
-    return Estimate(mean, mean - half, mean + half, n), mean_of_shares(same.astype(float)), full
+    interval = Estimate(mean, max(-1.0, mean - half), min(1.0, mean + half), n)
+    return interval, mean_of_shares(same.astype(float)), full
 
 
 def _answer(tables: Tables, column: int) -> tuple[np.ndarray, bool]:

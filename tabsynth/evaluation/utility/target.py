@@ -7,8 +7,8 @@ calibration error is that of the guessed value's probability in ten groups (Guo 
 
 import math
 import warnings
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -18,9 +18,11 @@ from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.metric import (
     GROUPS,
+    SHOWN_PARTS,
     UTILITY,
     Compared,
     Metric,
+    Part,
     Tables,
     clipped,
     group_numbers,
@@ -43,6 +45,13 @@ TREES, LEARNING_RATE = 60, 0.1
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int], np.ndarray]
 
 
+class _Scored(NamedTuple):
+    """One classifier on the test rows."""
+
+    means: tuple[Estimate, ...]  # AUROC, AUPRC, calibration error
+    each: np.ndarray  # AUROC and AUPRC of each value, shape (2, values)
+
+
 def train_on_synthetic(
     tables: Tables,
     test: np.ndarray,
@@ -51,12 +60,18 @@ def train_on_synthetic(
     *,
     boosting: bool = False,
 ) -> list[Metric]:
-    """AUROC, AUPRC and calibration of each classifier of ``column``; the parts give the real one.
+    """AUROC, AUPRC and calibration of each classifier of ``column``.
+
+    The parts of the first two are the same of each value against the others, unless there are so many
+    values that rare ones were put together.
 
     Parameters
     ----------
+    tables : Tables
+        ``train`` and ``floor`` must not hold the rows of ``test``.
     test : ndarray
-        Real rows; the half of the hold-out that ``tables.fresh`` leaves.
+        Real rows: the half of the hold-out that ``tables.fresh`` leaves. Without a hold-out, rows that
+        the synthesizer was fitted on; the readings then say so.
     boosting : bool
         Gradient boosted trees beside the logistic regression: slower.
     """
@@ -65,6 +80,8 @@ def train_on_synthetic(
     folded, sizes = fold_rare([*present, subsample(test, MAX_TEST, rng)], tables.sizes)
     *fits, test = folded
     groups = group_numbers(len(test), rng)
+    counts = np.bincount(test[:, column], minlength=sizes[column])
+    named = sizes[column] == tables.sizes[column]  # its values are those of the table
     kinds: list[tuple[str, str, Fit]] = [("logistic", "logistic regression", logistic)]
     if boosting:
         kinds.append(("boosting", "gradient boosting", boosted))
@@ -77,11 +94,23 @@ def train_on_synthetic(
         train, *others = measured
         remaining = iter(others)
         found = tables.held.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
-        name = tables.names[column]
-        out += [
-            _metric(i, short, words, name, train[i], found.map(itemgetter(i))) for i in range(3)
-        ]
+        for i in range(len(_KINDS)):
+            parts = _parts(i, found, tables.labels[column], counts) if named and i < 2 else ()
+            means = found.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]
+            out.append(_metric(i, short, words, tables, column, train.means[i], means, parts))
     return out
+
+
+def _parts(
+    i: int, found: Compared[_Scored], labels: Sequence[str], counts: np.ndarray
+) -> tuple[Part, ...]:
+    """AUROC or AUPRC of each value that some test rows have and some have not."""
+    judged = np.flatnonzero(np.isfinite(found.synthetic.each[i])).tolist()
+    parts = [
+        found.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
+        for v in judged
+    ]
+    return tuple(sorted(parts, key=lambda part: part.value)[:SHOWN_PARTS])
 
 
 _KINDS = (
@@ -95,11 +124,14 @@ def _metric(
     i: int,
     short: str,
     words: str,
-    name: str,
+    tables: Tables,
+    column: int,
     train: Estimate,
     found: Compared[Estimate],
+    parts: tuple[Part, ...],
 ) -> Metric:
     key, title, better, citation = _KINDS[i]
+    name = tables.names[column]
     known = math.isfinite(train.value)  # not where the test rows have one value
     best = 0.0 if better == "lower" else train.value if known else None
     reached = f"{train.value:.3f}" if known else "not known"
@@ -110,12 +142,22 @@ def _metric(
         *found,
         better,  # type: ignore[arg-type]
         best,
-        f"Fitted on the table, tested on real rows; fitted on the training table: {reached}.",
+        f"Fitted on the table, tested on real rows; fitted on the training table: {reached}."
+        + (_OF_VALUES if parts else "")
+        + (_SEEN if tables.holdout is None else ""),
         citation,
+        parts,
     )
 
 
-def _scores(chances: np.ndarray, truth: np.ndarray, groups: np.ndarray) -> list[Estimate]:
+_OF_VALUES = (
+    " The mean over values, each against all others, weighted by how many test rows have it; what is"
+    " commonly called the AUPRC of a rare value is the part of its name."
+)
+_SEEN = " For want of a hold-out the test rows are ones that the synthesizer was fitted on, which flatters it."
+
+
+def _scores(chances: np.ndarray, truth: np.ndarray, groups: np.ndarray) -> _Scored:
     """AUROC, AUPRC, calibration error with jackknife intervals over the test rows."""
     out = []
     for score in (auroc, auprc, calibration_error):
@@ -126,7 +168,8 @@ def _scores(chances: np.ndarray, truth: np.ndarray, groups: np.ndarray) -> list[
             else []
         )
         out.append(clipped(jackknifed(value, replicates, len(truth)), 0.0, 1.0))
-    return out
+    each = [of_values(chances, truth, score) for score in (area_under_roc, average_precision)]
+    return _Scored(tuple(out), np.array(each))
 
 
 def probabilities(
@@ -183,16 +226,27 @@ def _spread(found: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
     return out
 
 
+def of_values(
+    chances: np.ndarray, truth: np.ndarray, score: Callable[[np.ndarray, np.ndarray], float]
+) -> np.ndarray:
+    """The score of each value against the others; NaN of one that all test rows have, or none."""
+    counts = np.bincount(truth, minlength=chances.shape[1])
+    judged = (counts > 0) & (counts < len(truth))
+    return np.array(
+        [score(chances[:, v], truth == v) if judged[v] else np.nan for v in range(len(counts))]
+    )
+
+
 def _weighted(
     chances: np.ndarray, truth: np.ndarray, score: Callable[[np.ndarray, np.ndarray], float]
 ) -> float:
     """Mean over values that some rows have and some have not, weighted by how many have."""
-    counts = np.bincount(truth, minlength=chances.shape[1])
-    judged = np.flatnonzero((counts > 0) & (counts < len(truth)))
-    if len(judged) == 0:
+    values = of_values(chances, truth, score)
+    judged = np.isfinite(values)
+    if not judged.any():
         return float("nan")
-    values = [score(chances[:, v], truth == v) for v in judged]
-    return float(np.average(values, weights=counts[judged]))
+    counts = np.bincount(truth, minlength=len(values))
+    return float(np.average(values[judged], weights=counts[judged]))
 
 
 def auroc(chances: np.ndarray, truth: np.ndarray) -> float:
