@@ -12,6 +12,7 @@ from tabsynth.evaluation.disclosure import attribute_disclosure
 from tabsynth.evaluation.floor import shuffled, verdict
 from tabsynth.evaluation.marginals import distances
 from tabsynth.evaluation.metric import Evaluation, Metric, Tables, halves
+from tabsynth.evaluation.overlap import overlap
 from tabsynth.evaluation.prediction import boost_column, dimension_wise_prediction
 from tabsynth.evaluation.results import Prediction, fresh_scale
 from tabsynth.evaluation.summing import disclosed, distant, predicted
@@ -113,10 +114,10 @@ def measure(
     )
     if asked.target is not None:
         if tables.control is not None:
-            known, rows = tables, tables.control
+            shown, rows = tables, tables.control
         else:  # the classifiers of the training table and of the floor do not see the test rows
-            known, rows = replace(tables, train=fit, floor=floors[0]), test
-        found += train_on_synthetic(known, rows, asked.target, own, boosting=asked.boosting)
+            shown, rows = replace(tables, train=fit, floor=floors[0]), test
+        found += train_on_synthetic(shown, rows, asked.target, own, boosting=asked.boosting)
     disclosure = attribute_disclosure(
         train,
         synthetic,
@@ -132,13 +133,14 @@ def measure(
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
+    known = None if holdout is None else overlap(train, holdout)
     scale = 1.0 if holdout is None else fresh_scale(*map(len, (train, synthetic, holdout)))
     metrics = tuple(
         replace(metric, fresh_scale=scale)
         for metric in (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
     )
     judged = verdict(prediction, ways, scale)
-    return Evaluation(counts, metrics, prediction, ways, disclosure, judged)
+    return Evaluation(counts, metrics, prediction, ways, disclosure, judged, known)
 
 
 def _tables(

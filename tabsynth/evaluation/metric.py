@@ -8,6 +8,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
+from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
     Disclosure,
     Distances,
@@ -221,6 +222,7 @@ class Evaluation(Result):
     distances: tuple[Distances, ...]
     disclosure: Disclosure
     verdict: Verdict
+    overlap: Overlap | None = None  # of hold-out and training table
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key; KeyError if it was not measured."""

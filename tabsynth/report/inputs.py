@@ -14,6 +14,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Columns, Metric, Part
+from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.schema import Schema
 from tabsynth.tables import to_pandas
@@ -44,10 +45,10 @@ def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
 def indexed_holdout(
     encoder: TableEncoder, table: Any, train: np.ndarray, synthetic: np.ndarray
 ) -> np.ndarray:
-    """As :func:`indexed`; refuses the rows of one of the other two tables."""
+    """As :func:`indexed`; refuses the rows of one of the other two tables, in whatever order."""
     kept = indexed(encoder, table, HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
-        if np.array_equal(kept, other):
+        if same_rows(kept, other) or (what == "training" and overlap(train, kept).all_known):
             raise InputError(
                 f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
                 " never saw, or none."
@@ -112,8 +113,7 @@ def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
     """One digest of the rows of both tables, as value numbers of one schema, in whatever order."""
     digest = hashlib.sha256()
     for index in (train, holdout):
-        rows = pd.DataFrame(index if index is not None else train[:0]).astype("int64")
-        hashed = np.sort(pd.util.hash_pandas_object(rows, index=False).to_numpy())
+        hashed = np.sort(row_hashes(index if index is not None else train[:0]))
         digest.update(f"{len(hashed)} rows;".encode() + hashed.astype("<u8").tobytes())
     return digest.hexdigest()
 

@@ -8,7 +8,9 @@ from scipy.stats import norm
 
 from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING, UNTOLD
 from tabsynth.evaluation.metric import Evaluation, Metric
+from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
+from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
 from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private
 
 NOTICE = (
@@ -49,6 +51,7 @@ def summarise(
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation.distances))
+    out += _holdout(evaluation.overlap)
     out += _broken(evaluation, left_out)
     out += _below(evaluation)
     out += _groups(evaluation)
@@ -57,6 +60,18 @@ def summarise(
     out.append(_privacy(certificate))
     out.append(NOTICE)
     return out
+
+
+def _holdout(found: Overlap | None) -> list[str]:
+    """Whether the hold-out seems to hold training rows."""
+    if found is None or not found.suspicious:
+        return []
+    share = found.in_training / found.holdout
+    return [
+        f"BEWARE: {share:.0%} of the hold-out rows equal a training row, and {found.expected:.0%} of the"
+        " training rows equal another one. The hold-out seems to hold rows that were fitted: then every"
+        " attack looks harmless, and every score too good."
+    ]
 
 
 def _verdict(evaluation: Evaluation) -> str:
@@ -204,8 +219,10 @@ def _fares(metric: Metric) -> str:
     """Whether a group is seen to fare worse, and which were too small to judge."""
     name = metric.key.removeprefix("subgroup_gap_")
     judged = [part for part in metric.parts if math.isfinite(part.value)]
-    small = [part.name for part in metric.parts if not math.isfinite(part.value)]
-    if len(judged) < 2:
+    small = [part.name for part in metric.parts if part.n < LEAST_ROWS]
+    if len(metric.parts) == 1:
+        text = f"All training rows are of one group of {name}: there is nothing to compare."
+    elif len(judged) < 2:
         text = f"The groups of {name} cannot be compared: fewer than two are large enough to judge."
     elif metric.low > 0:
         worst, best = judged[0], judged[-1]

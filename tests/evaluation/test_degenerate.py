@@ -1,13 +1,20 @@
 """Every metric on tables that have nothing to measure: constant, one row, disjoint, all null."""
 
 import json
+import math
 import warnings
 
 import numpy as np
 import pytest
 
-from tabsynth.evaluation import Columns, measure
+from tabsynth.evaluation import Columns, measure, shadow_membership
+from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
+from tabsynth.evaluation.utility.constraints import violations
+from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.report.summary import summarise
 
 NAMES, SIZES = ("a", "b", "c", "w"), (3, 4, 2, 6)
 SCORES = (None, np.arange(4.0), None, np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]))
@@ -47,6 +54,7 @@ def mixed(rows, seed=0):
         (mixed(40), constant(1), mixed(2, 1)),
         (mixed(60), all_null(30), mixed(30, 1)),
         (constant(30), mixed(60), constant(3)),
+        (constant(1), mixed(30), mixed(30, 1)),
         (mixed(80), mixed(80), None),
     ],
 )
@@ -67,6 +75,7 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
             assert value.low <= value.value + 1e-9 and value.value <= value.high + 1e-9
         assert found[metric.key] is metric
     json.dumps(plain(found.to_dict()), allow_nan=False)
+    assert not any("nan" in said.lower().split() for said in summarise(found, None))
     with pytest.raises(KeyError):
         found["nonsense"]
 
@@ -108,3 +117,37 @@ def test_disjoint_and_equal_tables_are_at_the_ends():
     for key in ("cramers_v", "mutual_information", "pearson", "weighted_totals"):
         assert equal[key].value == pytest.approx(0, abs=1e-12)
     assert equal["rare_coverage"].n == 0 and equal["dimension_wise_probability"].value > 1 - 1e-9
+
+
+@pytest.mark.parametrize("private", [constant(40), constant(1), all_null(40), mixed(40)])
+@pytest.mark.parametrize("synthetic", [constant(30, 1), constant(1), all_null(30)])
+def test_charged_figures_have_their_form(private, synthetic):
+    ledger = Ledger(math.inf, 1e-5)
+    found = charged_metrics(
+        PrivateTable(private, ledger),
+        ledger.open("report", Gaussian(noise_multiplier=5.0), uses(4)),
+        synthetic,
+        names=NAMES,
+        sizes=SIZES,
+        scores=SCORES,
+        rng=np.random.default_rng(0),
+    )
+    for metric in found:
+        assert metric.low <= metric.value <= metric.high
+        if metric.key.startswith("tvd"):
+            assert 0 <= metric.value <= 1
+
+
+@pytest.mark.parametrize("population", [constant(40), all_null(40), mixed(40)])
+def test_shadow_models_of_tables_without_spread(population):
+    found = shadow_membership(
+        lambda rows: rows[:10], population, population[:1], SIZES, rows=12, shadows=6, trials=6
+    )
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_no_row_or_every_row_breaks_the_schema():
+    none = violations(np.zeros((5, 0), dtype=bool), 0, 5, [], [])
+    assert (none.value, none.parts) == (0, ()) and none.low == 0 < none.high < 1
+    every = violations(np.ones((1, 2), dtype=bool), 0, 1, ["a", "b"], [])
+    assert every.value == 1 and [part.n for part in every.parts] == [1, 1]

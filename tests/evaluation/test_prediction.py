@@ -14,6 +14,7 @@ from tabsynth.datasets import load_hospital
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import prediction as rooms
 from tabsynth.evaluation.prediction import (
+    boost_column,
     bootstrap_weights,
     dimension_wise_prediction,
     f1_scores,
@@ -202,3 +203,16 @@ def test_a_class_that_is_never_guessed_right_stays_in_the_mean():
     assert scores[0] == pytest.approx(2 * 60 / (60 + 63) / 3)
     low, high = np.percentile(scores[1:], [2.5, 97.5])
     assert low < scores[0] < high < 0.334
+
+
+def test_boosted_trees_learn_what_main_effects_cannot():
+    """A parity of two columns: the trees name it without a fault, a logistic regression guesses."""
+    rng = np.random.default_rng(0)
+    fit, test = rng.integers(0, 2, (2, 600, 3))
+    for table in (fit, test):
+        table[:, 2] = table[:, 0] ^ table[:, 1]
+    assert (boost_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).all()
+    assert (predict_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).mean() < 0.8
+    found = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), predict=boost_column)
+    assert found.columns[2].synthetic.macro.value == 1.0
+    assert found.columns[2].floor.macro.value < 0.9

@@ -1,9 +1,10 @@
-"""The intervals of the pMSE ratios: of other samples, and of classifiers fitted anew."""
+"""The pMSE ratios against counts, and their intervals: of other samples, of classifiers fitted anew."""
 
 import numpy as np
 import pytest
 from evaluated import SIZES, related
 
+from tabsynth.evaluation.utility import propensity
 from tabsynth.evaluation.utility.propensity import main_effects, tree
 
 
@@ -31,3 +32,26 @@ def test_interval_covers_the_ratio_of_other_samples(ratio, times, share):
     half = np.mean([e.high - e.value for e in found])
     assert 0.75 < half / (2 * values.std(ddof=1)) < 1.7
     assert all(0 <= e.low <= e.value <= e.high for e in found)
+
+
+def by_counts(real, synthetic, size):
+    """The pMSE of one column: the chance of a value is the synthetic share of the rows that hold it."""
+    a, b = (np.bincount(table[:, 0], minlength=size) for table in (real, synthetic))
+    share = b.sum() / (a.sum() + b.sum())
+    return ((a + b) * (b / (a + b) - share) ** 2).sum() / (a.sum() + b.sum()), share
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_of_one_column_it_follows_from_counts(size):
+    rng = np.random.default_rng(0)
+    real = rng.integers(0, size, (600, 1))
+    synthetic = np.minimum(rng.integers(0, size, (300, 1)), rng.integers(0, size, (300, 1)))
+    wanted, share = by_counts(real, synthetic, size)
+    null = (size - 1) * (1 - share) * share / 900
+    found = main_effects(real, synthetic, (size,), rng)
+    assert found.value == pytest.approx(wanted / null, rel=2e-3)
+    both = np.concatenate([real, synthetic]).astype(np.float32)
+    squares = propensity._tree_squares(both, np.repeat([0, 1], [600, 300]), share, rng)
+    assert squares.mean() == pytest.approx(wanted)
+    # Its null is drawn, ten times.
+    assert tree(real, synthetic, (size,), rng).value == pytest.approx(wanted / null, rel=0.9)

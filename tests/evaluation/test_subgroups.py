@@ -1,6 +1,8 @@
 """The gap between groups: found where there is one, not seen where there is none."""
 
 import math
+from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -85,3 +87,43 @@ def test_small_groups_are_named():
     )  # fmt: skip
     said = " ".join(summarise(gone, None))
     assert "Of the groups of a, 0 (" in said and "fares worst, with a distance of 1.000" in said
+
+
+def test_one_group_is_not_too_small():
+    rng = np.random.default_rng(0)
+    train = related(rng, 300)
+    train[:, 0] = 1
+    found = measure(
+        train, train, None, names="abcd", sizes=(3, 4, 2, 30), columns=Columns(by=(0,)), m=2, k=(1,)
+    )
+    said = " ".join(summarise(found, None))
+    assert "All training rows are of one group of a" in said and "Too small" not in said
+
+
+def test_the_gap_is_that_of_counts():
+    """Mean distance of pairs within each group, less that of two random halves of the same rows."""
+    rng = np.random.default_rng(5)
+    train, synthetic = related(rng, 900), related(rng, 900)
+    moved = synthetic[:, 0] == 2
+    synthetic[moved, 2] = rng.integers(0, 2, moved.sum())
+
+    def mean_distance(one, other):
+        found = []
+        for i, j in combinations((1, 2, 3), 2):
+            shares = [Counter(zip(t[:, i], t[:, j], strict=True)) for t in (one, other)]
+            cells = set(shares[0]) | set(shares[1])
+            gaps = (abs(shares[0][c] / len(one) - shares[1][c] / len(other)) for c in cells)
+            found.append(sum(gaps) / 2)
+        return np.mean(found)
+
+    beyond = []
+    for group in range(3):
+        one, other = (t[t[:, 0] == group] for t in (train, synthetic))
+        pool, chance = np.concatenate([one, other]), []
+        for _ in range(60):
+            drawn = pool[rng.permutation(len(pool))]
+            chance.append(mean_distance(drawn[: len(one)], drawn[len(one) :]))
+        beyond.append(max(0.0, mean_distance(one, other) - np.mean(chance)))
+    gap = subgroup_gap(tables(train, synthetic), 0, rng)
+    assert gap.value == pytest.approx(max(beyond) - min(beyond), abs=0.02) and gap.value > 0.06
+    assert gap.parts[0].name == "2"

@@ -38,7 +38,8 @@ def test_means_over_values_are_weighted():
     each = [roc_auc_score(truth == v, chances[:, v]) for v in range(3)]
     counts = np.bincount(truth)
     assert auroc(chances, truth) == pytest.approx(np.average(each, weights=counts))
-    assert auprc(chances, truth) < 0.6
+    each = [average_precision_score(truth == v, chances[:, v]) for v in range(3)]
+    assert auprc(chances, truth) == pytest.approx(np.average(each, weights=counts))
     assert math.isnan(auroc(chances, np.zeros(200, dtype=int)))
 
 
@@ -116,6 +117,20 @@ def test_overlap_by_hand():
     wide = np.array([0.0]), np.array([2 / z])  # twice as wide: all of the one, half of the other
     assert interval_overlap(a, wide)[0] == pytest.approx(0.75)
     assert interval_overlap(a, (np.array([0.0]), np.array([np.nan])))[0] == -1
+
+
+def test_conclusions_by_hand():
+    """Of an intercept, which is not judged, and three coefficients with errors of 1."""
+    ones = np.ones(4)
+    real = np.array([9.0, 2.0, -2.0, 0.1]), ones
+    other = np.array([-9.0, 2.5, 2.0, -0.3]), ones
+    overlap, same, each = inferring._agreement(real, other)
+    assert same.value == pytest.approx(2 / 3) and same.n == 3  # +, and none; not −
+    assert overlap.value == pytest.approx(interval_overlap(real, other)[1:].mean())
+    np.testing.assert_allclose(each, interval_overlap(real, other)[1:])
+    # +; none, not −; none, for there is no interval.
+    flat = np.array([0.0, 2.0, -1.9, 3.0]), np.array([1.0, 1.0, 1.0, np.nan])
+    assert inferring._agreement(real, flat)[1].value == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("column", [2, 3])

@@ -175,3 +175,17 @@ def test_tables_are_left_as_they_were():
     report(real=real, synthetic=synthetic)
     pd.testing.assert_frame_equal(real, before[0])
     pd.testing.assert_frame_equal(synthetic, before[1])
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_training_rows_in_another_order_are_no_holdout(share):
+    real = table(200, 0)
+    with pytest.raises(InputError, match="holds the rows of the training table"):
+        report(real=real, holdout=real.sample(frac=share, random_state=0))
+
+
+def test_some_training_rows_in_the_holdout_are_told():
+    real = table(200, 0)
+    mixed = pd.concat([real[:60], table(40, 2)])
+    assert any(text.startswith("BEWARE: ") for text in report(real=real, holdout=mixed).summary())
+    assert not any("BEWARE" in text for text in report(real=real).summary())

@@ -1,0 +1,66 @@
+"""Rows of the hold-out that are in the training table, too: are they rows that nobody fitted?"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.evaluation.results import Result
+
+MARGIN = 0.05  # of the rows, and
+SURE = 4.0  # standard errors, that the hold-out may have more of them than chance gives
+IMPOSSIBLE = (
+    1e-6  # chance below which a hold-out is not one by accident a part of the training table
+)
+
+
+@dataclass(frozen=True)
+class Overlap(Result):
+    """How many rows of each table equal a row of the training table: another one, of that itself.
+
+    In a fresh sample of the same population both are alike common.
+    """
+
+    holdout: int
+    in_training: int
+    training: int
+    repeated: int
+
+    @property
+    def expected(self) -> float:
+        """The share that a fresh sample has by chance."""
+        return self.repeated / self.training
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the hold-out has more of them than chance gives."""
+        spread = self.expected * (1 - self.expected) * (1 / self.holdout + 1 / self.training)
+        excess = self.in_training / self.holdout - self.expected
+        return excess > MARGIN + SURE * math.sqrt(spread)
+
+    @property
+    def all_known(self) -> bool:
+        """Whether the hold-out can only have been taken out of the training table."""
+        return self.in_training == self.holdout and self.expected**self.holdout < IMPOSSIBLE
+
+
+def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
+    """Of value numbers, shape (rows, columns); neither table may be empty."""
+    known, kept = row_hashes(train), row_hashes(holdout)
+    distinct, counts = np.unique(known, return_counts=True)
+    repeated = int(counts[counts > 1].sum())
+    return Overlap(len(kept), int(np.isin(kept, distinct).sum()), len(known), repeated)
+
+
+def same_rows(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two tables hold the same rows, in whatever order."""
+    return len(one) == len(other) and bool(
+        (np.sort(row_hashes(one)) == np.sort(row_hashes(other))).all()
+    )
+
+
+def row_hashes(index: np.ndarray) -> np.ndarray:
+    """A number for each row, shape (rows,) uint64; the same on any machine."""
+    frame = pd.DataFrame(index).astype("int64")
+    return pd.util.hash_pandas_object(frame, index=False).to_numpy()
