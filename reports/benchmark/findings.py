@@ -1,7 +1,7 @@
 """What the rows say, in sentences and small tables: every number is computed from the store."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +50,9 @@ def named(config: Config, block: Block) -> str:
 
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Who is ahead in each cell, by how much of the next."""
-    lines = ["| cell | systems | " + " | ".join(f.title for f in FIGURES) + " |"]
+    lines = ["| cell | ended | " + " | ".join(f.title for f in FIGURES) + " |"]
     lines.append("|" + "---|" * (len(FIGURES) + 2))
     for block in blocks(config):
-        ran = sum(bool(runs_of(config, results, block, name)) for name in config.systems)
         cells = []
         for figure in FIGURES:
             best = places(config, results, block, figure)
@@ -64,8 +63,35 @@ def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
             title = f"*{title}*" if config.systems[best[0].system].peer else title
             gap = shown(abs(best[0].value - best[1].value), figure)
             cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
-        lines.append(f"| {named(config, block)} | {ran} | " + " | ".join(cells) + " |")
+        here = who_ended(config, results, block)
+        lines.append(f"| {named(config, block)} | {here} | " + " | ".join(cells) + " |")
     return lines
+
+
+def who_ended(config: Config, results: Mapping[str, dict], block: Block) -> str:
+    """How many systems ended in a cell, and how many of the others are known not to."""
+    rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]
+    stopped = [store.tried(row, block[1]) for row in rows if "stopped" in row]
+    return ", ".join(filter(None, [str(len(rows) - len(stopped)), counted(stopped)]))
+
+
+def counted(tried: Sequence[bool]) -> str:
+    """Cells without a table: those that were stopped, and those that were not tried for that."""
+    counts = {"not done": sum(tried), "not tried": len(tried) - sum(tried)}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def unended(
+    config: Config, results: Mapping[str, dict], system: str, beside: str | None = None
+) -> str:
+    """In how many cells a system is known to end without a table: of all, or of those another was begun in."""
+    stopped = []
+    for block in blocks(config):
+        rows = runs_of(config, results, block, system)
+        met = beside is None or runs_of(config, results, block, beside)
+        if met and rows and "stopped" in rows[0]:
+            stopped.append(store.tried(rows[0], block[1]))
+    return counted(stopped)
 
 
 def close(one: Place, other: Place) -> bool:
@@ -116,7 +142,7 @@ def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
                 if floor is not None and figure.sign * (p.value - floor) < 0
             ]
             if worse:
-                whole = "every system that ran" if len(worse) == len(ranked) else ", ".join(worse)
+                whole = "every system that ended" if len(worse) == len(ranked) else ", ".join(worse)
                 told = f"shuffled: {shown(floor, figure)}"
                 if fresh is not None:
                     so = ", **worse, too**" if fresh > floor else ""
@@ -129,36 +155,37 @@ def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def against(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """One system against each other: cells won, mean gain and its range over cells."""
+    """One system against each other: cells won, mean gain and its range over the cells that both ended."""
     titles = [BY[key].title for key in COMPARED]
-    lines = ["| against | " + " | ".join(titles) + " | CPU time, times |"]
-    lines.append("|" + "---|" * (len(titles) + 2))
+    lines = ["| against | " + " | ".join(titles) + " | CPU time, times | no table |"]
+    lines.append("|" + "---|" * (len(titles) + 3))
     for other, system in config.systems.items():
         if other == first:
             continue
         cells = [gain(config, results, BY[key], first, other) for key in COMPARED]
         ratio = cost_ratio(config, results, first, other)
-        lines.append(f"| {system.title} | " + " | ".join([*cells, ratio]) + " |")
+        without = unended(config, results, other, first)
+        if own := unended(config, results, first, other):
+            without = "; ".join(filter(None, [without, f"{config.systems[first].title}: {own}"]))
+        lines.append(f"| {system.title} | " + " | ".join([*cells, ratio, without or "–"]) + " |")
     return lines
 
 
 def gain(
     config: Config, results: Mapping[str, dict], figure: Figure, first: str, other: str
 ) -> str:
+    """Cells won of those that both ended, the mean gain there, and its range where there are several."""
     found = values(config, results, figure)
     pairs = [
         (np.mean(found[block, first]), np.mean(found[block, other]))
         for block in blocks(config)
         if (block, first) in found and (block, other) in found
     ]
-    if not pairs:
+    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]  # nobody wins by a limit
+    if not gaps:
         return "–"
-    won = sum(a > b for a, b in pairs)
-    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]
-    told = f"{won} of {len(pairs)}"
-    if gaps:
-        told += f"; {np.mean(gaps):+.3f} ({min(gaps):+.3f} to {max(gaps):+.3f})"
-    return told
+    told = f"{sum(gap > 0 for gap in gaps)} of {len(gaps)}; {np.mean(gaps):+.3f}"
+    return told + (f" ({min(gaps):+.3f} to {max(gaps):+.3f})" if len(gaps) > 1 else "")
 
 
 def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) -> float:
@@ -179,7 +206,7 @@ def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: s
     if not ratios:
         return "–"
     mean = math.exp(np.mean(np.log(ratios)))
-    return f"{mean:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+    return f"{mean:.1f}" + (f" ({min(ratios):.1f} to {max(ratios):.1f})" if ratios[1:] else "")
 
 
 def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:

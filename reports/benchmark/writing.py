@@ -43,7 +43,7 @@ def write(config: Config) -> None:
     parts = {
         "MISSING": missing(config, results),
         "SUMMARY": summary(config, results, ranks, first),
-        "RANKS": rank_table(config, ranks),
+        "RANKS": rank_table(config, results, ranks),
         "LEADERS": findings.leaders(config, results),
         "LOSSES": findings.losses(config, results),
         "FLOOR": findings.below_floor(config, results),
@@ -144,14 +144,19 @@ def kept(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
     return lines
 
 
-def rank_table(config: Config, ranks: Mapping[str, Mapping[str, Rank]]) -> list[str]:
-    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 1))
+def rank_table(
+    config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]]
+) -> list[str]:
+    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " | cells that ended |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 2))
     for name, system in config.systems.items():
         cells = []
         for figure in FIGURES:
             rank = ranks[figure.key].get(name)
             cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
+        known = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
+        ended = sum("stopped" not in rows[0] for rows in known)
+        cells.append(", ".join(filter(None, [str(ended), findings.unended(config, results, name)])))
         lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -163,20 +168,21 @@ def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[st
     lines.append("|" + "---|" * (len(FIGURES) + 5))
     for name, title in store.REFERENCES.items():
         if row := results.get(f"{table}-{name}"):
-            lines.append(line(title, "–", [row], fresh=name == "fresh"))
+            lines.append(line(title, None, [row], fresh=name == "fresh"))
     for epsilon in sorted(config.epsilons):
         for name, system in config.systems.items():
             rows = runs_of(config, results, (table, epsilon), name)
-            lines.append(line(system.title, f"{epsilon:g}", rows))
+            lines.append(line(system.title, epsilon, rows))
     return lines
 
 
-def line(title: str, epsilon: str, rows: list[dict], *, fresh: bool = False) -> str:
+def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = False) -> str:
+    head = f"| {title} | " + ("–" if epsilon is None else f"{epsilon:g}")
     wide = len(FIGURES) + 2
     if not rows:
-        return f"| {title} | {epsilon} | not run yet |" + " |" * wide
-    if "stopped" in rows[0]:
-        return f"| {title} | {epsilon} | {rows[0]['stopped']} |" + " |" * wide
+        return f"{head} | not run yet |" + " |" * wide
+    if epsilon is not None and "stopped" in rows[0]:
+        return f"{head} | {store.reason(rows[0], epsilon)} |" + " |" * wide
     cells = [
         "–"
         if fresh and f.key in NOT_OF_FRESH
@@ -186,7 +192,7 @@ def line(title: str, epsilon: str, rows: list[dict], *, fresh: bool = False) -> 
     timed = [r for r in rows if "cpu_seconds" in r]
     cells.append(f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–")
     cells.append(f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–")
-    return f"| {title} | {epsilon} | " + " | ".join([*cells, str(len(rows))]) + " |"
+    return f"{head} | " + " | ".join([*cells, str(len(rows))]) + " |"
 
 
 def mean_sd(found: list[float], figure: Figure) -> str:

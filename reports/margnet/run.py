@@ -92,12 +92,12 @@ def of(table: str, system: str, epsilon: float) -> list[dict]:
     return [r for r in load_results().values() if wanted.items() <= r.items()]
 
 
-def line(what: str, epsilon: str, found: list[dict]) -> str:
+def line(what: str, epsilon: float | None, found: list[dict]) -> str:
     """A row of a table of figures: mean ± standard deviation over seeds."""
+    head = f"| {what} | " + ("–" if epsilon is None else f"{epsilon:g}")
     ended = [r for r in found if "stopped" not in r]
-    if not ended:
-        reason = found[0]["stopped"]
-        return f"| {what} | {epsilon} | {reason} |" + " |" * (len(FIGURES) + 2)
+    if epsilon is not None and not ended:
+        return f"{head} | {store.reason(found[0], epsilon)} |" + " |" * (len(FIGURES) + 2)
     # A classifier of the test rows that is tested on them says nothing.
     shown = FIGURES[:3] if what == FRESH else FIGURES
     cells = [census.mean_sd([r[name] for r in ended]) for name in shown]
@@ -105,7 +105,7 @@ def line(what: str, epsilon: str, found: list[dict]) -> str:
     timed = [r for r in ended if "cpu_seconds" in r]
     time = f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–"
     peak = f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–"
-    return f"| {what} | {epsilon} | " + " | ".join([*cells, time, peak, str(len(ended))]) + " |"
+    return f"{head} | " + " | ".join([*cells, time, peak, str(len(ended))]) + " |"
 
 
 FRESH = store.REFERENCES["fresh"]
@@ -117,7 +117,7 @@ def comparison(table: str) -> list[str]:
     results = load_results()
     for name, what in store.REFERENCES.items():
         if f"{table}-{name}" in results:
-            lines.append(line(what, "–", [results[f"{table}-{name}"]]))
+            lines.append(line(what, None, [results[f"{table}-{name}"]]))
     for epsilon in EPSILONS:
         for name, system in CONFIG.systems.items():
             found = of(table, name, epsilon)
@@ -126,7 +126,7 @@ def comparison(table: str) -> list[str]:
             ):
                 found = [row]
             if found:
-                lines.append(line(system.title, f"{epsilon:g}", found))
+                lines.append(line(system.title, epsilon, found))
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
@@ -152,7 +152,7 @@ def ablation() -> list[str]:
         lines += ["", f"| {TABLES[table].title} " + HEAD, "|" + "---|" * 10]
         for variant, about in VARIANTS.items():
             if found := of(table, f"margnet:{variant}", epsilon):
-                lines.append(line(about.title, f"{epsilon:g}", found))
+                lines.append(line(about.title, epsilon, found))
         lines += ["", variants_not_run(table, epsilon, VARIANTS)]
     whole = [f"{TABLES[t].title}, ε = {e:g}" for t, e in ABLATED if not of(t, "margnet:default", e)]
     return lines + ([f"\n**Not run at all**: {'; '.join(whole)}."] if whole else [])
