@@ -62,6 +62,8 @@ def test_margnets_page_says_what_is_missing_and_what_is_below_the_floor(tmp_path
         in page
     )
     assert "weighted F1 is not below theirs (0.500) in any of 3 cells" in page
+    assert "| Adult, 14 columns | 2 | +10.0 ± 0.0 | – | +10.0 | – | +10.0 | 2 of 2 | 0.2 |" in page
+    assert "4 of **MargNet**'s 4 cells are above the control's interval" in page
     assert (
         "| 4.5 | 1 not done, 1 not tried |" in page
     )  # AIM's time over MargNet's, cells it did not end

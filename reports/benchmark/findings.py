@@ -12,7 +12,6 @@ from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 TELLING = ("tvd2", "tvd3", "dwpre_weighted_mean")  # what shuffled columns are bad at
-DISCLOSED = "disclose"
 
 
 @dataclass(frozen=True)
@@ -217,25 +216,30 @@ def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
 
 def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
     """Missing runs by system: epsilons that lack the same seeds together."""
-    seeds: dict[tuple[str, float], list[int]] = {}
-    for run in runs:
-        seeds.setdefault((run.system, run.epsilon), []).append(run.seed)
-    told = []
-    for name, title in titles.items():
-        alike: dict[tuple[int, ...], list[float]] = {}
-        for (system, epsilon), lacking in seeds.items():
-            if system == name:
-                alike.setdefault(tuple(sorted(lacking)), []).append(epsilon)
-        each = [
-            f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
-            f" seed{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}"
-            for lacking, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
-        ]
-        if each:
-            told.append(f"- {title}: {'; '.join(each)}")
+    left = list(runs)
+    told = [
+        f"- {title}: {epsilons_and_seeds(mine)}"
+        for name, title in titles.items()
+        if (mine := [run for run in left if run.system == name])
+    ]
     if not told:
         return "All runs of this table were made."
-    return "\n".join([f"**Not run yet** ({sum(map(len, seeds.values()))} runs):", "", *told])
+    return "\n".join([f"**Not run yet** ({len(left)} runs):", "", *told])
+
+
+def epsilons_and_seeds(runs: Iterable[Run]) -> str:
+    """Runs of one system on one table: epsilons of the same seeds together."""
+    seeds: dict[float, list[int]] = {}
+    for run in runs:
+        seeds.setdefault(run.epsilon, []).append(run.seed)
+    alike: dict[tuple[int, ...], list[float]] = {}
+    for epsilon, found in seeds.items():
+        alike.setdefault(tuple(sorted(found)), []).append(epsilon)
+    return "; ".join(
+        f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
+        f" seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+        for found, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
+    )
 
 
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
@@ -249,27 +253,3 @@ def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
             where = named(config, (row["table"], row["epsilon"]))
             out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
     return out or ["- All that were begun ended within their limits."]
-
-
-def disclosure(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Guesses of private records' attributes against those of controls, in points."""
-    lines = ["| system | points more often right than of controls | runs |", "|---|---|---|"]
-    groups = {
-        system.title: [
-            results[run.key] for run in config.runs() if run.system == name and run.key in results
-        ]
-        for name, system in config.systems.items()
-    }
-    real = {store.REFERENCES["real"]: [results.get(f"{t}-real", {}) for t in config.tables]}
-    for title, rows in (groups | real).items():
-        gaps = []
-        for row in rows:
-            mine = [k for k in row if k.startswith(DISCLOSED)]
-            if row.get("table") in config.tables and mine:
-                each = [row[k] - row[k.replace(DISCLOSED, "control")] for k in mine]
-                gaps.append(100 * np.mean(each))
-        if gaps:
-            error = np.std(gaps, ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
-            told = f"{np.mean(gaps):+.1f}" + ("" if math.isnan(error) else f" ± {error:.1f}")
-            lines.append(f"| {title} | {told} | {len(gaps)} |")
-    return lines

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import disclosure
 import findings
 import numpy as np
 import pictures
 import store
-from config import Config
+from config import Config, Run
 from ranks import (
     FIGURES,
     Figure,
@@ -53,7 +54,8 @@ def write(config: Config) -> None:
         "ADOPTED": [adopted(config, results)],
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
-        "DISCLOSURE": findings.disclosure(config, results),
+        "DISCLOSURE": disclosure.by_system(config, results),
+        "LACKING": lacking_figures(config, results),
         "TABLES": [
             line for table in config.tables for line in (*of_table(config, results, table), "")
         ],
@@ -91,10 +93,47 @@ def adopted(config: Config, results: Mapping[str, dict]) -> str:
     if not counts:
         return "- All runs were made by this benchmark."
     each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
-    return (
-        f"- Runs that older reports made: {each}. They lack what those did not measure: AUROC, k-marginal"
-        " and pMSE; those of `reports/census` and `reports/gans`, CPU time and memory, too."
-    )
+    return f"- Runs that other reports, or this one before, made: {each}. What they lack is said above."
+
+
+def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Which runs that ended lack figures that other rows of their table have, and how they get them."""
+    keys = {f.key: f.title for f in FIGURES} | {"cpu_seconds": "CPU time and memory"}
+    had: dict[str, set[str]] = {}
+    for row in results.values():
+        had.setdefault(row["table"], set()).update(row)
+    ended = [r for r in config.runs() if "stopped" not in results.get(r.key, {"stopped": ""})]
+    alike: dict[tuple[str, ...], list[Run]] = {}
+    for run in ended:
+        row = results[run.key]
+        if lacks := tuple(k for k in keys if k in had[run.table] and k not in row):
+            alike.setdefault(lacks, []).append(run)
+    if not alike:
+        return ["Every run that ended has all figures that others of its table have."]
+    lines = []
+    for lacks, runs in alike.items():
+        lines.append(
+            f"- {', '.join(keys[k] for k in lacks)}: {len(runs)} run{'s' if len(runs) > 1 else ''}"
+        )
+        for name, system in config.systems.items():
+            if mine := [run for run in runs if run.system == name]:
+                each = "; ".join(
+                    f"`{table}`, {findings.epsilons_and_seeds(here)}"
+                    for table in config.tables
+                    if (here := [run for run in mine if run.table == table])
+                )
+                lines.append(f"  - {system.title} {len(mine)}: {each}")
+    count, key = sum(map(len, alike.values())), next(iter(alike.values()))[0].key
+    return [
+        f"**{count} of the {len(ended)} runs that ended lack figures** that others of their table have:",
+        "",
+        *lines,
+        "",
+        "They count as made, so that `make bench` leaves them as they are. `python"
+        " reports/benchmark/run.py --only KEY --again` fits and scores such a run afresh and replaces its"
+        f" row, KEY being that of the row (`{key}`; every run whose key contains it is made again), then"
+        " `--write` writes this page.",
+    ]
 
 
 def summary(

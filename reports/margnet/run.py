@@ -20,6 +20,7 @@ import pandas as pd
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
+import disclosure  # noqa: E402
 import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
@@ -173,22 +174,6 @@ def wishes() -> list[str]:
     return [*lines, "", variants_not_run("census", 1.0, WISHES)]
 
 
-def disclosure() -> str:
-    """Guesses about private records against those about records that were never fitted."""
-    cells = []
-    for run in load_results().values():
-        if run.get("system") == "margnet" and "stopped" not in run:
-            for name, value in run.items():
-                if name.startswith("disclose"):
-                    cells.append(value - run[name.replace("disclose", "control")])
-    gaps = np.array(cells)
-    return (
-        f"Over {len(gaps)} cells (table, ε, seed, s, k) of 300 records each, MargNet's guesses of private"
-        f" records' attributes are right {100 * gaps.mean():+.1f} points more often than of controls (standard"
-        f" error of a cell about 3 points, largest {100 * gaps.max():.1f})."
-    )
-
-
 def floor(table: str, key: str, title: str) -> str:
     """In which cells a table's figure, of which more is better, is below that of shuffled columns."""
     results = load_results()
@@ -220,7 +205,9 @@ def write_readme() -> None:
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- WISHES -->", "\n".join(wishes()))
-    page = page.replace("<!-- DISCLOSURE -->", disclosure())
+    told = disclosure.by_epsilon(CONFIG, results, "margnet")
+    page = page.replace("<!-- DISCLOSURE -->", "\n".join(told))
+    page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
     page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
     floors = [
         floor("hospital", "dwpre_macro_mean", "Macro F1"),
