@@ -249,8 +249,42 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
     assert findings.gain(OURS, rows, findings.BY["tvd2"], "margnet", "mst").startswith(
         "0 of 1; -0.150"
     )
+    assert findings.gain(OURS, rows, findings.BY["tvd2"], "margnet", "dp-wgan") == "0 of 1; -0.100"
     close = findings.Place("a", 0.5, 0.02), findings.Place("b", 0.55, math.nan)
     assert findings.close(*close) and not findings.close(close[0], findings.Place("b", 0.6, 0.0))
+
+
+def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_called_stopped():
+    rows = {}
+    for table, epsilon in (("census", 1.0), ("adult", 1.0), ("adult", 8.0)):
+        run = Run(table, "margnet", epsilon, 0)
+        rows[run.key] = vars(run) | {"tvd2": 0.1, "cpu_seconds": 10.0, "peak_mib": 300.0}
+    ended, stopped = Run("census", "aim", 1.0, 0), Run("adult", "aim", 1.0, 0)
+    rows[ended.key] = vars(ended) | {"tvd2": 0.3, "cpu_seconds": 20.0, "peak_mib": 300.0}
+    rows[stopped.key] = vars(stopped) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    aim = next(line for line in findings.against(OURS, rows, "margnet") if line[:6] == "| AIM ")
+    assert aim == "| AIM | 1 of 1; +0.200 | – | – | – | 2.0 | 1 not done, 1 not tried |"
+    margnet = findings.against(OURS, rows, "aim")[2]  # the other way round
+    assert (
+        margnet.endswith("| 0.5 | AIM: 1 not done, 1 not tried |") and "0 of 1; -0.200" in margnet
+    )
+    assert findings.unended(OURS, rows, "aim", "mst") == ""  # of which nothing is known
+    told = [line.split(" | ") for line in findings.leaders(OURS, rows)[2:]]
+    cells = {each[0]: each[1] for each in told}
+    assert cells["| census, 10 columns, ε = 1"] == "2"
+    assert cells["| Adult, 14 columns, ε = 1"] == "1, 1 not done"
+    assert cells["| Adult, 14 columns, ε = 8"] == "1, 1 not tried"
+    lines = writing.rank_table(OURS, rows, {figure.key: {} for figure in ranks.FIGURES})
+    assert lines[-1].endswith("| – | 1, 1 not done, 1 not tried |")
+    told = writing.of_table(OURS, rows, "adult")
+    assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in told)
+    assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in told)
+    again = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
+    rows[again.key] = vars(again) | {"stopped": store.NOT_DONE + "2 CPU s"}
+    assert findings.unended(OURS, rows, "aim") == "2 not done"
+    assert any(
+        "| AIM | 8 | not done in 2 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
+    )
 
 
 def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():

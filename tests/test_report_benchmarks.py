@@ -17,8 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK = ROOT / "reports" / "benchmark"
 sys.path.insert(0, str(BENCHMARK))
 import config as configs  # noqa: E402
+import disclosure  # noqa: E402
 import findings  # noqa: E402
 import prediction  # noqa: E402
+import score  # noqa: E402
 import store  # noqa: E402
 import writing  # noqa: E402
 from config import Run  # noqa: E402
@@ -201,12 +203,110 @@ def test_runs_of_pate_alone_do_not_change_what_the_benchmark_says():
         findings.leaders,
         findings.losses,
         findings.not_done,
-        findings.disclosure,
+        disclosure.by_system,
         writing.missing,
     ):
         assert say(OURS, both) == say(OURS, own)
     for table in OURS.tables:
         assert writing.of_table(OURS, both, table) == writing.of_table(OURS, own, table)
+
+
+def test_what_chance_puts_above_the_controls_interval_is_what_draws_put_there():
+    assert disclosure.RECORDS == score.ATTACKED
+    rng, draws = np.random.default_rng(0), 20_000
+    for share in (0.2, 0.5, 0.9):
+        one = rng.binomial(disclosure.RECORDS, share, (2, draws)) / disclosure.RECORDS
+        ends = {float(c): disclosure.upper(float(c)) for c in np.unique(one[1])}
+        found = np.mean([a > ends[float(c)] for a, c in one.T])
+        error = math.sqrt(0.1 * 0.9 / draws)
+        assert found == pytest.approx(disclosure.by_chance(share), abs=4 * error)
+        # Five guesses a record vary less than one does: what chance does with one is a bound.
+        five = rng.binomial(5 * disclosure.RECORDS, share, (2, 2000)) / (5 * disclosure.RECORDS)
+        above = np.mean([a > disclosure.upper(float(c)) for a, c in five.T])
+        assert above < disclosure.by_chance(share)
+
+
+def test_gaps_are_means_of_runs_and_their_interval_is_students():
+    # Cells of one run go together: four of them are one gap.
+    rows = [
+        {
+            "disclose_s1_k1": 0.6,
+            "control_s1_k1": 0.5,
+            "disclose_s5_k10": 0.5,
+            "control_s5_k10": 0.5,
+        },
+        {
+            "disclose_s1_k1": 0.5,
+            "control_s1_k1": 0.5,
+            "disclose_s5_k10": 0.51,
+            "control_s5_k10": 0.5,
+        },
+        {"tvd2": 0.1},
+    ]
+    found = disclosure.gaps(rows)
+    assert (found.runs, found.cells, found.above) == (2, 4, 1)  # .6 is above Wilson's .556
+    assert found.mean == pytest.approx((5 + 0.5) / 2)
+    assert found.half == pytest.approx(12.7062 * (4.5 / math.sqrt(2)) / math.sqrt(2), rel=1e-4)
+    assert found.chance == pytest.approx(4 * disclosure.by_chance(0.5), rel=0.05)
+    assert found.error == pytest.approx(100 * math.sqrt(2 * 0.25 / 300), rel=0.02)
+    assert disclosure.gaps(rows, hidden=1).cells == 2
+    alone = disclosure.gaps(rows[:1])
+    assert math.isnan(alone.half) and disclosure.points(alone) == "+5.0"
+    assert disclosure.gaps(rows[2:]) is None
+
+
+def test_disclosure_is_told_table_by_table():
+    rows = {"adult-real": {"table": "adult", "disclose_s1_k1": 0.9, "control_s1_k1": 0.5}}
+    for run in OURS.runs():
+        if (run.system, run.epsilon) == ("margnet", 1.0) and run.seed < 2:
+            gap = {"census": 0.1, "adult": -0.1, "hospital": 0.0}[run.table] + 0.002 * run.seed
+            rows[run.key] = vars(run) | {"disclose_s1_k1": 0.5 + gap, "control_s1_k1": 0.5}
+    margnet, real = disclosure.by_system(OURS, rows)[2:]
+    assert (
+        margnet == "| MargNet | +10.1 ± 1.3 (2) | -9.9 ± 1.3 (2) | +0.1 ± 1.3 (2) | 2 of 6 | 0.5 |"
+    )
+    assert real == "| the private rows themselves | – | +40.0 (1) | – | 1 of 1 | 0.1 |"
+    assert disclosure.by_epsilon(OURS, rows, "margnet")[2:4] == [
+        "| census, 10 columns | 2 | +10.1 ± 1.3 | +10.1 | – | 2 of 2 | 0.2 |",
+        "| Adult, 14 columns | 2 | -9.9 ± 1.3 | -9.9 | – | 0 of 2 | 0.2 |",
+    ]
+    told = disclosure.verdict(OURS, rows, "margnet")
+    assert told.startswith("2 of MargNet's 6 cells are above the control's interval, where chance")
+    assert "interval over runs is above 0 on census, 10 columns (+10.1 ± 1.3). The draw" in told
+    assert "up to 4.1 points" in told
+    assert disclosure.verdict(OURS, {}, "margnet") == "No run of MargNet was attacked yet."
+
+
+def test_rows_that_lack_figures_are_named_with_how_to_fill_them():
+    whole = dict.fromkeys((figure.key for figure in writing.FIGURES), 0.5) | COST
+    rows = {run.key: vars(run) | whole for run in OURS.runs()}
+    assert writing.lacking_figures(OURS, rows) == [
+        "Every run that ended has all figures that others of its table have."
+    ]
+    for system, epsilon, seed, lacks in (
+        ("mst", 1.0, 0, ("target_auroc", "pmse_tree")),
+        ("mst", 8.0, 0, ("target_auroc", "pmse_tree")),
+        ("aim", 1.0, 1, ("target_auroc", "pmse_tree")),
+        ("dp-wgan", 8.0, 2, ("cpu_seconds",)),
+    ):
+        for name in lacks:
+            del rows[Run("census", system, epsilon, seed).key][name]
+    stopped = Run("adult", "aim", 1.0, 0)
+    rows[stopped.key] = vars(stopped) | {"stopped": "failed"}  # it has no figure to lack
+    for run in OURS.runs():
+        if run.table == "hospital":  # no row of this table can have it
+            del rows[run.key]["target_auroc"]
+    told = writing.lacking_figures(OURS, rows)
+    assert told[0].startswith("**4 of the 143 runs that ended lack figures**")
+    for line in (
+        "- AUROC of target, pMSE ratio: 3 runs",
+        "  - MST 2: `census`, ε = 1, 8, seed 0",
+        "  - AIM 1: `census`, ε = 1, seed 1",
+        "- CPU time and memory: 1 run",
+        "  - DP-WGAN 1: `census`, ε = 8, seed 2",
+    ):
+        assert line in told
+    assert "--only KEY --again" in told[-1] and "`census-mst-eps1-seed0`" in told[-1]
 
 
 def test_missing_runs_are_listed_by_system_with_the_seeds_that_lack():

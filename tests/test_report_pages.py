@@ -48,6 +48,11 @@ def test_margnets_page_says_what_is_missing_and_what_is_below_the_floor(tmp_path
         run = Run("hospital", system, epsilon, 0)
         rows[run.key] = vars(run) | COST | figures | {"dwpre_macro_mean": macro}
     rows[Run("hospital", "aim", 1.0, 0).key] |= {"cpu_seconds": 9.0}
+    stopped = Run("adult", "aim", 1.0, 0)
+    rows[stopped.key] = vars(stopped) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    for epsilon in (1.0, 8.0):
+        run = Run("adult", "margnet", epsilon, 0)
+        rows[run.key] = vars(run) | COST | figures
     store.add(config.store, rows)
     margnet.write_readme()
     page = (tmp_path / "README.md").read_text("utf-8")
@@ -57,8 +62,14 @@ def test_margnets_page_says_what_is_missing_and_what_is_below_the_floor(tmp_path
         in page
     )
     assert "weighted F1 is not below theirs (0.500) in any of 3 cells" in page
-    assert "| 4.5 (4.5 to 4.5) |" in page  # AIM's time over MargNet's
+    assert "| Adult, 14 columns | 2 | +10.0 ± 0.0 | – | +10.0 | – | +10.0 | 2 of 2 | 0.2 |" in page
+    assert "4 of **MargNet**'s 4 cells are above the control's interval" in page
+    assert (
+        "| 4.5 | 1 not done, 1 not tried |" in page
+    )  # AIM's time over MargNet's, cells it did not end
     assert page.count("- MST: ε = 0.5, 1, 2, 8, seeds 0, 1, 2") == 4  # every table
+    assert "| AIM | 1 | not done in 1,200 CPU s |" in page
+    assert "| AIM | 2 | not tried (not done at ε = 1) |" in page
     assert "- **MargNet**: ε = 0.5, 8, seeds 0, 1, 2; ε = 1, 2, seeds 1, 2" in page
 
 
@@ -94,7 +105,8 @@ def test_pates_page_says_what_is_missing(report, tmp_path, monkeypatch):
     assert "- PATE-GAN: ε = 1, seeds 2, 3, 4; ε = 8, 20, seeds 0, 1, 2, 3, 4" in told
     assert "ahead at 0 of 1 ε, by -0.050 AUROC on average" in told
     assert (
-        "| DP-WGAN | 1 | not done in 1,200 CPU s |" in told and "| DP-WGAN | 8 | not done" in told
+        "| DP-WGAN | 1 | not done in 1,200 CPU s |" in told
+        and "| DP-WGAN | 8 | not tried (not done at ε = 1) |" in told
     )
     widths = {line.count("|") for line in told.splitlines() if line.startswith("| DP-WGAN")}
     assert widths == {9}

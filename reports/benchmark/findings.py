@@ -1,7 +1,7 @@
 """What the rows say, in sentences and small tables: every number is computed from the store."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 TELLING = ("tvd2", "tvd3", "dwpre_weighted_mean")  # what shuffled columns are bad at
-DISCLOSED = "disclose"
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,9 @@ def named(config: Config, block: Block) -> str:
 
 def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Who is ahead in each cell, by how much of the next."""
-    lines = ["| cell | systems | " + " | ".join(f.title for f in FIGURES) + " |"]
+    lines = ["| cell | ended | " + " | ".join(f.title for f in FIGURES) + " |"]
     lines.append("|" + "---|" * (len(FIGURES) + 2))
     for block in blocks(config):
-        ran = sum(bool(runs_of(config, results, block, name)) for name in config.systems)
         cells = []
         for figure in FIGURES:
             best = places(config, results, block, figure)
@@ -64,8 +62,35 @@ def leaders(config: Config, results: Mapping[str, dict]) -> list[str]:
             title = f"*{title}*" if config.systems[best[0].system].peer else title
             gap = shown(abs(best[0].value - best[1].value), figure)
             cells.append(f"{title} +{gap}{' ≈' if close(best[0], best[1]) else ''}")
-        lines.append(f"| {named(config, block)} | {ran} | " + " | ".join(cells) + " |")
+        here = who_ended(config, results, block)
+        lines.append(f"| {named(config, block)} | {here} | " + " | ".join(cells) + " |")
     return lines
+
+
+def who_ended(config: Config, results: Mapping[str, dict], block: Block) -> str:
+    """How many systems ended in a cell, and how many of the others are known not to."""
+    rows = [row for name in config.systems for row in runs_of(config, results, block, name)[:1]]
+    stopped = [store.tried(row, block[1]) for row in rows if "stopped" in row]
+    return ", ".join(filter(None, [str(len(rows) - len(stopped)), counted(stopped)]))
+
+
+def counted(tried: Sequence[bool]) -> str:
+    """Cells without a table: those that were stopped, and those that were not tried for that."""
+    counts = {"not done": sum(tried), "not tried": len(tried) - sum(tried)}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def unended(
+    config: Config, results: Mapping[str, dict], system: str, beside: str | None = None
+) -> str:
+    """In how many cells a system is known to end without a table: of all, or of those another was begun in."""
+    stopped = []
+    for block in blocks(config):
+        rows = runs_of(config, results, block, system)
+        met = beside is None or runs_of(config, results, block, beside)
+        if met and rows and "stopped" in rows[0]:
+            stopped.append(store.tried(rows[0], block[1]))
+    return counted(stopped)
 
 
 def close(one: Place, other: Place) -> bool:
@@ -116,7 +141,7 @@ def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
                 if floor is not None and figure.sign * (p.value - floor) < 0
             ]
             if worse:
-                whole = "every system that ran" if len(worse) == len(ranked) else ", ".join(worse)
+                whole = "every system that ended" if len(worse) == len(ranked) else ", ".join(worse)
                 told = f"shuffled: {shown(floor, figure)}"
                 if fresh is not None:
                     so = ", **worse, too**" if fresh > floor else ""
@@ -129,36 +154,37 @@ def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
 
 
 def against(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
-    """One system against each other: cells won, mean gain and its range over cells."""
+    """One system against each other: cells won, mean gain and its range over the cells that both ended."""
     titles = [BY[key].title for key in COMPARED]
-    lines = ["| against | " + " | ".join(titles) + " | CPU time, times |"]
-    lines.append("|" + "---|" * (len(titles) + 2))
+    lines = ["| against | " + " | ".join(titles) + " | CPU time, times | no table |"]
+    lines.append("|" + "---|" * (len(titles) + 3))
     for other, system in config.systems.items():
         if other == first:
             continue
         cells = [gain(config, results, BY[key], first, other) for key in COMPARED]
         ratio = cost_ratio(config, results, first, other)
-        lines.append(f"| {system.title} | " + " | ".join([*cells, ratio]) + " |")
+        without = unended(config, results, other, first)
+        if own := unended(config, results, first, other):
+            without = "; ".join(filter(None, [without, f"{config.systems[first].title}: {own}"]))
+        lines.append(f"| {system.title} | " + " | ".join([*cells, ratio, without or "–"]) + " |")
     return lines
 
 
 def gain(
     config: Config, results: Mapping[str, dict], figure: Figure, first: str, other: str
 ) -> str:
+    """Cells won of those that both ended, the mean gain there, and its range where there are several."""
     found = values(config, results, figure)
     pairs = [
         (np.mean(found[block, first]), np.mean(found[block, other]))
         for block in blocks(config)
         if (block, first) in found and (block, other) in found
     ]
-    if not pairs:
+    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]  # nobody wins by a limit
+    if not gaps:
         return "–"
-    won = sum(a > b for a, b in pairs)
-    gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]
-    told = f"{won} of {len(pairs)}"
-    if gaps:
-        told += f"; {np.mean(gaps):+.3f} ({min(gaps):+.3f} to {max(gaps):+.3f})"
-    return told
+    told = f"{sum(gap > 0 for gap in gaps)} of {len(gaps)}; {np.mean(gaps):+.3f}"
+    return told + (f" ({min(gaps):+.3f} to {max(gaps):+.3f})" if len(gaps) > 1 else "")
 
 
 def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) -> float:
@@ -179,7 +205,7 @@ def cost_ratio(config: Config, results: Mapping[str, dict], first: str, other: s
     if not ratios:
         return "–"
     mean = math.exp(np.mean(np.log(ratios)))
-    return f"{mean:.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+    return f"{mean:.1f}" + (f" ({min(ratios):.1f} to {max(ratios):.1f})" if ratios[1:] else "")
 
 
 def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
@@ -190,25 +216,30 @@ def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
 
 def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
     """Missing runs by system: epsilons that lack the same seeds together."""
-    seeds: dict[tuple[str, float], list[int]] = {}
-    for run in runs:
-        seeds.setdefault((run.system, run.epsilon), []).append(run.seed)
-    told = []
-    for name, title in titles.items():
-        alike: dict[tuple[int, ...], list[float]] = {}
-        for (system, epsilon), lacking in seeds.items():
-            if system == name:
-                alike.setdefault(tuple(sorted(lacking)), []).append(epsilon)
-        each = [
-            f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
-            f" seed{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}"
-            for lacking, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
-        ]
-        if each:
-            told.append(f"- {title}: {'; '.join(each)}")
+    left = list(runs)
+    told = [
+        f"- {title}: {epsilons_and_seeds(mine)}"
+        for name, title in titles.items()
+        if (mine := [run for run in left if run.system == name])
+    ]
     if not told:
         return "All runs of this table were made."
-    return "\n".join([f"**Not run yet** ({sum(map(len, seeds.values()))} runs):", "", *told])
+    return "\n".join([f"**Not run yet** ({len(left)} runs):", "", *told])
+
+
+def epsilons_and_seeds(runs: Iterable[Run]) -> str:
+    """Runs of one system on one table: epsilons of the same seeds together."""
+    seeds: dict[float, list[int]] = {}
+    for run in runs:
+        seeds.setdefault(run.epsilon, []).append(run.seed)
+    alike: dict[tuple[int, ...], list[float]] = {}
+    for epsilon, found in seeds.items():
+        alike.setdefault(tuple(sorted(found)), []).append(epsilon)
+    return "; ".join(
+        f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
+        f" seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+        for found, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
+    )
 
 
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
@@ -222,27 +253,3 @@ def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
             where = named(config, (row["table"], row["epsilon"]))
             out.append(f"- {title}, {where}, seed {row['seed']}: {row['stopped']}.")
     return out or ["- All that were begun ended within their limits."]
-
-
-def disclosure(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Guesses of private records' attributes against those of controls, in points."""
-    lines = ["| system | points more often right than of controls | runs |", "|---|---|---|"]
-    groups = {
-        system.title: [
-            results[run.key] for run in config.runs() if run.system == name and run.key in results
-        ]
-        for name, system in config.systems.items()
-    }
-    real = {store.REFERENCES["real"]: [results.get(f"{t}-real", {}) for t in config.tables]}
-    for title, rows in (groups | real).items():
-        gaps = []
-        for row in rows:
-            mine = [k for k in row if k.startswith(DISCLOSED)]
-            if row.get("table") in config.tables and mine:
-                each = [row[k] - row[k.replace(DISCLOSED, "control")] for k in mine]
-                gaps.append(100 * np.mean(each))
-        if gaps:
-            error = np.std(gaps, ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
-            told = f"{np.mean(gaps):+.1f}" + ("" if math.isnan(error) else f" ± {error:.1f}")
-            lines.append(f"| {title} | {told} | {len(gaps)} |")
-    return lines

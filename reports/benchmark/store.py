@@ -47,15 +47,28 @@ def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
 
     A system that did not end on a table at some epsilon is not tried there at a larger one, nor with
     another seed: the counts of steps and of marginals grow with epsilon, and no seed changes them.
+    Of several such rows that of the largest epsilon is told: the run's own, where it was tried with another seed.
     """
-    for row in results.values():
-        if (
-            row.get("stopped", "").startswith(NOT_DONE)
-            and (row["table"], row["system"]) == (run.table, run.system)
-            and row["epsilon"] <= run.epsilon
-        ):
-            return row
-    return None
+    found = [
+        row
+        for row in results.values()
+        if row.get("stopped", "").startswith(NOT_DONE)
+        and (row["table"], row["system"]) == (run.table, run.system)
+        and row["epsilon"] <= run.epsilon
+    ]
+    return max(found, key=lambda row: row["epsilon"], default=None)
+
+
+def tried(row: Mapping, epsilon: float) -> bool:
+    """Whether a row that was stopped is of this epsilon, and not known from a smaller one."""
+    return row["epsilon"] == epsilon
+
+
+def reason(row: Mapping, epsilon: float) -> str:
+    """Why there is no table at an epsilon, by the row that says so."""
+    if tried(row, epsilon):
+        return row["stopped"]
+    return f"not tried (not done at ε = {row['epsilon']:g})"
 
 
 def row_of(results: Mapping[str, dict], run: Run) -> dict | None:

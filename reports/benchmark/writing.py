@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import disclosure
 import findings
 import numpy as np
 import pictures
 import store
-from config import Config
+from config import Config, Run
 from ranks import (
     FIGURES,
     Figure,
@@ -43,7 +44,7 @@ def write(config: Config) -> None:
     parts = {
         "MISSING": missing(config, results),
         "SUMMARY": summary(config, results, ranks, first),
-        "RANKS": rank_table(config, ranks),
+        "RANKS": rank_table(config, results, ranks),
         "LEADERS": findings.leaders(config, results),
         "LOSSES": findings.losses(config, results),
         "FLOOR": findings.below_floor(config, results),
@@ -53,7 +54,8 @@ def write(config: Config) -> None:
         "ADOPTED": [adopted(config, results)],
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
-        "DISCLOSURE": findings.disclosure(config, results),
+        "DISCLOSURE": disclosure.by_system(config, results),
+        "LACKING": lacking_figures(config, results),
         "TABLES": [
             line for table in config.tables for line in (*of_table(config, results, table), "")
         ],
@@ -91,10 +93,47 @@ def adopted(config: Config, results: Mapping[str, dict]) -> str:
     if not counts:
         return "- All runs were made by this benchmark."
     each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
-    return (
-        f"- Runs that older reports made: {each}. They lack what those did not measure: AUROC, k-marginal"
-        " and pMSE; those of `reports/census` and `reports/gans`, CPU time and memory, too."
-    )
+    return f"- Runs that other reports, or this one before, made: {each}. What they lack is said above."
+
+
+def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Which runs that ended lack figures that other rows of their table have, and how they get them."""
+    keys = {f.key: f.title for f in FIGURES} | {"cpu_seconds": "CPU time and memory"}
+    had: dict[str, set[str]] = {}
+    for row in results.values():
+        had.setdefault(row["table"], set()).update(row)
+    ended = [r for r in config.runs() if "stopped" not in results.get(r.key, {"stopped": ""})]
+    alike: dict[tuple[str, ...], list[Run]] = {}
+    for run in ended:
+        row = results[run.key]
+        if lacks := tuple(k for k in keys if k in had[run.table] and k not in row):
+            alike.setdefault(lacks, []).append(run)
+    if not alike:
+        return ["Every run that ended has all figures that others of its table have."]
+    lines = []
+    for lacks, runs in alike.items():
+        lines.append(
+            f"- {', '.join(keys[k] for k in lacks)}: {len(runs)} run{'s' if len(runs) > 1 else ''}"
+        )
+        for name, system in config.systems.items():
+            if mine := [run for run in runs if run.system == name]:
+                each = "; ".join(
+                    f"`{table}`, {findings.epsilons_and_seeds(here)}"
+                    for table in config.tables
+                    if (here := [run for run in mine if run.table == table])
+                )
+                lines.append(f"  - {system.title} {len(mine)}: {each}")
+    count, key = sum(map(len, alike.values())), next(iter(alike.values()))[0].key
+    return [
+        f"**{count} of the {len(ended)} runs that ended lack figures** that others of their table have:",
+        "",
+        *lines,
+        "",
+        "They count as made, so that `make bench` leaves them as they are. `python"
+        " reports/benchmark/run.py --only KEY --again` fits and scores such a run afresh and replaces its"
+        f" row, KEY being that of the row (`{key}`; every run whose key contains it is made again), then"
+        " `--write` writes this page.",
+    ]
 
 
 def summary(
@@ -144,14 +183,19 @@ def kept(config: Config, results: Mapping[str, dict], first: str) -> list[str]:
     return lines
 
 
-def rank_table(config: Config, ranks: Mapping[str, Mapping[str, Rank]]) -> list[str]:
-    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " |"]
-    lines.append("|" + "---|" * (len(FIGURES) + 1))
+def rank_table(
+    config: Config, results: Mapping[str, dict], ranks: Mapping[str, Mapping[str, Rank]]
+) -> list[str]:
+    lines = ["| system | " + " | ".join(f.title for f in FIGURES) + " | cells that ended |"]
+    lines.append("|" + "---|" * (len(FIGURES) + 2))
     for name, system in config.systems.items():
         cells = []
         for figure in FIGURES:
             rank = ranks[figure.key].get(name)
             cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
+        known = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
+        ended = sum("stopped" not in rows[0] for rows in known)
+        cells.append(", ".join(filter(None, [str(ended), findings.unended(config, results, name)])))
         lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -163,20 +207,21 @@ def of_table(config: Config, results: Mapping[str, dict], table: str) -> list[st
     lines.append("|" + "---|" * (len(FIGURES) + 5))
     for name, title in store.REFERENCES.items():
         if row := results.get(f"{table}-{name}"):
-            lines.append(line(title, "–", [row], fresh=name == "fresh"))
+            lines.append(line(title, None, [row], fresh=name == "fresh"))
     for epsilon in sorted(config.epsilons):
         for name, system in config.systems.items():
             rows = runs_of(config, results, (table, epsilon), name)
-            lines.append(line(system.title, f"{epsilon:g}", rows))
+            lines.append(line(system.title, epsilon, rows))
     return lines
 
 
-def line(title: str, epsilon: str, rows: list[dict], *, fresh: bool = False) -> str:
+def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = False) -> str:
+    head = f"| {title} | " + ("–" if epsilon is None else f"{epsilon:g}")
     wide = len(FIGURES) + 2
     if not rows:
-        return f"| {title} | {epsilon} | not run yet |" + " |" * wide
-    if "stopped" in rows[0]:
-        return f"| {title} | {epsilon} | {rows[0]['stopped']} |" + " |" * wide
+        return f"{head} | not run yet |" + " |" * wide
+    if epsilon is not None and "stopped" in rows[0]:
+        return f"{head} | {store.reason(rows[0], epsilon)} |" + " |" * wide
     cells = [
         "–"
         if fresh and f.key in NOT_OF_FRESH
@@ -186,7 +231,7 @@ def line(title: str, epsilon: str, rows: list[dict], *, fresh: bool = False) -> 
     timed = [r for r in rows if "cpu_seconds" in r]
     cells.append(f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–")
     cells.append(f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–")
-    return f"| {title} | {epsilon} | " + " | ".join([*cells, str(len(rows))]) + " |"
+    return f"{head} | " + " | ".join([*cells, str(len(rows))]) + " |"
 
 
 def mean_sd(found: list[float], figure: Figure) -> str:

@@ -20,6 +20,7 @@ import pandas as pd
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark")]
 import config as configs  # noqa: E402
+import disclosure  # noqa: E402
 import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
@@ -92,12 +93,12 @@ def of(table: str, system: str, epsilon: float) -> list[dict]:
     return [r for r in load_results().values() if wanted.items() <= r.items()]
 
 
-def line(what: str, epsilon: str, found: list[dict]) -> str:
+def line(what: str, epsilon: float | None, found: list[dict]) -> str:
     """A row of a table of figures: mean ± standard deviation over seeds."""
+    head = f"| {what} | " + ("–" if epsilon is None else f"{epsilon:g}")
     ended = [r for r in found if "stopped" not in r]
-    if not ended:
-        reason = found[0]["stopped"]
-        return f"| {what} | {epsilon} | {reason} |" + " |" * (len(FIGURES) + 2)
+    if epsilon is not None and not ended:
+        return f"{head} | {store.reason(found[0], epsilon)} |" + " |" * (len(FIGURES) + 2)
     # A classifier of the test rows that is tested on them says nothing.
     shown = FIGURES[:3] if what == FRESH else FIGURES
     cells = [census.mean_sd([r[name] for r in ended]) for name in shown]
@@ -105,7 +106,7 @@ def line(what: str, epsilon: str, found: list[dict]) -> str:
     timed = [r for r in ended if "cpu_seconds" in r]
     time = f"{np.mean([r['cpu_seconds'] for r in timed]):.0f}" if timed else "–"
     peak = f"{max(r['peak_mib'] for r in timed):.0f}" if timed else "–"
-    return f"| {what} | {epsilon} | " + " | ".join([*cells, time, peak, str(len(ended))]) + " |"
+    return f"{head} | " + " | ".join([*cells, time, peak, str(len(ended))]) + " |"
 
 
 FRESH = store.REFERENCES["fresh"]
@@ -117,7 +118,7 @@ def comparison(table: str) -> list[str]:
     results = load_results()
     for name, what in store.REFERENCES.items():
         if f"{table}-{name}" in results:
-            lines.append(line(what, "–", [results[f"{table}-{name}"]]))
+            lines.append(line(what, None, [results[f"{table}-{name}"]]))
     for epsilon in EPSILONS:
         for name, system in CONFIG.systems.items():
             found = of(table, name, epsilon)
@@ -126,7 +127,7 @@ def comparison(table: str) -> list[str]:
             ):
                 found = [row]
             if found:
-                lines.append(line(system.title, f"{epsilon:g}", found))
+                lines.append(line(system.title, epsilon, found))
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
@@ -152,7 +153,7 @@ def ablation() -> list[str]:
         lines += ["", f"| {TABLES[table].title} " + HEAD, "|" + "---|" * 10]
         for variant, about in VARIANTS.items():
             if found := of(table, f"margnet:{variant}", epsilon):
-                lines.append(line(about.title, f"{epsilon:g}", found))
+                lines.append(line(about.title, epsilon, found))
         lines += ["", variants_not_run(table, epsilon, VARIANTS)]
     whole = [f"{TABLES[t].title}, ε = {e:g}" for t, e in ABLATED if not of(t, "margnet:default", e)]
     return lines + ([f"\n**Not run at all**: {'; '.join(whole)}."] if whole else [])
@@ -171,22 +172,6 @@ def wishes() -> list[str]:
             cells = [census.mean_sd([r[name] for r in found]) for name in names]
             lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(found))]) + " |")
     return [*lines, "", variants_not_run("census", 1.0, WISHES)]
-
-
-def disclosure() -> str:
-    """Guesses about private records against those about records that were never fitted."""
-    cells = []
-    for run in load_results().values():
-        if run.get("system") == "margnet" and "stopped" not in run:
-            for name, value in run.items():
-                if name.startswith("disclose"):
-                    cells.append(value - run[name.replace("disclose", "control")])
-    gaps = np.array(cells)
-    return (
-        f"Over {len(gaps)} cells (table, ε, seed, s, k) of 300 records each, MargNet's guesses of private"
-        f" records' attributes are right {100 * gaps.mean():+.1f} points more often than of controls (standard"
-        f" error of a cell about 3 points, largest {100 * gaps.max():.1f})."
-    )
 
 
 def floor(table: str, key: str, title: str) -> str:
@@ -220,7 +205,9 @@ def write_readme() -> None:
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- WISHES -->", "\n".join(wishes()))
-    page = page.replace("<!-- DISCLOSURE -->", disclosure())
+    told = disclosure.by_epsilon(CONFIG, results, "margnet")
+    page = page.replace("<!-- DISCLOSURE -->", "\n".join(told))
+    page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
     page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
     floors = [
         floor("hospital", "dwpre_macro_mean", "Macro F1"),

@@ -91,14 +91,14 @@ def prediction_table(results: dict, table: str) -> list[str]:
         for epsilon in sorted(CONFIG.epsilons):
             found = runs_of(CONFIG, results, (table, epsilon), name)
             if found:
-                lines.append(f"| {system.title} | {epsilon:g} | {of_cell(found)} |")
+                lines.append(f"| {system.title} | {epsilon:g} | {of_cell(found, epsilon)} |")
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
-def of_cell(found: list[dict]) -> str:
+def of_cell(found: list[dict], epsilon: float) -> str:
     """What a cell of a system and an epsilon found, as cells of a row."""
     if "stopped" in found[0]:
-        return f"{found[0]['stopped']} |" + " |" * 4
+        return f"{store.reason(found[0], epsilon)} |" + " |" * 4
     cells = [census.mean_sd([row[figure] for row in found]) for figure in NAMES]
     cells.append(f"{np.mean([row['cpu_seconds'] for row in found]):.0f}")
     teachers = {str(row["teachers"]) for row in found if "teachers" in row}

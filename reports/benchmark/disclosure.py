@@ -1,0 +1,164 @@
+"""Guesses of private records' attributes beside guesses about controls, from the rows alone.
+
+A run has four cells: one or five hidden attributes (s), guessed by the 1 or 10 nearest synthetic rows (k). They
+attack the same records, and so do all runs of a table: neither cells nor runs are independent.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import store
+from config import Config
+from scipy import stats
+
+from tabsynth.evaluation.metric import wilson
+
+RECORDS = 300  # that are attacked in a cell, and as many controls (ATTACKED of score.py)
+HIDDEN = re.compile(r"disclose(_s(\d+).*)")
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What the runs of one system on one table gave, in points that private records were guessed more often.
+
+    Attributes
+    ----------
+    half : float
+        Half of Student's 95% interval over runs; NaN of one run.
+    above : int
+        Cells whose share right is above the control's own 95% interval.
+    chance : float
+        How many chance alone puts there at most: exact for s = 1, an upper bound for more.
+    error : float
+        The largest standard error of a cell: what the draw of its records may do, the same in all runs.
+    """
+
+    runs: int
+    mean: float
+    half: float
+    cells: int
+    above: int
+    chance: float
+    error: float
+
+
+def shares(row: Mapping, hidden: int | None = None) -> list[tuple[float, float]]:
+    """Shares guessed right, of private records and of controls: a pair a cell, of one s or of all."""
+    found = [match for key in row if (match := HIDDEN.fullmatch(key))]
+    return [
+        (row[match[0]], row[f"control{match[1]}"])
+        for match in found
+        if hidden in (None, int(match[2]))
+    ]
+
+
+def gaps(rows: Iterable[Mapping], hidden: int | None = None) -> Gaps | None:
+    """The gaps of runs that end with a disclosure; None where none does."""
+    runs = [cells for row in rows if (cells := shares(row, hidden))]
+    if not runs:
+        return None
+    each = [100 * float(np.mean([a - b for a, b in cells])) for cells in runs]
+    half = math.nan
+    if len(each) > 1:
+        error = float(np.std(each, ddof=1)) / math.sqrt(len(each))
+        half = float(stats.t.ppf(0.975, len(each) - 1)) * error
+    pairs = [pair for cells in runs for pair in cells]
+    return Gaps(
+        runs=len(each),
+        mean=float(np.mean(each)),
+        half=half,
+        cells=len(pairs),
+        above=sum(private > upper(control) for private, control in pairs),
+        chance=sum(by_chance(round((a + b) / 2, 2)) for a, b in pairs),
+        error=100 * max(math.sqrt((a * (1 - a) + b * (1 - b)) / RECORDS) for a, b in pairs),
+    )
+
+
+def upper(share: float) -> float:
+    """The upper end of Wilson's 95% interval. Its unit is the record, however many guesses are made of it."""
+    return wilson(share * RECORDS, RECORDS).high
+
+
+@cache
+def by_chance(share: float) -> float:
+    """How often a share of records is above the interval of another's where both are right equally often.
+
+    Both are drawn, so that it is more than 2.5%. Of several guesses a record, whose mean varies less than one
+    guess does, it is less than this.
+    """
+    counts = np.arange(RECORDS + 1)
+    control = stats.binom.pmf(counts, RECORDS, share)
+    ends = np.array([upper(count / RECORDS) for count in counts])
+    return float(control @ stats.binom.sf(np.floor(RECORDS * ends + 1e-9), RECORDS, share))
+
+
+def points(found: Gaps) -> str:
+    """A mean gap with half of its interval."""
+    told = f"{found.mean:+.1f}"
+    return told if math.isnan(found.half) else f"{told} ± {found.half:.1f}"
+
+
+def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Mean gaps of every system on every table, and how many cells are above the control's interval."""
+    titles = [table.title for table in config.tables.values()]
+    lines = [f"| system | {' | '.join(titles)} | cells above | by chance |"]
+    lines.append("|" + "---|" * (len(titles) + 3))
+    groups = {s.title: of_system(config, results, name) for name, s in config.systems.items()}
+    groups[store.REFERENCES["real"]] = [results.get(f"{t}-real", {}) for t in config.tables]
+    for title, rows in groups.items():
+        each = [gaps(r for r in rows if r.get("table") == table) for table in config.tables]
+        if whole := gaps(rows):
+            told = [f"{points(g)} ({g.runs})" if g else "–" for g in each]
+            told += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
+            lines.append(f"| {title} | " + " | ".join(told) + " |")
+    return lines
+
+
+def by_epsilon(config: Config, results: Mapping[str, dict], system: str) -> list[str]:
+    """Mean gaps of one system: a row a table, with those at each epsilon."""
+    head = " | ".join(f"ε = {e:g}" for e in sorted(config.epsilons))
+    lines = [f"| table | runs | mean gap, points | {head} | cells above | by chance |"]
+    lines.append("|" + "---|" * (len(config.epsilons) + 5))
+    rows = of_system(config, results, system)
+    for name, table in config.tables.items():
+        here = [row for row in rows if row["table"] == name]
+        if (whole := gaps(here)) is None:
+            continue
+        each = [gaps(r for r in here if r["epsilon"] == e) for e in sorted(config.epsilons)]
+        told = [f"{g.mean:+.1f}" if g else "–" for g in each]
+        told += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
+        lines.append(
+            f"| {table.title} | {whole.runs} | {points(whole)} | " + " | ".join(told) + " |"
+        )
+    return lines
+
+
+def of_system(config: Config, results: Mapping[str, dict], system: str) -> list[dict]:
+    return [row for r in config.runs() if r.system == system and (row := results.get(r.key))]
+
+
+def verdict(config: Config, results: Mapping[str, dict], system: str) -> str:
+    """Where one system's disclosure is higher than the control's, by each of the two ways to tell."""
+    rows = of_system(config, results, system)
+    title, whole, one = config.systems[system].title, gaps(rows), gaps(rows, hidden=1)
+    if whole is None:
+        return f"No run of {title} was attacked yet."
+    told = f"{whole.above} of {title}'s {whole.cells} cells are above the control's interval, where"
+    told += f" chance alone puts up to {whole.chance:.1f}"
+    if one:
+        told += f"; of those with one attribute hidden, {one.above} of {one.cells}, by chance"
+        told += f" {one.chance:.1f}"
+    higher = []
+    for name, table in config.tables.items():
+        here = gaps(row for row in rows if row["table"] == name)
+        if here and here.mean - here.half > 0:
+            higher.append(f"{table.title} ({points(here)})")
+    told += ". The interval over runs is above 0 on " + ("; ".join(higher) or "no table")
+    return (
+        f"{told}. The draw of records, which that interval leaves out, has a standard error of up to"
+        f" {whole.error:.1f} points."
+    )
