@@ -40,7 +40,7 @@ class MargNet(Synthesizer):
     Parameters
     ----------
     schema : Schema
-        The public facts of the table.
+        The public facts of the table; columns of at most 4,096 values, ``other`` takes the rest.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
     delta : float
