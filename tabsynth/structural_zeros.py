@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._dtypes import base_dtype
 from tabsynth._validate import shown
 from tabsynth.columns import Column
 from tabsynth.errors import InputError
@@ -83,7 +84,10 @@ def refuse_impossible(
 def domain(column: Column, limit: int = 8) -> str:
     """What values a column has, for people."""
     if column.kind == "numeric":
-        text = f"numbers from {column.low:.10g} to {column.high:.10g}"
+        whole = "whole " if base_dtype(column.dtype) == "int" else ""
+        text = f"{whole}numbers from {column.low:.10g} to {column.high:.10g}"
+        if column.resolution is not None and not (whole and column.step == 1):
+            text += f" in steps of {column.resolution:.10g}"
     else:
         text = ", ".join(shown(value) for value in column.categories[:limit])
         if len(column.categories) > limit:
@@ -98,13 +102,14 @@ def _plain(values: Any, where: str) -> Any:
             raise InputError(
                 f"{where}: expected a range to be {{'low': a, 'high': b}}, got {shown(dict(values))}."
             )
-        return {"low": _item(values["low"]), "high": _item(values["high"])}
+        return {"low": plain(values["low"]), "high": plain(values["high"])}
     if isinstance(values, list | tuple | range) and values:
-        return tuple(_item(value) for value in values)
+        return tuple(plain(value) for value in values)
     raise InputError(f"{where}: expected a list of values or a range, got {shown(values)}.")
 
 
-def _item(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value of Python's own types, None for null."""
     if isinstance(value, np.generic):
         value = value.item()
     nan = isinstance(value, float) and math.isnan(value)
@@ -126,9 +131,7 @@ def _mask(column: Column, values: Any, where: str) -> np.ndarray:
     """Which value numbers are meant, bool (size,)."""
     mask = np.zeros(column.size, dtype=bool)
     if isinstance(values, Mapping):
-        first, last = _range(column, values["low"], values["high"], where)
-        if first > last:
-            raise InputError(f"{where}: low={shown(values['low'])} is above high.")
+        first, last = whole_range(column, values["low"], values["high"], where)
         mask[first : last + 1] = True
         return mask
     known = [value for value in values if value is not None]
@@ -149,7 +152,8 @@ def _position(column: Column, value: Any, where: str) -> int:
     raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
 
 
-def _number(column: Column, value: Any, where: str) -> float:
+def declared_number(column: Column, value: Any, where: str) -> float:
+    """A number within the column's bounds; what is none is refused."""
     assert column.low is not None and column.high is not None
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not column.low <= value <= column.high:
@@ -157,13 +161,20 @@ def _number(column: Column, value: Any, where: str) -> float:
     return float(value)
 
 
-def _range(column: Column, low: Any, high: Any, where: str) -> tuple[int, int]:
-    """The first and the last value number of a range."""
+def whole_range(column: Column, low: Any, high: Any, where: str) -> tuple[int, int]:
+    """The first and the last value number of a range, which cuts through no cell."""
     if column.kind == "categorical":
         raise InputError(f"{where}: a categorical column has no order; list the values.")
+    known = _position if column.kind == "ordinal" else declared_number
+    first, last = known(column, low, where), known(column, high, where)
+    if first > last:
+        raise InputError(f"{where}: low={shown(low)} is above high.")
     if column.kind == "ordinal":
-        return _position(column, low, where), _position(column, high, where)
-    low, high = _number(column, low, where), _number(column, high, where)
+        return int(first), int(last)
+    return _cells_between(column, first, last, where)
+
+
+def _cells_between(column: Column, low: float, high: float, where: str) -> tuple[int, int]:
     firsts, lasts = _ends(column)
     lasts[-1] = column.high
     first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
@@ -185,7 +196,7 @@ def _ends(column: Column) -> tuple[np.ndarray, np.ndarray]:
 
 def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarray:
     """The cells that the numbers fill; a cell is impossible only if all its numbers are."""
-    numbers = np.unique([_number(column, value, where) for value in values])
+    numbers = np.unique([declared_number(column, value, where) for value in values])
     step = column.step
     if step is None:
         raise InputError(

@@ -61,7 +61,7 @@ def test_what_a_combination_means() -> None:
         ([{**CHILD, "AGEP": [None]}], "no nulls; take None out, or declare nulls=true"),
         ([{**CHILD, "AGEP": [3]}], "only a part of the cell 0–4 is listed; list all"),
         ([{**CHILD, "AGEP": [0, 1, 2, 3, 3]}], "only a part of the cell 0–4"),
-        ([{**CHILD, "AGEP": [100]}], "it has no value 100; it has numbers from 0 to 99"),
+        ([{**CHILD, "AGEP": [100]}], "it has no value 100; it has whole numbers from 0 to 99"),
         ([{**CHILD, "AGEP": ["3"]}], "it has no value '3'"),
         ([{**CHILD, "AGEP": [2.5]}], "steps of 1 above 0"),
         ([{**CHILD, "AGEP": {"low": 0, "high": 15}}], "the nearest of whole cells is 0 to 14"),

@@ -83,8 +83,8 @@ AcceptDrafted = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        help="COLUMN=VALUE that all rows satisfy; repeatable, a column's values are alternatives."
-        " Of margnet."
+        help="COLUMN=VALUE, or COLUMN=LOW..HIGH of numbers, that all rows satisfy; repeatable, a"
+        " column's values are alternatives. Of margnet."
     ),
 ]
 WorkloadOption = Annotated[

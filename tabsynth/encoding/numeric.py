@@ -1,6 +1,5 @@
 """Numeric columns ⇄ value numbers: the cells between declared bounds, null last."""
 
-import math
 from numbers import Real
 
 import numpy as np
@@ -9,6 +8,7 @@ import pandas as pd
 from tabsynth._dtypes import base_dtype
 from tabsynth._validate import shown
 from tabsynth.columns import Column
+from tabsynth.encoding.steps import Runs, numbers_at, steps_of_cells
 from tabsynth.errors import InputError
 from tabsynth.tables import nulls_refused, with_dtype
 
@@ -72,26 +72,30 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
-def from_index(column: Column, index: np.ndarray, rng: np.random.Generator) -> pd.Series:
-    """Uniform draws within each cell, on the declared resolution; a Series of the column's dtype."""
+def from_index(
+    column: Column, index: np.ndarray, rng: np.random.Generator, asked: Runs | None = None
+) -> pd.Series:
+    """Uniform draws within each cell, on the declared resolution; a Series of the column's dtype.
+
+    ``asked``: the only steps of a column with a resolution that are drawn; each cell of ``index`` has one.
+    """
     assert column.low is not None and column.high is not None
     edges = column.edges()
     nulls = index == len(edges) - 1
     cell = np.where(nulls, 0, index)
     left, right = edges[cell], edges[cell + 1]
-    step = column.step
-    if step is None:
+    if column.step is None:
         numbers = left + (right - left) * rng.random(len(index))
         numbers = np.minimum(numbers, np.nextafter(right, -np.inf))
         numbers = np.where(cell == len(edges) - 2, np.minimum(numbers, column.high), numbers)
     else:
-        first = np.round((left + step / 2 - column.low) / step)
-        count = np.round((right - left) / step)
-        rank = first + np.floor(rng.random(len(index)) * count)
-        # Decimal rounding takes off the dust of step * rank, e.g. 0.1 * 3.
-        digits = 12 + max(0, -math.floor(math.log10(step)))
-        numbers = np.round(column.low + step * rank, min(digits, 300))
-        numbers = np.clip(numbers, column.low, column.high)
+        first, count = (of_cells[cell] for of_cells in steps_of_cells(column))
+        if asked is None:
+            steps = first + np.floor(rng.random(len(index)) * count)
+        else:
+            place, stop = asked.below(first), asked.below(first + count)
+            steps = asked.at(place + np.floor(rng.random(len(index)) * (stop - place)))
+        numbers = np.clip(numbers_at(column, steps), column.low, column.high)
     if base_dtype(column.dtype) == "int":
         whole = np.empty(len(index), dtype=object)
         whole[:] = [int(number) for number in np.round(numbers)]

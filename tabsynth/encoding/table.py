@@ -10,6 +10,7 @@ from tabsynth.columns import Column
 from tabsynth.encoding import discrete, numeric
 from tabsynth.encoding.codebooks import codebook
 from tabsynth.encoding.layout import Block, Layout
+from tabsynth.encoding.steps import Runs
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema
 from tabsynth.structural_zeros import refuse_impossible, zeros
@@ -67,12 +68,22 @@ class TableEncoder:
         refuse_impossible(self.schema.columns, self.zeros, index, what)
         return index
 
-    def from_index(self, index: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-        """A table of the schema's columns, order and dtypes; numeric cells are filled by ``rng``."""
+    def from_index(
+        self,
+        index: np.ndarray,
+        rng: np.random.Generator,
+        asked: Mapping[str, Runs] | None = None,
+    ) -> pd.DataFrame:
+        """A table of the schema's columns, order and dtypes; numeric cells are filled by ``rng``.
+
+        ``asked``: by column, the only steps that fill its cells.
+        """
         series = {}
         for j, column in enumerate(self.schema.columns):
             if column.kind == "numeric":
-                series[column.name] = numeric.from_index(column, index[:, j], rng)
+                series[column.name] = numeric.from_index(
+                    column, index[:, j], rng, (asked or {}).get(column.name)
+                )
             else:
                 series[column.name] = discrete.from_index(column, index[:, j])
         return pd.DataFrame(series, columns=list(self.schema.names))
@@ -93,7 +104,8 @@ def _check_one_hot(columns: Sequence[Column]) -> None:
         if size > MAX_ONE_HOT:
             raise InputError(
                 f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
-                f" {MAX_ONE_HOT}); group them, or take a GAN and encode the column as binary or base-N."
+                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or fewer bins, or take"
+                " a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(

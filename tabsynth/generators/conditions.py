@@ -1,7 +1,8 @@
 """A mixture of product distributions conditioned on a union of boxes, exactly.
 
-A box allows, column by column, some values: a condition is one, and what structural zeros leave is a
-union of disjoint ones. A product distribution restricted to a box is a product distribution again, so
+A box allows, column by column, some values, or of some a share: a cell of five numbers of which two are
+asked for counts by two fifths. A condition is one box, and what structural zeros leave is a union of
+disjoint ones. A product distribution restricted to a box is a product distribution again, so
 the conditional mixture is a mixture as well. Its parts are all pairs of a box and a component; Bayes'
 rule gives their shares.
 """
@@ -13,8 +14,11 @@ import numpy as np
 
 from tabsynth.encoding.layout import Layout
 from tabsynth.errors import InputError
+from tabsynth.structural_zeros import Zero
 
-Box = Mapping[int, np.ndarray]  # by column, its allowed values, bool (size,); the others are free
+# By column, what share of each of its values is allowed, bool or float in [0, 1], shape (size,); the other
+# columns are free. Disjoint boxes share a condition: where several allow some of a value, it is as much.
+Box = Mapping[int, np.ndarray]
 EVERYTHING: tuple[Box, ...] = ({},)
 MAX_BOXES = 1024
 ROWS = 65_536  # that are completed at a time …
@@ -22,7 +26,7 @@ CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 
 HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kept: 128 MiB
 
 
-def disjoint_boxes(zeros: Sequence[Box], within: Box | None = None) -> list[Box]:
+def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box]:
     """Disjoint boxes that hold all rows within a box which are in none of ``zeros``.
 
     Raises
@@ -47,18 +51,18 @@ def disjoint_boxes(zeros: Sequence[Box], within: Box | None = None) -> list[Box]
     return boxes
 
 
-def _without(box: Box, zero: Box, columns: Sequence[int]) -> list[Box]:
+def _without(box: Box, zero: Zero, columns: Sequence[int]) -> list[Box]:
     """Disjoint pieces of a box outside ``zero``."""
     allowed = {j: box.get(j, np.ones_like(zero[j])) for j in columns}
-    if not all((allowed[j] & zero[j]).any() for j in columns):
+    if not all((allowed[j] * zero[j]).any() for j in columns):
         return [box]
     pieces: list[Box] = []
     rest = dict(box)
     for j in columns:
-        outside = allowed[j] & ~zero[j]
+        outside = allowed[j] * ~zero[j]
         if outside.any():
             pieces.append({**rest, j: outside})
-        rest[j] = allowed[j] & zero[j]
+        rest[j] = allowed[j] * zero[j]
     return pieces
 
 
@@ -84,16 +88,16 @@ class Restricted:
         self.mixture = mixture
         self.starts = np.array([block.start for block in layout.blocks])
         self.sizes = np.array(layout.sizes)
-        self._masks, self._which, self._log_mass = [], [], []
+        self._allowed, self._which, self._log_mass = [], [], []
         self._cumulative: list[np.ndarray | None] = []
         logs = np.zeros((len(boxes), len(mixture)))
         for j, size in enumerate(self.sizes):
-            masks = [box.get(j, np.ones(size, dtype=bool)) for box in boxes]
+            allowed = [box.get(j, np.ones(size, dtype=bool)) for box in boxes]
             distinct, which = np.unique(
-                np.reshape(masks, (len(boxes), size)), axis=0, return_inverse=True
+                np.reshape(allowed, (len(boxes), size)), axis=0, return_inverse=True
             )
             values = mixture[:, self.starts[j] : self.starts[j] + size]
-            self._masks.append(distinct)
+            self._allowed.append(distinct)
             self._which.append(which.ravel())
             kept = len(distinct) * values.size <= HELD
             self._cumulative.append((values * distinct[:, None]).cumsum(axis=2) if kept else None)
@@ -107,11 +111,11 @@ class Restricted:
     def values(self, j: int, part: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Values of column ``j``, one drawn for each of some parts, shape (n,)."""
         box, component = np.divmod(part, len(self.mixture))
-        cumulative, mask = self._cumulative[j], self._which[j][box]
+        cumulative, which = self._cumulative[j], self._which[j][box]
         if cumulative is None:
-            return self._values_anew(j, mask, component, rng)
+            return self._values_anew(j, which, component, rng)
         size = cumulative.shape[2]
-        first = (mask * len(self.mixture) + component) * size  # of each row, in a flat view
+        first = (which * len(self.mixture) + component) * size  # of each row, in a flat view
         flat = cumulative.reshape(-1)
         level = _level(flat[first + size - 1], rng)
         # Binary search, all rows at once.
@@ -124,14 +128,14 @@ class Restricted:
         return low
 
     def _values_anew(
-        self, j: int, mask: np.ndarray, component: np.ndarray, rng: np.random.Generator
+        self, j: int, which: np.ndarray, component: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """The same where there are too many masks for all their cumulative probabilities."""
+        """The same where there is too much for all their cumulative probabilities."""
         values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
-        found = np.empty(len(mask), dtype=np.int64)
-        pieces = len(mask) * self.sizes[j] // CELLS + 1
-        for some in np.array_split(np.arange(len(mask)), pieces):
-            upto = (values[component[some]] * self._masks[j][mask[some]]).cumsum(axis=1)
+        found = np.empty(len(which), dtype=np.int64)
+        pieces = len(which) * self.sizes[j] // CELLS + 1
+        for some in np.array_split(np.arange(len(which)), pieces):
+            upto = (values[component[some]] * self._allowed[j][which[some]]).cumsum(axis=1)
             level = _level(upto[:, -1], rng)
             found[some] = (upto <= level[:, None]).sum(axis=1)
         return found
@@ -155,8 +159,8 @@ class Restricted:
 
     def _distributions(self, box: int, components: np.ndarray) -> np.ndarray:
         """Components restricted to a box, shape (components, width); each column sums to 1."""
-        masks = [m[w[box]] for m, w in zip(self._masks, self._which, strict=True)]
-        p = self.mixture[components] * np.concatenate(masks)
+        allowed = [a[w[box]] for a, w in zip(self._allowed, self._which, strict=True)]
+        p = self.mixture[components] * np.concatenate(allowed)
         return p / np.repeat(np.add.reduceat(p, self.starts, axis=1), self.sizes, axis=1)
 
     def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -164,7 +168,7 @@ class Restricted:
         filled = index.copy()
         logs = _log(self.mixture)
         # Columns that some box cuts; the others, where missing, tell nothing of the part.
-        cut = [j for j, masks in enumerate(self._masks) if not masks.all()]
+        cut = [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
         for start in range(0, len(index), ROWS):
             rows = filled[start : start + ROWS]  # a view: filled in place
             open_to = self._open_to(rows, cut)
@@ -184,7 +188,7 @@ class Restricted:
         found = np.ones((len(rows), len(self._which[0])), dtype=bool)
         for j in cut:
             known = rows[:, j] >= 0
-            found[known] &= self._masks[j][self._which[j]][:, rows[known, j]].T
+            found[known] &= self._allowed[j][self._which[j]][:, rows[known, j]].T > 0
         return found
 
     def _fill(

@@ -20,6 +20,7 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.steps import Runs
 from tabsynth.errors import InputError
 from tabsynth.model_file import write_model
 from tabsynth.plan import Plan, PlannedSpend
@@ -288,12 +289,19 @@ class Synthesizer(BaseEstimator):
     # Shared machinery.
 
     def _table(
-        self, n: int, random_state: int | None, draw: Callable[[int, torch.Generator], np.ndarray]
+        self,
+        n: int,
+        random_state: int | None,
+        draw: Callable[[int, torch.Generator], np.ndarray],
+        asked: Mapping[str, Runs] | None = None,
     ) -> pd.DataFrame:
-        """A table of ``n`` rows with its certificate, from a sampler of value numbers."""
+        """A table of ``n`` rows with its certificate, from a sampler of value numbers.
+
+        ``asked``: as of :meth:`TableEncoder.from_index`.
+        """
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = streams(self, random_state)
-        table = self.encoder_.from_index(draw(n, for_codes), for_cells)
+        table = self.encoder_.from_index(draw(n, for_codes), for_cells, asked)
         table.attrs["certificate"] = self.certificate()
         return table
 

@@ -10,67 +10,156 @@ import pandas as pd
 from tabsynth._validate import one_of, shown
 from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.steps import Runs, steps_between, steps_of_cells
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
 from tabsynth.generators.conditions import Box, disjoint_boxes
 from tabsynth.generators.mixture import Mixture
 from tabsynth.schema import Schema
-from tabsynth.structural_zeros import domain, refuse_impossible
+from tabsynth.structural_zeros import (
+    declared_number,
+    domain,
+    plain,
+    refuse_impossible,
+    whole_range,
+)
 from tabsynth.tables import parse_text, with_dtype
 
 NULLS = ("fill", "keep")
 
 
-def boxes_of(generator: Mixture, encoder: TableEncoder, where: Any = None) -> list[Box]:
+class Condition:
+    """What all rows are to satisfy, by column: a value, a range, or several, any of which will do.
+
+    Attributes
+    ----------
+    box : Box
+        What it allows of each value number: of a cell, the share of its numbers that are asked for.
+    asked : dict of Runs
+        By column, the steps that are asked for, where a column has a step.
+    stated : dict of list
+        The condition as a certificate names it, JSON-ready.
+
+    Raises
+    ------
+    InputError
+        For an unknown column or an undeclared value.
+    """
+
+    def __init__(self, schema: Schema, where: Any) -> None:
+        if not isinstance(where, Mapping):
+            raise InputError(
+                f"Expected where to be a dict of columns to values, got {shown(where)}."
+            )
+        self.box: dict[int, np.ndarray] = {}
+        self.asked: dict[str, Runs] = {}
+        self.stated: dict[str, list[Any]] = {}
+        for name, given in where.items():
+            column, values = _column(schema, name), _alternatives(given)
+            if not values:
+                raise InputError(
+                    f"where gives column {shown(name)} no value; give one, or leave it out."
+                )
+            allowed, runs = _allowed(column, values)
+            self.box[schema.names.index(name)] = allowed
+            if runs is not None:
+                self.asked[name] = runs
+            self.stated[name] = stated(column, values)
+
+
+def boxes_of(
+    generator: Mixture, encoder: TableEncoder, condition: Condition | None = None
+) -> list[Box]:
     """The disjoint boxes that a condition and the schema's structural zeros leave.
 
     Raises
     ------
     InputError
-        For an unknown column, an undeclared value, a condition that the schema declares impossible or
-        that has probability 0 in the fitted mixture.
+        For a condition that the schema declares impossible or that has probability 0 in the fitted
+        mixture.
     """
-    boxes = disjoint_boxes(encoder.zeros, _box(encoder.schema, {} if where is None else where))
+    condition = condition or Condition(encoder.schema, {})
+    boxes = disjoint_boxes(encoder.zeros, condition.box)
     if not boxes:
-        raise InputError(f"{_subject(where)} impossible by the schema; change one of its values.")
+        raise InputError(
+            f"{_subject(condition)} impossible by the schema; change one of its values."
+        )
     if generator.log_probability(boxes) == -np.inf:
         raise InputError(
-            f"{_subject(where)} of probability 0 in the fitted model; give it fewer columns or more"
+            f"{_subject(condition)} of probability 0 in the fitted model; give it fewer columns or more"
             " values."
         )
     return boxes
 
 
-def stated(where: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """A condition as a certificate names it, JSON-ready: columns to lists of values, None for null."""
-    lists = {str(name): _alternatives(given) for name, given in where.items()}
-    return {
-        name: [None if pd.isna(v) else getattr(v, "item", lambda v=v: v)() for v in values]
-        for name, values in lists.items()
-    }
+def _subject(condition: Condition) -> str:
+    asked = {n: v[0] if len(v) == 1 else v for n, v in condition.stated.items()}
+    return f"The condition {shown(asked, 120)} is" if asked else "Every row is"
 
 
-def _subject(where: Any) -> str:
-    return f"The condition {shown(dict(where), 120)} is" if where else "Every row is"
+def stated(column: Column, values: list[Any]) -> list[Any]:
+    """Alternatives as a certificate names them, JSON-ready: None for null.
+
+    A number of a column without steps stands for its cell, whose bounds are named.
+    """
+    found: list[Any] = []
+    for value in values:
+        if _is_range(value):
+            found.append(dict(zip(("low", "high"), _ends(value), strict=True)))
+        elif column.kind == "numeric" and column.step is None and not _is_null(value):
+            edges, cell = column.edges(), value_number(column, value)
+            high = min(edges[cell + 1], column.high)
+            found.append({"low": float(edges[cell]), "high": float(high)})
+        else:
+            found.append(None if _is_null(value) else plain(value))
+    return found
 
 
-def _box(schema: Schema, where: Any) -> Box:
-    """Which value numbers a condition allows."""
-    if not isinstance(where, Mapping):
-        raise InputError(f"Expected where to be a dict of columns to values, got {shown(where)}.")
-    box = {}
-    for name, given in where.items():
-        column = _column(schema, name)
-        values = _alternatives(given)
-        if not values:
-            raise InputError(
-                f"where gives column {shown(name)} no value; give one, or leave it out."
-            )
-        mask = np.zeros(column.size, dtype=bool)
-        for value in values:
-            mask[value_number(column, value)] = True
-        box[schema.names.index(name)] = mask
-    return box
+def _allowed(column: Column, values: list[Any]) -> tuple[np.ndarray, Runs | None]:
+    """What is allowed of each value number, and the steps that are asked for, if the column has steps."""
+    allowed = np.zeros(column.size, dtype=bool)
+    runs: list[tuple[float, float]] = []
+    stepped = column.kind == "numeric" and column.step is not None
+    for value in values:
+        if stepped and not _is_null(value):
+            runs.append(_run(column, value))
+        elif _is_range(value):
+            first, last = whole_range(column, *_ends(value), f"where: column {shown(column.name)}")
+            allowed[first : last + 1] = True
+        else:
+            allowed[value_number(column, value)] = True
+    if not runs:
+        return allowed, None
+    asked = Runs(runs)
+    begin, count = steps_of_cells(column)
+    shares = (asked.below(begin + count) - asked.below(begin)) / count
+    return np.append(shares, allowed[len(shares) :]), asked
+
+
+def _run(column: Column, value: Any) -> tuple[float, float]:
+    """The first and the last step of a range or a number; one without any is refused."""
+    if _is_range(value):
+        where = f"where: column {shown(column.name)}"
+        low, high = (declared_number(column, end, where) for end in _ends(value))
+    else:
+        value_number(column, value)
+        low = high = float(value)
+    first, last = steps_between(column, low, high)
+    if first > last:
+        raise _no_value(column, value)
+    return first, last
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"low", "high"}
+
+
+def _ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
+    return plain(value["low"]), plain(value["high"])
+
+
+def _is_null(value: Any) -> bool:
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _alternatives(given: Any) -> list[Any]:
@@ -108,7 +197,10 @@ def _no_value(column: Column, value: Any, name: str = "where", null: str = "") -
 
 
 def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
-    """A condition from texts ``COLUMN=VALUE``; those of one column are alternatives."""
+    """A condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where numbers are declared.
+
+    Those of one column are alternatives.
+    """
     where: dict[str, list[Any]] = {}
     for text in texts:
         if "=" not in text:
@@ -117,16 +209,22 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         name = max(named, key=len, default=text.partition("=")[0])
         value = text[len(name) + 1 :]
         column = _column(schema, name)
-        known = None
-        if value not in schema.null_values:
-            try:
-                strict = replace(column, other=None)
-                known = parse_text(strict, pd.Series([value], dtype=object)).iloc[0]
-            except InputError:
-                raise _no_value(column, value) from None
-        plain = known.item() if isinstance(known, np.generic) else known
-        where.setdefault(name, []).append(plain)
+        low, dots, high = value.partition("..")
+        known: Any = None
+        if column.kind == "numeric" and dots:
+            known = {"low": _parsed(column, low), "high": _parsed(column, high)}
+        elif value not in schema.null_values:
+            known = _parsed(column, value)
+        where.setdefault(name, []).append(known)
     return where
+
+
+def _parsed(column: Column, text: str) -> Any:
+    strict = replace(column, other=None)
+    try:
+        return plain(parse_text(strict, pd.Series([text], dtype=object)).iloc[0])
+    except InputError:
+        raise _no_value(column, text) from None
 
 
 def partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:

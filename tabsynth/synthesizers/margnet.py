@@ -24,7 +24,7 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained
-from tabsynth.synthesizers.conditions import boxes_of, partial_index, stated, with_given
+from tabsynth.synthesizers.conditions import Condition, boxes_of, partial_index, with_given
 from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.synthesizers.parameters import check_size, streams
 from tabsynth.synthesizers.wishes import wanted
@@ -40,7 +40,7 @@ class MargNet(Synthesizer):
     Parameters
     ----------
     schema : Schema
-        The public facts of the table.
+        The public facts of the table; columns of at most 4,096 values, ``other`` takes the rest.
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
     delta : float
@@ -116,10 +116,13 @@ class MargNet(Synthesizer):
         ----------
         n : int
         where : dict, optional
-            From columns to a value, or to several, any of which will do; None for
-            null. A number stands for its cell: rows have numbers of that cell. The rows are drawn from
-            the fitted mixture given the condition, exactly, by Bayes' rule; then common values are moved
-            between rows of one component where that brings counts closer to those expected.
+            From columns to a value, a range ``{"low": a, "high": b}`` of a numeric or ordinal column,
+            both ends included, or several of these, any of which will do; None for null. Rows have the
+            very numbers that are asked for, but where a column of reals declares no resolution: there
+            a number stands for its cell, which the certificate then names, and a range must fill whole
+            cells. The rows are drawn from the fitted mixture given the condition, exactly, by Bayes'
+            rule; then common values are moved between rows of one component where that brings counts
+            closer to those expected.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
 
@@ -131,10 +134,12 @@ class MargNet(Synthesizer):
         """
         self._check_fitted()
         generator: Mixture = self.trained_.generator
-        boxes = boxes_of(generator, self.encoder_, where)
-        table = self._table(n, random_state, partial(generator.sample, boxes=boxes))
-        if where:
-            table.attrs["certificate"]["condition"] = stated(where)
+        condition = Condition(self.encoder_.schema, {} if where is None else where)
+        boxes = boxes_of(generator, self.encoder_, condition)
+        draw = partial(generator.sample, boxes=boxes)
+        table = self._table(n, random_state, draw, condition.asked)
+        if condition.stated:
+            table.attrs["certificate"]["condition"] = condition.stated
         return table
 
     def complete(

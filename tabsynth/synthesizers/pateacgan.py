@@ -141,7 +141,7 @@ class PATEACGAN(Voting):
         column = self.encoder_.schema[name]
         noise = generator.noise_of(value_number(column, label, "label", null="pandas.NA"))
         table = self._table(n, random_state, partial(generator.sample, noise=noise))
-        table.attrs["certificate"]["condition"] = stated({name: label})
+        table.attrs["certificate"]["condition"] = {name: stated(column, [label])}
         return table
 
     def _column(self) -> Column:

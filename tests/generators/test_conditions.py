@@ -56,17 +56,19 @@ def only(size: int, *values: int) -> np.ndarray:
 
 
 def permitted(sizes: tuple[int, ...], zeros: Any, where: Any) -> np.ndarray:
-    """Which rows are within a condition and in none of the zeros, one by one."""
-    found = np.zeros(sizes, dtype=bool)
+    """What share of each row is within a condition and in none of the zeros, one by one."""
+    found = np.zeros(sizes)
     for row in itertools.product(*map(range, sizes)):
-        inside = all(mask[row[j]] for j, mask in where.items())
-        found[row] = inside and not any(all(m[row[j]] for j, m in z.items()) for z in zeros)
+        if not any(all(m[row[j]] for j, m in z.items()) for z in zeros):
+            found[row] = math.prod(share[row[j]] for j, share in where.items())
     return found
 
 
 SIZES = (3, 2, 4)
 ZEROS = [{0: only(3, 0, 1), 2: only(4, 3)}, {1: only(2, 1), 2: only(4, 0, 3)}]
-WHERES = [{}, {0: only(3, 1)}, {1: only(2, 0), 2: only(4, 0, 2)}]
+# The last: of some values a share.
+PARTLY = {0: np.array([0.2, 1.0, 0.5]), 2: np.array([0.5, 0.0, 1.0, 0.25])}
+WHERES = [{}, {0: only(3, 1)}, {1: only(2, 0), 2: only(4, 0, 2)}, PARTLY]
 
 
 @st.composite
@@ -102,12 +104,12 @@ def test_zeros_that_share_columns_need_few_boxes() -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("where", WHERES, ids=["plain", "one", "two"])
+@pytest.mark.parametrize("where", WHERES, ids=["plain", "one", "two", "partly"])
 @pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
 def test_the_conditional_mixture_is_bayes(zeros: Any, where: Any) -> None:
     """Shares and distributions of all parts make the joint distribution, given the condition."""
     mixture = sharp_mixture(SIZES)
-    wanted = np.where(permitted(SIZES, zeros, where), joint(mixture), 0)
+    wanted = permitted(SIZES, zeros, where) * joint(mixture)
     boxes = disjoint_boxes(zeros, where)
     assert mixture.log_probability(boxes) == pytest.approx(np.log(wanted.sum()), abs=1e-6)
     restricted = Restricted(mixture.probabilities.double().numpy(), mixture.layout, boxes)
@@ -139,23 +141,24 @@ def test_conditional_rows_follow_bayes(
     monkeypatch.setattr(conditions_module, "HELD", held)
     mixture = sharp_mixture(SIZES, seed=2)
     for seed, where in enumerate(WHERES):
-        wanted = np.where(permitted(SIZES, zeros, where), joint(mixture), 0)
+        wanted = permitted(SIZES, zeros, where) * joint(mixture)
         boxes = disjoint_boxes(zeros, where)
         rows = mixture.sample(20_000, stream(seed), rounded=False, boxes=boxes)
         assert fits(rows, wanted)
         assert not fits(rows, wanted**1.2)  # the comparison is not blind
 
 
+@pytest.mark.parametrize("within", [{}, PARTLY], ids=["all", "partly"])
 @pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
-def test_completed_rows_follow_bayes(zeros: Any) -> None:
+def test_completed_rows_follow_bayes(zeros: Any, within: Any) -> None:
     """Rows that miss different cells, all mixed: each of its own distribution."""
     mixture = sharp_mixture(SIZES, seed=1)
     patterns = np.array([(2, -1, -1), (-1, 0, -1), (-1, 1, 2), (-1, -1, -1)])
     kind = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 20_000))
-    rows = mixture.complete(patterns[kind], stream(), boxes=disjoint_boxes(zeros))
+    rows = mixture.complete(patterns[kind], stream(), boxes=disjoint_boxes(zeros, within))
     for i, known in enumerate(patterns):
         where = {j: only(SIZES[j], value) for j, value in enumerate(known) if value >= 0}
-        wanted = np.where(permitted(SIZES, zeros, where), joint(mixture), 0)
+        wanted = permitted(SIZES, zeros, where) * permitted(SIZES, [], within) * joint(mixture)
         assert fits(rows[kind == i], wanted)
 
 
@@ -165,7 +168,7 @@ def test_rounding_goes_on_under_a_condition() -> None:
     mixture = sharp_mixture(sizes, components=40)
     zeros = [{0: only(5, 0, 1), 1: only(4, 2, 3)}]
     where = {2: only(3, 0, 2)}
-    wanted = np.where(permitted(sizes, zeros, where), joint(mixture), 0)
+    wanted = permitted(sizes, zeros, where) * joint(mixture)
     misses = {}
     for rounded in (False, True):
         rows = mixture.sample(4000, stream(3), rounded=rounded, boxes=disjoint_boxes(zeros, where))

@@ -65,11 +65,11 @@ def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
     SCHEMA.check_columns(made)
     assert set(made["k"]) == {"x", "y"} and made["b"].all()
     assert made["v"].isna().any() and set(made["v"].dropna()) == {3}
-    # A number stands for its cell: 0.3 for 0.25 to 0.5. Numpy's values are values too.
+    # A real number stands for its cell: 0.3 for 0.25 to 0.5. Numpy's values are values too.
     made = free.sample(100, where={"r": 0.3, "v": np.int64(7), "b": np.bool_(False)})
     assert made["r"].between(0.25, 0.5).all() and made["r"].nunique() > 50
     assert set(made["v"]) == {7} and not made["b"].any()
-    condition = {"r": [0.3], "v": [7], "b": [False]}
+    condition = {"r": [{"low": 0.25, "high": 0.5}], "v": [7], "b": [False]}
     assert made.attrs["certificate"] == {**free.certificate(), "condition": condition}
     json.dumps(made.attrs["certificate"])
     none = free.sample(9, where={"v": pd.NA})
@@ -120,7 +120,7 @@ def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
         ({"k": None}, "column 'k' has no value None;"),
         ({"k": {"x": 1}}, "column 'k' has no value {'x': 1};"),
         ({"k": [["x"]]}, "column 'k' has no value ['x'];"),
-        ({"v": 21}, "column 'v' has no value 21; it has numbers from 0 to 20 and None."),
+        ({"v": 21}, "column 'v' has no value 21; it has whole numbers from 0 to 20 and None."),
         ({"v": 2.5}, "column 'v' has no value 2.5;"),
         ({"v": "3"}, "column 'v' has no value '3';"),
         ({"r": math.inf}, "column 'r' has no value inf;"),
