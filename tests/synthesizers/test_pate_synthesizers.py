@@ -265,6 +265,14 @@ def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_pa
             model.sample(5, where={"k": "x"})
 
 
+def test_a_class_without_rows_is_as_any_other() -> None:
+    """No row has it; that is private, so it is not refused."""
+    table = frame()
+    assert "z" in SCHEMA["k"].categories and "z" not in set(table["k"])
+    made = small_acgan().fit(table)
+    assert set(made.sample(20, label="z")["k"]) == {"z"}
+
+
 def test_classes_by_their_declared_shares() -> None:
     """R13: a public share in place of the noisy histogram; a class of share 0 does not occur."""
     made = small_acgan(class_shares={"x": 0.25, "z": 0.75}).fit(frame())
