@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._raw_tables import _is_plain, _one_line
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
@@ -23,7 +24,8 @@ from tabsynth.tables import as_declared, to_pandas
 class RowCounter(ABC):
     """A private table that answers "how many rows have these values?".
 
-    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``.
+    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; and
+    :meth:`check`, where they can tell before anything is spent that they will not answer.
 
     Formal guarantees
     -----------------
@@ -47,41 +49,121 @@ class RowCounter(ABC):
             the number of rows that have it. pandas, or any that narwhals reads.
         """
 
+    def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to tell)
+        """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
+
+        Raises
+        ------
+        InputError
+        """
+
 
 class ParquetCounter(RowCounter):
-    """The rows of a Parquet file, or of all that are in a folder, counted a batch at a time.
+    """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
 
     Parameters
     ----------
     path : path
+        Of a folder, folders in it count too; hidden files, and those that begin with ``_``, do not.
+        Files that come later are not counted.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or one that is no Parquet table.
     """
 
     def __init__(self, path: str | Path) -> None:
-        import pyarrow.dataset as pads
+        self._files = {file: _opened(file) for file in _parquet_files(Path(path))}
 
-        try:
-            self._rows = pads.dataset(str(path), format="parquet")
-        except (OSError, ValueError) as error:
-            raise InputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from None
+    def check(self, schema: Schema) -> None:
+        """As :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
+        import pyarrow as pa
+
+        shared = pa.schema([])
+        for file, rows in self._files.items():
+            own = rows.schema
+            for name in schema.names:
+                if name not in own.names:
+                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+                if not _is_plain(own.field(name).type, pa.types):
+                    kind = shown(str(own.field(name).type))
+                    raise InputError(
+                        f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
+                    )
+            kinds = pa.schema([(name, _decoded(own.field(name).type)) for name in schema.names])
+            try:
+                shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
+            except pa.ArrowException as error:
+                raise InputError(
+                    f"{file} does not fit the files before it: {_one_line(error)}; convert one."
+                ) from None
 
     def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
         """As :meth:`RowCounter.count`."""
         import pyarrow as pa
 
-        if missing := [name for name in columns if name not in self._rows.schema.names]:
-            raise InputError(
-                f"Column {shown(missing[0])} is missing from the counted table; add it."
-            )
+        # Names of our own: a column may be called as what pyarrow adds.
+        places = [str(i) for i in range(len(columns))]
         parts = []
-        for batch in self._rows.to_batches(columns=list(columns)):
-            rows = pa.Table.from_batches([batch])
-            parts.append(rows.group_by(list(columns)).aggregate([([], "count_all")]))
+        for file, rows in self._files.items():
+            try:
+                for batch in rows.to_batches(columns=list(columns)):
+                    part = pa.Table.from_batches([batch]).rename_columns(places)
+                    once = part.group_by(places).aggregate([([], "count_all")])
+                    kinds = [(field.name, _decoded(field.type)) for field in once.schema]
+                    parts.append(once.cast(pa.schema(kinds)))
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(file, error) from None
         if not parts:
             return pd.DataFrame(columns=[*columns, "count"])
-        once = pa.concat_tables(parts, promote_options="permissive")
-        found = once.group_by(list(columns)).aggregate([("count_all", "sum")])
+        all_parts = pa.concat_tables(parts, promote_options="permissive")
+        found = all_parts.group_by(places).aggregate([("count_all", "sum")])
         counted: pd.DataFrame = found.to_pandas()
-        return counted
+        return counted.set_axis([*columns, "count"], axis=1)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() == ".parquet"
+        and file.is_file()
+        # As other readers of such folders have it: what is not, or no longer, part of the table.
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    )
+    if not found:
+        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
+    return found
+
+
+def _opened(file: Path) -> Any:
+    """A file as a dataset: its schema is read, and no row."""
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+    from pyarrow.fs import LocalFileSystem
+
+    if not file.exists():
+        raise InputError(f"Cannot read {file}: there is no such file or folder.")
+    try:
+        # A file system, so that no name is taken for an address.
+        return pads.dataset(str(file), format="parquet", filesystem=LocalFileSystem())
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    reason = _one_line(error)
+    return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
+
+
+def _decoded(kind: Any) -> Any:
+    """The kind of the values: each batch has a dictionary of its own, and pyarrow joins none."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def count_by(

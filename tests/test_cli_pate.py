@@ -8,7 +8,7 @@ import pytest
 from command_lines import FIT, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import PATEGAN
+from tabsynth import PATEACGAN, PATEGAN, Schema
 from tabsynth.cli import app
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.privacy.verification import verify
@@ -77,6 +77,17 @@ def test_refusals_of_pate_acgan(folder, words, says):
 )
 def test_refusals_of_pate_gan(folder, words, says):
     refused(*FIT, "--method", "pate-gan", "--epsilon", "2", *words, cwd=folder, says=says)
+
+
+@pytest.mark.parametrize(("text", "nulls"), [("N", ("N",)), ("", ("", "N"))])
+def test_a_null_for_a_class_that_has_none(folder, text, nulls):
+    """What was typed is shown, not what stands for it."""
+    config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
+    schema = Schema(make_schema().columns, null_values=nulls)
+    made = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, pate_config=config)
+    made.fit(make_people()).save(folder / "model.tabsynth")
+    words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", text)
+    refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
 
 
 def test_a_class_is_for_pate_acgan_alone(folder):

@@ -9,7 +9,7 @@ from command_lines import make_schema, refused
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tabsynth import PATEGAN
+from tabsynth import PATEACGAN, PATEGAN
 from tabsynth.cli import app, console
 from tabsynth.cli.options import METHOD_NAMES
 from tabsynth.planning.labels import VOTING
@@ -33,6 +33,23 @@ def test_labels_are_told():
     vote = own.spends[-1].mechanism
     agreed = (0.75 - 0.5) * vote.teachers / vote.noise
     assert f"{NormalDist().cdf(agreed):.3g} where 0.75 agree" in text.splitlines()[-1]
+
+
+def test_a_mode_is_priced():
+    """Mode B votes on the class besides, on the same budget."""
+    words = ("plan", "--rows", 9_000, "--method", "pate-acgan", "--epsilon", 2)
+    text = told(*words, "--mode", "B")
+    own = PATEACGAN(make_schema(), epsilon=2.0, rows=9_000, label="sex", mode="B")
+    assert str(own.plan(estimate_time=False)) in text and "class votes" in text
+    purposes = [
+        [
+            part["purpose"]
+            for part in json.loads(told(*words, *more, "--json"))["default"]["mechanisms"]
+        ]
+        for more in ((), ("--mode", "C"), ("--mode", "B"))
+    ]
+    assert purposes[0] == purposes[1] == ["one-way counts", "votes"]
+    assert purposes[2] == ["one-way counts", "votes", "class votes"]
 
 
 def test_labels_as_json():
@@ -101,6 +118,8 @@ def test_a_table_on_a_terminal_is_ruled(monkeypatch, capsys):
         ((*PATE[1:], "--consensus", "0"), "consensus"),
         ((*PATE[1:], "--teachers", "20000"), "teachers"),
         ((*PATE[1:], "--schema", "nowhere.json"), "nowhere.json"),
+        ((*PATE[1:], "--mode", "B"), "pate-gan takes no --mode"),
+        (("--rows", "99", "--method", "pate-acgan", "--epsilon", "1", "--mode", "D"), "mode"),
     ],
 )
 def test_what_cannot_be_planned(tmp_path, words, says):

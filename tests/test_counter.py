@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from command_lines import make_people, make_schema
@@ -20,6 +22,7 @@ from tabsynth import (
     ParquetCounter,
     ProjectLedger,
     RowCounter,
+    Schema,
     load,
 )
 from tabsynth.cli import app
@@ -136,14 +139,105 @@ def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "dp-gan needs rows" in done.output and not out.exists()
     (tmp_path / "none").mkdir()
     done = CliRunner().invoke(app, [words[0], str(tmp_path / "none"), *map(str, words[2:])])
-    assert done.exit_code == 2 and "is missing from the counted table" in done.output
+    assert done.exit_code == 2 and "none holds no .parquet file" in done.output
+    (tmp_path / "people" / "z.parquet").write_text("damaged, and longer than a footer")
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 2 and "z.parquet" in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
 
 def test_what_cannot_count_or_be_counted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Cannot read"):
         ParquetCounter(tmp_path / "none")
-    with pytest.raises(InputError, match="'in' is missing from the counted table"):
-        rows = parquet(people().drop(columns="in"), tmp_path / "fewer")
-        MargNet(SCHEMA, epsilon=1.0, config=FEW).fit(rows)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty holds no \.parquet file"):
+        ParquetCounter(tmp_path / "empty")
     with pytest.raises(InputError, match="pate-gan needs rows; only margnet"):
         PATEGAN(SCHEMA, epsilon=1.0).fit(Answering(None))
+
+
+def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:
+    table, folder = people(), tmp_path / "people"
+    parquet(table, folder)
+    (folder / "readme.txt").write_text("This is no table.")
+    for name in ("_temporary", ".hidden", "more"):
+        (folder / name).mkdir()
+        table.iloc[:10].to_parquet(folder / name / "a:0.parquet", index=False)
+    found = ParquetCounter(folder).count(("sex",))
+    wanted = pd.concat([table, table.iloc[:10]])["sex"].value_counts()
+    assert found.set_index("sex")["count"].to_dict() == wanted.to_dict()
+
+
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    """Those that pyarrow gives to counts, or to the parts of a nested column, too."""
+    names = ("count_all", "0", "count", "count_all_sum", "a.b", "a")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 2, 40) for name in names})
+    counter = parquet(table, tmp_path / "named")
+    for columns in (names[:3], names[2:5], names[3:]):
+        schema = Schema(
+            [Column(name=n, kind="numeric", dtype="int64", low=0, high=1) for n in columns]
+        )
+        found = count_by(schema, counter, (0, 1, 2), by_value(schema.sizes))
+        index = TableEncoder(schema).to_index(table[list(columns)])
+        np.testing.assert_array_equal(found, count_rows(index, (0, 1, 2), by_value(schema.sizes)))
+
+
+def test_files_may_hold_kinds_of_one_value(tmp_path: Path) -> None:
+    """Texts as categories, each file with its own; wider numbers; a column of nulls alone."""
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    parts = [
+        people().iloc[:100].query("sex == 'f'").astype({"sex": "category", "age": "int8"}),
+        people().iloc[100:200].query("sex == 'm'").astype({"sex": "category"}),
+        people().iloc[200:].assign(job=None),
+    ]
+    for i, part in enumerate(parts):
+        part.to_parquet(folder / f"{i}.parquet", index=False)
+    counter = ParquetCounter(folder)
+    counter.check(SCHEMA)
+    table = pd.concat([part.astype(people().dtypes.to_dict()) for part in parts])
+    index = TableEncoder(SCHEMA).to_index(table)
+    groups = by_value(SCHEMA.sizes)
+    for columns in ((0, 1), (2, 0)):
+        found = count_by(SCHEMA, counter, columns, groups)
+        np.testing.assert_array_equal(found, count_rows(index, columns, groups))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.drop(columns="income"), "1.parquet: column 'income' is missing; add it"),
+        (lambda t: t.assign(job=[[1]] * len(t)), "1.parquet: column 'job' holds 'list<"),
+        (lambda t: t.assign(age="old"), "1.parquet does not fit the files before it"),
+    ],
+)
+def test_a_file_that_does_not_fit_costs_nothing(change: Any, says: str, tmp_path: Path) -> None:
+    """A column that is missing in one file is no column of nulls, whatever the schema allows."""
+    counter = parquet(people(), tmp_path / "people")
+    change(people().iloc[:9]).to_parquet(tmp_path / "people" / "1.parquet", index=False)
+    counter, path = ParquetCounter(tmp_path / "people"), tmp_path / "project.ledger"
+    ProjectLedger.create(path, epsilon=1.0, delta=1e-5)
+    model = MargNet(SCHEMA, epsilon=1.0, config=FEW)
+    for given in ({}, {"ledger": path}):
+        with pytest.raises(InputError) as error:
+            model.fit(counter, **given)
+        assert says in str(error.value) and "\n" not in str(error.value)
+    assert not hasattr(model, "ledger_") and ProjectLedger(path).spent == 0
+
+
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(people(), preserve_index=False)
+    pq.write_table(table.append_column("age", table["age"]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet: .*duplicate field names"):
+        ParquetCounter(tmp_path / "t.parquet")
+
+
+def test_damage_that_is_met_on_reading_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    people().to_parquet(path, index=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(2000) + whole[2004:])
+    with pytest.raises(InputError, match=r"Cannot read .*t\.parquet") as error:
+        ParquetCounter(path).count(("age",))
+    assert "\n" not in str(error.value)

@@ -191,6 +191,7 @@ def plan(
     flips: Flips = None,
     labels: Wanted = None,
     teachers: Teachers = None,
+    mode: Mode = None,
     batch: Batches = None,
     steps: Steps = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
@@ -204,7 +205,7 @@ def plan(
         "labels": labels,
         "teachers": teachers,
     }
-    given |= {"batches": batch, "steps": steps}
+    given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
     budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
     plan_and_tell(method, budget, given, as_json)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tabsynth._validate import shown
 from tabsynth.errors import InputError
 
 # Here, so that help does not wait for torch.
@@ -165,6 +166,7 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
     """``--label`` as an argument of a synthesizer's sample; other methods than pate-acgan take none."""
     import pandas as pd
 
+    from tabsynth.structural_zeros import domain
     from tabsynth.synthesizers import PATEACGAN
     from tabsynth.synthesizers.conditions import parse_where
 
@@ -172,8 +174,13 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --label; leave it out, or use pate-acgan."
         )
-    name = synthesizer.config_["label"]
-    (value,) = parse_where(synthesizer.encoder_.schema, [f"{name}={text}"])[name]
+    column = synthesizer.encoder_.schema[synthesizer.config_["label"]]
+    (value,) = parse_where(synthesizer.encoder_.schema, [f"{column.name}={text}"])[column.name]
+    if value is None and not column.nulls:
+        raise InputError(
+            f"--label: column {shown(column.name)} has no value {shown(text)}, which stands for null; it"
+            f" has {domain(column)}."
+        )
     return {"label": pd.NA if value is None else value}
 
 

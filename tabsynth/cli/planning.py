@@ -33,12 +33,16 @@ def plan_and_tell(
 
     options = {name: value for name, value in given.items() if value is not None and value != []}
     taken = OF_PATE if method in VOTING else ("schema",) if method in BY_SCHEMA else OF_STEPS
+    if method == "pate-acgan":
+        taken = (*taken, "mode")
     for name in options:
         if name not in taken:
             flag = FLAGS.get(name, f"--{name}")
             raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
     if method in VOTING:
-        labels, own = plan_labels(**budget, **options), own_plan(method, **budget)
+        mode = options.pop("mode", None)
+        labels = plan_labels(**budget, **options)
+        own = own_plan(method, **budget, mode=mode)
         if not as_json:
             return _tell_labels(labels, own)
         return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))

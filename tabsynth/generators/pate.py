@@ -20,6 +20,7 @@ are in no curve, no checkpoint, no model. A fit that goes on after a crash train
 on the same shards.
 """
 
+import logging
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ from tabsynth.privacy.recording import exact
 from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
+
+logger = logging.getLogger(__name__)
 
 VOTES, CLASS_VOTES = "votes", "class votes"
 PARTITION = "partition"
@@ -228,6 +231,14 @@ class PATE(GeneratorTraining):
         key = np.frombuffer(bits.bytes(64), dtype="<u4")
         booth = Booth(table, accounts, bits)
         self.prepare(rows)
+        # Of a trial, rows are made up; where none were asked for, they are 0.
+        if most is None and 0 < rows < self.panel.teachers:
+            logger.warning(
+                "%s teachers for about %s rows, as counted with noise: many have no record, and vote all the"
+                " same; choose fewer teachers",
+                f"{self.panel.teachers:,}",
+                f"{rows:,.0f}",
+            )
         # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
         # is kept reveals nothing: the guarantee holds whatever it is.
         key = watch.once(PARTITION, lambda: {"key": key})["key"]

@@ -107,15 +107,25 @@ def plan_noise(
 
 
 def own_plan(
-    method: str, rows: int, epsilon: float, delta: float = 1e-5, schema: Schema | None = None
+    method: str,
+    rows: int,
+    epsilon: float,
+    delta: float = 1e-5,
+    schema: Schema | None = None,
+    mode: str | None = None,
 ) -> Plan:
-    """What ``method`` does unless told otherwise; without a schema where nothing depends on it."""
+    """What ``method`` does unless told otherwise; without a schema where nothing depends on it.
+
+    ``mode`` is of ``pate-acgan``.
+    """
     from tabsynth.synthesizers import METHODS  # torch takes seconds
 
     model: Any = METHODS[method]
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows}
     if method == "pate-acgan":
         given["label"] = _any_schema().names[0]
+    if mode is not None:
+        given["mode"] = mode
     made = model(_any_schema() if schema is None else schema, **given)
     plan: Plan = made.plan(estimate_time=False)
     return plan

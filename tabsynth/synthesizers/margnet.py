@@ -204,7 +204,10 @@ class MargNet(Synthesizer):
         wanted(self.schema, self.workload, self.target, self._settings().max_cells)
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
-        return table if isinstance(table, RowCounter) else super()._rows(encoder, table)
+        if not isinstance(table, RowCounter):
+            return super()._rows(encoder, table)
+        table.check(self.schema)
+        return table
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         noise = self._noise(earlier) if math.isfinite(self.epsilon) else None

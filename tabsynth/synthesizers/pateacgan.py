@@ -38,7 +38,9 @@ class PATEACGAN(Voting):
     schema, epsilon, delta
         As in :class:`tabsynth.PATEGAN`.
     label : str
-        The column of the class: categorical or ordinal, with two values or more.
+        The column of the class: categorical or ordinal, with two values or more. A class that the
+        table has no row of can be drawn as any other, as its absence is private: what its rows are
+        like is then a guess.
     mode : {"C", "B", "A"}
         ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
         vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the

@@ -39,7 +39,7 @@ class Voting(GAN):
     def _check(self) -> None:
         super()._check()
         if self.teachers is not None:
-            integer("teachers", self.teachers)
+            integer("teachers", self.teachers, least=2)  # one teacher is no majority
             if self.teachers > MOST_TEACHERS:
                 raise InputError(
                     f"Expected teachers of at most {MOST_TEACHERS:,}, got {self.teachers:,}."
@@ -128,4 +128,4 @@ class Voting(GAN):
 def recommended(rows: int, epsilon: float, delta: float) -> int:
     """The planner's number of teachers; where no label is affordable, teachers of 25 rows."""
     found = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
-    return found or min(max(2, rows // LEAST_ROWS_EACH), rows, MOST_TEACHERS)
+    return found or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)

@@ -142,6 +142,22 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert again.certificate()["epsilon"] <= 3.0
 
 
+def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Not refused, as the number of rows is private; the noisy counts tell it, at no further cost."""
+    small_pate(teachers=50).fit(frame(400))
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+    made = small_pate(teachers=300).fit(frame(20))
+    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert said.startswith("300 teachers for about ") and "\n" not in said
+    assert len(made.sample(3)) == 3
+
+
+def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Its rows are made up."""
+    small_pate(teachers=30_000).plan()
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+
+
 def test_a_time_limit_stops_with_a_valid_model() -> None:
     made = small_pate(time_limit=1e-3, config={"round_steps": 500}).fit(frame())
     assert made.certificate()["training"]["stopped"] == "time limit" and len(made.sample(4)) == 4
@@ -152,7 +168,7 @@ def test_teachers_follow_public_facts_alone() -> None:
     assert PATEGAN(SCHEMA, epsilon=1.0, rows=19_077)._teachers() == recommended(19_077, 1.0, 1e-5)
     assert PATEGAN(SCHEMA, epsilon=1.0)._teachers() == recommended(20_000, 1.0, 1e-5) >= 300
     assert PATEGAN(SCHEMA, epsilon=1.0, preset="paper")._teachers() == 20
-    assert [PATEGAN(SCHEMA, epsilon=math.inf, rows=n)._teachers() for n in (1, 7, 19)] == [1, 2, 2]
+    assert [PATEGAN(SCHEMA, epsilon=math.inf, rows=n)._teachers() for n in (1, 7, 19)] == [2, 2, 2]
     assert PATEGAN(SCHEMA, epsilon=1e-3, rows=10**7)._teachers() <= MOST_TEACHERS
     plans = [small_pate(teachers=None).fit(frame(n)).certificate()["mechanisms"] for n in (9, 90)]
     assert plans[0] == plans[1]
@@ -160,6 +176,7 @@ def test_teachers_follow_public_facts_alone() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"teachers": 0}, "teachers"),
+    ({"teachers": 1}, "teachers to be a whole number >= 2"),
     ({"teachers": 2.5}, "teachers"),
     ({"teachers": 10**9}, "teachers"),
     ({"teachers": 8, "rows": 7}, "rows=7"),
@@ -246,6 +263,14 @@ def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_pa
                     model.sample(5, label=wrong)
         with pytest.raises(InputError, match="draws by label alone"):
             model.sample(5, where={"k": "x"})
+
+
+def test_a_class_without_rows_is_as_any_other() -> None:
+    """No row has it; that is private, so it is not refused."""
+    table = frame()
+    assert "z" in SCHEMA["k"].categories and "z" not in set(table["k"])
+    made = small_acgan().fit(table)
+    assert set(made.sample(20, label="z")["k"]) == {"z"}
 
 
 def test_classes_by_their_declared_shares() -> None:
