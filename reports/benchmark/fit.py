@@ -38,8 +38,9 @@ def build(system: configs.System, table: Table, schema: Schema, **price: Any) ->
 
 
 def limit_cpu(seconds: int) -> None:
-    """Have the system end this process after so many CPU seconds."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    """Have the system end this process after so many CPU seconds, by SIGXCPU."""
+    # The soft limit alone: past a hard one, which imports may have used up, comes a SIGKILL.
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
