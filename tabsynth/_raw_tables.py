@@ -49,7 +49,7 @@ def read_csv_text(path: str | Path, null_values: Sequence[str]) -> pd.DataFrame:
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; a table has a header and at least one row.") from None
     except (pd.errors.ParserError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV table: {_one_line(error)}") from None
+        raise InputError(f"{path} is not a CSV table: {one_line(error)}") from None
 
 
 def _rows(file: IO[str], path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -124,10 +124,10 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
     except InputError:
         raise
     except OSError as error:
-        reason = error.strerror or _one_line(error)
+        reason = error.strerror or one_line(error)
         raise InputError(f"Cannot read {path}: {reason}.") from None
     except Exception as error:  # pyarrow has no common base for "this is not Parquet"
-        raise InputError(f"{path} is not a Parquet table: {_one_line(error)}") from None
+        raise InputError(f"{path} is not a Parquet table: {one_line(error)}") from None
 
 
 def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:
@@ -142,7 +142,7 @@ def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:
             f"{path} has {len(schema.names):,} columns; at most {MAX_COLUMNS:,} are read."
         )
     for field in schema:
-        if not _is_plain(field.type, pa.types):
+        if not is_plain(field.type, pa.types):
             kind = shown(str(field.type))
             raise InputError(
                 f"{path}: column {shown(field.name)} holds {kind}; unfold or convert it."
@@ -168,7 +168,8 @@ def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:
                 raise too_much
 
 
-def _is_plain(kind: Any, types: Any) -> bool:
+def is_plain(kind: Any, types: Any) -> bool:
+    """Whether a pyarrow type is of single values: no list, struct or map."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     texts = types.is_string(kind) or types.is_large_string(kind)
@@ -189,5 +190,6 @@ def _text_bytes(chunk: Any) -> int:
     return int(chunk.nbytes)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """An error's text in one line, cut if it is long."""
     return " ".join(str(error).split())[:160]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._raw_tables import _is_plain, _one_line
+from tabsynth._raw_tables import is_plain, one_line
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
@@ -86,7 +86,7 @@ class ParquetCounter(RowCounter):
             for name in schema.names:
                 if name not in own.names:
                     raise InputError(f"{file}: column {shown(name)} is missing; add it.")
-                if not _is_plain(own.field(name).type, pa.types):
+                if not is_plain(own.field(name).type, pa.types):
                     kind = shown(str(own.field(name).type))
                     raise InputError(
                         f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
@@ -96,7 +96,7 @@ class ParquetCounter(RowCounter):
                 shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
             except pa.ArrowException as error:
                 raise InputError(
-                    f"{file} does not fit the files before it: {_one_line(error)}; convert one."
+                    f"{file} does not fit the files before it: {one_line(error)}; convert one."
                 ) from None
 
     def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
@@ -155,7 +155,7 @@ def _opened(file: Path) -> Any:
 
 
 def _unreadable(file: Path, error: Exception) -> InputError:
-    reason = _one_line(error)
+    reason = one_line(error)
     return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from tabsynth._dtypes import base_dtype
 from tabsynth._files import replacing
 from tabsynth._formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
-from tabsynth._raw_tables import _one_line, read_csv_text, read_parquet
+from tabsynth._raw_tables import one_line, read_csv_text, read_parquet
 from tabsynth._validate import one_of, shown
 from tabsynth.columns import Column
 from tabsynth.errors import InputError
@@ -153,7 +153,7 @@ def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Seri
         return series.astype(column.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"Column {shown(column.name)} does not fit dtype {column.dtype}: {_one_line(error)};"
+            f"Column {shown(column.name)} does not fit dtype {column.dtype}: {one_line(error)};"
             " correct the value, or declare another dtype."
         ) from None
 

@@ -1,5 +1,7 @@
 """Our private step of critic scores beside other roads to the same clipped, noised sum."""
 
+from typing import Any
+
 import torch
 from opacus import GradSampleModule
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
@@ -61,15 +63,19 @@ def _vmap(s: Setting) -> Step:
     return step
 
 
+def _charged(s: Setting) -> dict[str, Any]:
+    """What both of opacus' optimisers clip by and add."""
+    return {
+        "noise_multiplier": s.noise,
+        "max_grad_norm": 1.0,
+        "expected_batch_size": s.batch,
+        "loss_reduction": "mean",
+    }
+
+
 def _opacus_hooks(s: Setting) -> Step:
     engine = GradSampleModule(s.critic(), loss_reduction="mean")
-    optimizer = DPOptimizer(
-        s.optimizer(engine),
-        noise_multiplier=s.noise,
-        max_grad_norm=1.0,
-        expected_batch_size=s.batch,
-        loss_reduction="mean",
-    )
+    optimizer = DPOptimizer(s.optimizer(engine), **_charged(s))
 
     def step() -> None:
         optimizer.zero_grad()
@@ -83,13 +89,7 @@ def _opacus_ghost(s: Setting) -> Step:
     engine = GradSampleModuleFastGradientClipping(
         s.critic(), loss_reduction="mean", use_ghost_clipping=True, max_grad_norm=1.0
     )
-    optimizer = DPOptimizerFastGradientClipping(
-        s.optimizer(engine),
-        noise_multiplier=s.noise,
-        max_grad_norm=1.0,
-        expected_batch_size=s.batch,
-        loss_reduction="mean",
-    )
+    optimizer = DPOptimizerFastGradientClipping(s.optimizer(engine), **_charged(s))
 
     def criterion(outputs: Tensor, target: Tensor, *_: object, **__: object) -> Tensor:
         return (-outputs).squeeze(1)

@@ -27,6 +27,7 @@ from tabsynth.evaluation.metric import (
     clipped,
     group_numbers,
     jackknifed,
+    worst_first,
 )
 from tabsynth.evaluation.prediction import (
     MAX_ITERATIONS,
@@ -110,7 +111,7 @@ def _parts(
         found.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
         for v in judged
     ]
-    return tuple(sorted(parts, key=lambda part: part.value)[:SHOWN_PARTS])
+    return worst_first(parts, "higher", SHOWN_PARTS)
 
 
 _KINDS = (
