@@ -132,7 +132,9 @@ def hit_shares(
     if not attack.s:
         return np.empty((len(records), 0, len(attack.k)))
     searched = Searched(attack.table, attack.sizes)
-    return in_chunks(records, lambda part, own: _hits(part, searched, attack, own), rng, progress)
+    return in_chunks(
+        records, lambda part, own: _hits(part, searched, attack, own), rng, searched.rows, progress
+    )
 
 
 def _hits(

@@ -1,10 +1,13 @@
 """Distances and nearest rows against sorting everything."""
 
+import threading
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.evaluation.attacks.nearest import (
+    THREADED,
     Searched,
     in_chunks,
     nearest,
@@ -56,14 +59,34 @@ def test_many_columns_do_not_overflow():
     assert searched.distance(searched.differs(np.ones(300, dtype=np.int64))).tolist() == [300] * 3
 
 
+def test_comparisons_are_kept_within_their_bound(monkeypatch):
+    """Kept or not, they are the same; and no more bytes are kept than may be."""
+    rng = np.random.default_rng(0)
+    table, records = rng.integers(0, 4, (20, 6)), rng.integers(0, 4, (35, 6))
+    expected = (records[:, None] != table[None]).sum(axis=2)
+    for room, kept in ((2**26, 24), (20 * 7 + 19, 7), (0, 0)):
+        monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.KEPT", room)
+        searched = Searched(table, (4,) * 6)
+        for _ in range(2):
+            found = [searched.distance(searched.differs(record)) for record in records]
+            np.testing.assert_array_equal(found, expected)
+        assert len(searched._kept) == kept
+
+
 def test_chunks_keep_order_and_do_not_depend_on_threads(monkeypatch):
     records = np.arange(100)[:, None]
     found = []
-    for count in (1, 4):
+    for count, rows in ((1, THREADED), (4, THREADED), (4, THREADED - 1)):
         monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.workers", lambda n=count: n)
-        calls = []
-        rng = np.random.default_rng(0)
-        found.append(in_chunks(records, lambda p, own: p + own.random(p.shape), rng, calls.append))
-        assert calls[-1] == 1.0
-    np.testing.assert_array_equal(*found)
+        calls, threads = [], set()
+
+        def work(part, own, threads=threads):
+            threads.add(threading.current_thread())
+            return part + own.random(part.shape)
+
+        found.append(in_chunks(records, work, np.random.default_rng(0), rows, calls.append))
+        assert calls == [0.25, 0.5, 0.75, 1.0]
+        assert (threading.main_thread() in threads) == (rows < THREADED)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
     np.testing.assert_array_equal(np.floor(found[0]), records)

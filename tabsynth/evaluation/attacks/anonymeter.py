@@ -234,7 +234,7 @@ def linked(
             out[i] = len(np.intersect1d(one, other)) > 0
         return out
 
-    return in_chunks(records, work, rng)
+    return in_chunks(records, work, rng, searched.rows)
 
 
 def _inference(
@@ -289,4 +289,4 @@ def inferred(
         hits = [right(ordered[j], guess, part[:, j]) for j, guess in enumerate(guesses)]
         return np.stack(hits, axis=1).astype(float)
 
-    return in_chunks(records, work, rng)
+    return in_chunks(records, work, rng, searched.rows)

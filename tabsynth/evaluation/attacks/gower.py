@@ -77,16 +77,12 @@ class Graded(Searched):
             for place, column in zip(places, self.columns, strict=True)
         ]
 
-    def differs(self, record: np.ndarray) -> list[np.ndarray]:
-        """For each column, how many steps the row's value is from the record's; uint8, (rows,)."""
-        out = []
-        for j, value in enumerate(record):
-            place, index = self.places[j], self.index[j]
-            if place is None or index is None:
-                out.append((self.columns[j] != value).view(np.uint8) * np.uint8(STEPS))
-            else:
-                out.append(_steps(place, value).take(index))
-        return out
+    def compared(self, column: int, value: int) -> np.ndarray:
+        """How many steps the row's value in this column is from another; uint8, shape (rows,)."""
+        place, index = self.places[column], self.index[column]
+        if place is None or index is None:
+            return super().compared(column, value) * np.uint8(STEPS)
+        return _steps(place, value).take(index)
 
 
 def _steps(place: np.ndarray, value: int) -> np.ndarray:

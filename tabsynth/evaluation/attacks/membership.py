@@ -99,7 +99,7 @@ def seen(
                 out[i, 2] = slope * least + math.log(mean)
         return out
 
-    found = in_chunks(records, work, rng)
+    found = in_chunks(records, work, rng, searched.rows)
     return Seen(found[:, 0], found[:, 1].astype(int), found[:, 2])
 
 

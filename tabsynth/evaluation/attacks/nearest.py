@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 
 CHUNK = 32  # records a task: fixed, so that results do not depend on the number of threads
+KEPT = 2**26  # bytes of comparisons that a searched table keeps
+THREADED = 150_000  # rows of a table: in a shorter one, threads wait for each other longer than they compute
 
 
 class Searched:
     """A table that is searched: ``columns[j]`` is contiguous, of the narrowest unsigned integers.
+
+    Records share values: a column is compared with each of them once, as far as 64 MiB hold.
 
     Parameters
     ----------
@@ -32,13 +36,23 @@ class Searched:
             np.ascontiguousarray(table[:, j], dtype=np.min_scalar_type(max(size - 1, 0)))
             for j, size in enumerate(sizes)
         ]
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
 
     def differs(self, record: np.ndarray) -> list[np.ndarray]:
-        """For each column, 1 where the row's value is not the record's; arrays of shape (rows,)."""
-        return [
-            (column != value).view(np.uint8)
-            for column, value in zip(self.columns, record, strict=True)
-        ]
+        """For each column, how far the row's value is from the record's: `compared`, not to be written to."""
+        out = []
+        for key in enumerate(record.tolist()):
+            found = self._kept.get(key)
+            if found is None:
+                found = self.compared(*key)
+                if (len(self._kept) + 1) * self.rows <= KEPT:
+                    self._kept[key] = found
+            out.append(found)
+        return out
+
+    def compared(self, column: int, value: int) -> np.ndarray:
+        """1 where the row has another value in this column; uint8, shape (rows,)."""
+        return (self.columns[column] != value).view(np.uint8)
 
     def distance(self, differs: Sequence[np.ndarray]) -> np.ndarray:
         """The number of columns that differ, shape (rows,), of type ``kind``."""
@@ -77,28 +91,29 @@ def nearest(
     """
     k = min(k, len(distance))
     limit = threshold(distance, k, start)
-    inside = np.flatnonzero(distance < limit) if limit else np.empty(0, dtype=np.intp)
-    ties = np.flatnonzero(distance == limit)
-    need = k - len(inside)
-    chosen = ties[rng.choice(len(ties), need, replace=False)]
-    if len(inside) > 1:
-        inside = inside[rng.permutation(len(inside))]
-        inside = inside[np.argsort(distance[inside], kind="stable")]
-    return np.concatenate([inside, chosen]), limit
+    within = (distance <= limit).nonzero()[0]
+    keys = distance[within] + rng.random(len(within))  # of whole numbers: orders ties only
+    first = keys.argpartition(k - 1)[:k]
+    return within[first[keys[first].argsort()]], limit
 
 
 def in_chunks(
     records: np.ndarray,
     work: Callable[[np.ndarray, np.random.Generator], np.ndarray],
     rng: np.random.Generator,
+    rows: int,
     progress: Callable[[float], None] | None = None,
 ) -> np.ndarray:
-    """``work`` of every 32 records, each with a generator of its own, on all cores; concatenated."""
+    """``work`` of every 32 records, each with a generator of its own; concatenated.
+
+    ``rows`` of the table searched: on all cores where numpy computes longer on it than Python takes in between.
+    """
     parts = [records[i : i + CHUNK] for i in range(0, len(records), CHUNK)]
     generators = rng.spawn(len(parts))
     out = []
     with ThreadPoolExecutor(workers()) as pool:
-        for done, found in enumerate(pool.map(work, parts, generators), start=1):
+        results = (pool.map if rows >= THREADED else map)(work, parts, generators)
+        for done, found in enumerate(results, start=1):
             out.append(found)
             if progress is not None:
                 progress(done / len(parts))
