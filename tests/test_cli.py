@@ -217,6 +217,25 @@ def test_the_holdout_must_be_other_people(folder):
         assert not (folder / "report").exists()
 
 
+def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_path):
+    fit = ("fit", "people.csv", "--schema", "schema.json")
+    for words, says in (
+        ((*fit, "--epsilon", "abc"), "Invalid value for '--epsilon'"),
+        ((*fit, "--epsilon", "abc"), "got 'abc'. tabsynth fit --help tells more."),
+        (fit, "Missing option '--epsilon'. tabsynth fit --help tells more."),
+        ((*fit, "--epsilom", "1"), "No such option: --epsilom"),
+        (("fitt",), "No such command 'fitt'."),
+        (("fitt",), " tabsynth --help tells more."),
+        (("plan", "--method"), "'--method' requires an argument."),
+    ):
+        done = run(*words, cwd=tmp_path, code=2)
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("error: ") and says in line and done.stdout == ""
+    done = run("ledger", cwd=tmp_path, code=2)  # nothing said: the help
+    assert "Usage: tabsynth ledger" in done.stdout and done.stderr == ""
+    assert run("--help", cwd=tmp_path).stderr == ""
+
+
 def test_inputs_are_never_written_over(folder):
     words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o")
     for out in ("people.csv", "schema.json", "./people.csv"):

@@ -1,11 +1,17 @@
 """The command line: parses, calls, prints. Errors take one line and exit code 2."""
 
+import sys
+
 from tabsynth.cli import auditing, certifying  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
+from tabsynth.cli.console import UsageError, misused
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
     """Entry point."""
-    app()
+    try:
+        sys.exit(app(standalone_mode=False))
+    except UsageError as error:
+        sys.exit(misused(error))

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tabsynth._progress import progress_bar
+from tabsynth._validate import shown
 from tabsynth.errors import TabsynthError
 
 INTERRUPTED = 130
+UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
 # A name or a category may come from a stranger's file: an escape sequence must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
 
@@ -43,6 +45,20 @@ def fail(message: str, code: int = 2) -> NoReturn:
     """One line on stderr, and out."""
     say(f"error: {' '.join(message.split())}", error=True)
     raise typer.Exit(code)
+
+
+def misused(error: Any) -> int:
+    """The exit code, after a line on what the parser refused; the help, where that was asked for by saying nothing."""
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    if not message:
+        return 2
+    typed = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
+    if typed:
+        message += f", got {shown(typed()[0]['input'])}"
+    message += "" if message.endswith("?") else "."
+    help_of = f" {error.ctx.command_path} --help tells more." if error.ctx else ""
+    say(f"error: {message}{help_of}", error=True)
+    return 2
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
