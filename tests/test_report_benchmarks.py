@@ -140,6 +140,18 @@ def test_a_row_that_lacks_a_needed_figure_is_made_again_and_replaced(bench, monk
     assert store.lacking(needing, store.known(needing)) == []  # it has no figure to lack
 
 
+@pytest.mark.parametrize("peer", ["", "mst"])
+def test_a_peer_s_run_made_again_keeps_its_lesser_times(bench, monkeypatch, peer):
+    run, twice = bench.runs()[0], {"cpu_seconds": 4.0, "seconds": 1.0, "peak_mib": 200.0}
+    config = replace(bench, systems={"margnet": replace(bench.systems["margnet"], peer=peer)})
+    store.add(config.store, {run.key: vars(run) | COST | {"tvd2": 0.1}})
+    monkeypatch.setattr(Runner, "_fit", lambda *_: dict(twice))
+    monkeypatch.setattr(Runner, "scored", lambda self, _, __, *files: [dict(FIGURES)] * len(files))
+    Runner(config, again=True).run()
+    times = {"cpu_seconds": 2.0, "seconds": 1.0} if peer else twice
+    assert store.load(config.store)[run.key] == vars(run) | twice | FIGURES | times
+
+
 def test_a_figure_that_no_run_can_have_is_refused(bench, monkeypatch):
     monkeypatch.setattr(Runner, "_fit", lambda *_: dict(COST))
     monkeypatch.setattr(Runner, "process", lambda *_: {"scores": [{"tvd2": 0.1}] * 3})
