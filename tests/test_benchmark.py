@@ -4,7 +4,9 @@ import itertools
 import json
 import math
 import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -325,6 +327,25 @@ def test_a_process_that_was_ended_from_outside_is_no_result(people):
     runner.stop()
     with pytest.raises(Stopped):
         runner.process([sys.executable, "-c", "print(1)"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are read from /proc")
+def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
+    config = people(120)
+    what = [sys.executable, BENCHMARK / "run.py", "--config", config.path]
+    with subprocess.Popen(what, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            deadline, fits = time.monotonic() + 100, []
+            while not fits and time.monotonic() < deadline:
+                time.sleep(0.1)
+                told = (p.read_text() for p in Path(f"/proc/{process.pid}/task").glob("*/children"))
+                fits = " ".join(told).split()
+            process.terminate()
+            assert process.wait(60) == 130 and fits
+        finally:
+            process.kill()
+    assert not any(Path("/proc", fit).exists() for fit in fits)
+    assert not config.store.exists()
 
 
 def test_one_bench_from_end_to_end(people, capsys):

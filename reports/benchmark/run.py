@@ -7,10 +7,12 @@
     python reports/benchmark/run.py --config MINE.toml  # a benchmark of your own, beside that file
 
 The tables and the yardstick are those of ../shared. The peers are installed into an environment of their
-own in the folder for temporary files. A run is stored when it is done: Ctrl-C loses the one in hand.
+own in the folder for temporary files. A run is stored when it is done: Ctrl-C, or a scheduler's SIGTERM,
+ends the one in hand, and loses no other.
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -52,6 +54,9 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # fits are processes: none outlives this
     try:
         main(parser().parse_args())
     except KeyboardInterrupt:
