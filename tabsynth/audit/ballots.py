@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tabsynth.audit.worlds import small_worlds
-from tabsynth.generators.pate import CLASS_VOTES, VOTES, Booth
+from tabsynth.generators.booth import CLASS_VOTES, VOTES, Booth
 from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger

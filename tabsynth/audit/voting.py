@@ -22,7 +22,7 @@ from tabsynth.audit.bounds import (
 from tabsynth.audit.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
 from tabsynth.audit.results import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
 from tabsynth.audit.worlds import small_worlds
-from tabsynth.generators.pate import CLASS_VOTES, VOTES, Booth
+from tabsynth.generators.booth import CLASS_VOTES, VOTES, Booth
 from tabsynth.privacy.accounting import Spend, epsilon_of
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.synthesizers.split import MARGINALS

@@ -22,11 +22,9 @@ on the same shards.
 
 import logging
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -34,27 +32,22 @@ import torch
 from torch import Tensor
 
 from tabsynth._random import keystream
-from tabsynth.errors import BudgetError
 from tabsynth.generators.anchors import Anchors
+from tabsynth.generators.booth import VOTES, Booth
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.shards import Deal, deal
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
-from tabsynth.privacy import noise
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoisyVote, NoPrivacy
 from tabsynth.privacy.noise import Bits
-from tabsynth.privacy.recording import exact
-from tabsynth.privacy.votes import majority
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import State
 
 logger = logging.getLogger(__name__)
 
-VOTES, CLASS_VOTES = "votes", "class votes"
 PARTITION = "partition"
 QUESTION_TEMPERATURE = 0.05  # of rows to be asked about: then rounded to rows of the table
-Deal = Callable[[Tensor], tuple[Tensor, Tensor]]
 QUESTION_ROWS = 1000  # generated at a time: BatchNorm in G sees as many
 
 
@@ -78,57 +71,6 @@ class Panel:
     label: int | None = None
     shares: np.ndarray | None = None
     mode: str = "A"
-
-
-class Booth:
-    """Where clean votes become noisy answers, and from where nothing else comes out (R16)."""
-
-    def __init__(
-        self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
-    ) -> None:
-        self._table, self._accounts, self._bits = table, accounts, bits
-
-    def open(self, questions: int) -> Tensor:
-        """The private rows, for so many questions of each account: written off first."""
-        rows = [self._table.read(account, questions) for account in self._accounts]
-        return rows[0]
-
-    def left(self) -> int:
-        """Questions that the accounts still cover."""
-        return min(account.granted - account.spent for account in self._accounts)
-
-    def noise(self, account: int = 0) -> float:
-        """Of a count of votes, in votes: a standard deviation, or Laplace's scale."""
-        mechanism = self._accounts[account].mechanism
-        if isinstance(mechanism, NoisyVote):
-            return mechanism.noise
-        # Of a class histogram: its L2 sensitivity is √2 (a record moves a vote from one to another).
-        return self._accounts[account].noise_multiplier * 2**0.5
-
-    def binary(self, yes: Tensor, teachers: int) -> Tensor:
-        """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
-        account, mechanism = self._accounts[0], self._accounts[0].mechanism
-        (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
-        if isinstance(mechanism, NoisyVote):
-            answers = majority(counts, mechanism, self._bits)
-        elif isinstance(mechanism, NoPrivacy):
-            answers = counts > teachers / 2
-        else:
-            raise BudgetError(f"{account.purpose}: pays for noised sums, not for votes.")
-        return torch.from_numpy(answers).to(yes.device)
-
-    def classes(self, votes: Tensor) -> Tensor:
-        """The class with the most votes, noise on each, LongTensor of shape (questions,).
-
-        Parameters
-        ----------
-        votes : Tensor, shape (questions, classes)
-        """
-        std = self.noise(1)
-        (counts,) = exact(self._accounts[1], [votes.cpu().numpy()], [std], uses=len(votes))
-        # On a grid so fine that ties, which go to the first class, do not matter.
-        noised = noise.noisy(counts, std, self._bits, fineness=20)
-        return torch.from_numpy(noised.argmax(1)).to(votes.device)
 
 
 class PATE(GeneratorTraining):
@@ -231,14 +173,8 @@ class PATE(GeneratorTraining):
         key = np.frombuffer(bits.bytes(64), dtype="<u4")
         booth = Booth(table, accounts, bits)
         self.prepare(rows)
-        # Of a trial, rows are made up; where none were asked for, they are 0.
-        if most is None and 0 < rows < self.panel.teachers:
-            logger.warning(
-                "%s teachers for about %s rows, as counted with noise: many have no record, and vote all the"
-                " same; choose fewer teachers",
-                f"{self.panel.teachers:,}",
-                f"{rows:,.0f}",
-            )
+        if most is None:  # of a trial, rows are made up
+            self._warn_of_idle_teachers(rows)
         # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
         # is kept reveals nothing: the guarantee holds whatever it is.
         key = watch.once(PARTITION, lambda: {"key": key})["key"]
@@ -272,6 +208,15 @@ class PATE(GeneratorTraining):
         self._release_shares()
         return done
 
+    def _warn_of_idle_teachers(self, rows: float) -> None:
+        if 0 < rows < self.panel.teachers:  # 0: they were not asked for
+            logger.warning(
+                "%s teachers for about %s rows, as counted with noise: many have no record, and vote all the"
+                " same; choose fewer teachers",
+                f"{self.panel.teachers:,}",
+                f"{rows:,.0f}",
+            )
+
     def _release_shares(self) -> None:
         """Rows are drawn with the declared shares of the classes, where there are any."""
         trained, released, declared = self.generator, self.average.module, self.panel.shares
@@ -296,34 +241,3 @@ class PATE(GeneratorTraining):
             rows.append(torch.from_numpy(layout.encode(index)).to(codes.device))
             expected.append(generator.heads(logits, 1.0, None))
         return torch.cat(rows)[:count], torch.cat(expected)
-
-
-def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Records in an order of their own, and the teacher of each, shape (rows,) (R15).
-
-    Parameters
-    ----------
-    rows : Tensor, shape (n, width)
-    key : uint32 array, at most 16 words
-        Drawn once, independent of all records.
-
-    Formal guarantees
-    -----------------
-    A record's coin is a keyed hash (BLAKE2b) of what it holds and of its number among its equals; records
-    are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
-    that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
-    one record more or less in one shard, and leaves all others as they were, in order too.
-    """
-    secret = np.asarray(key, dtype="<u4").tobytes()
-    held = [
-        blake2b(row.tobytes(), key=secret, digest_size=16).digest()
-        for row in np.ascontiguousarray(rows.cpu().numpy())
-    ]
-    order = sorted(range(len(held)), key=held.__getitem__)
-    seen: Counter[bytes] = Counter()
-    shard = np.empty(len(held), dtype=np.int64)
-    for place, i in enumerate(order):
-        coin = blake2b(held[i] + seen[held[i]].to_bytes(8, "little"), key=secret, digest_size=8)
-        shard[place] = int.from_bytes(coin.digest(), "little") % teachers
-        seen[held[i]] += 1
-    return rows[order], torch.from_numpy(shard)

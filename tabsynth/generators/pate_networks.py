@@ -15,8 +15,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, softplus
 
 from tabsynth.generators.anchors import Anchors
-from tabsynth.generators.pate import PATE, Booth, Deal, Panel
+from tabsynth.generators.booth import Booth
+from tabsynth.generators.pate import PATE, Panel
 from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.shards import Deal
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.teachers import Classroom, Teachers
 from tabsynth.networks import mlp

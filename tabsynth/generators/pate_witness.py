@@ -22,10 +22,12 @@ from torch import Tensor
 
 from tabsynth.columns import Column
 from tabsynth.generators.anchors import Anchors
+from tabsynth.generators.booth import Booth
 from tabsynth.generators.pair_features import PairFeatures
-from tabsynth.generators.pate import PATE, Booth, Deal, Panel
+from tabsynth.generators.pate import PATE, Panel
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_student import Answers, Student
+from tabsynth.generators.shards import Deal
 from tabsynth.generators.table import TableGenerator
 from tabsynth.generators.witnesses import Witnesses
 from tabsynth.privacy.recording import recorder

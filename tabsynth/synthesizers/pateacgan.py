@@ -12,7 +12,8 @@ from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.pate import CLASS_VOTES, Panel
+from tabsynth.generators.booth import CLASS_VOTES
+from tabsynth.generators.pate import Panel
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.mechanisms import Gaussian

@@ -8,8 +8,9 @@ from typing import Any
 from tabsynth._validate import integer
 from tabsynth.encoding import Layout
 from tabsynth.errors import InputError
+from tabsynth.generators.booth import VOTES
 from tabsynth.generators.generator_training import GeneratorTraining
-from tabsynth.generators.pate import PATE, VOTES, Panel
+from tabsynth.generators.pate import PATE, Panel
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_networks import PATENetworks
 from tabsynth.generators.pate_witness import PATEWitness

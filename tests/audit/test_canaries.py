@@ -17,8 +17,8 @@ from tabsynth.audit.observing import StepLanes, ratios
 from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED
 from tabsynth.audit.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
 from tabsynth.audit.worlds import census_worlds, small_worlds
+from tabsynth.generators.booth import Booth
 from tabsynth.generators.margnet import MargNetConfig
-from tabsynth.generators.pate import Booth
 from tabsynth.privacy.counts import NoisyCounts
 from tabsynth.privacy.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.synthesizers.measuring import Measuring

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from tabsynth.generators.pate import Booth
+from tabsynth.generators.booth import Booth
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoisyVote

@@ -11,8 +11,8 @@ import pytest
 import torch
 from fitted_tables import frame, small_pate
 
-from tabsynth.generators import pate as rounds
-from tabsynth.generators import pate_networks, pate_witness
+from tabsynth.generators import booth, pate_networks, pate_witness
+from tabsynth.generators.shards import deal
 
 torch.set_num_threads(1)
 
@@ -25,7 +25,7 @@ def test_shards_are_coins_of_the_records() -> None:
 
     def shards(table: torch.Tensor) -> list[list[bytes]]:
         found: list[list[bytes]] = [[] for _ in range(7)]
-        for record, k in zip(*rounds.deal(table, 7, key), strict=True):
+        for record, k in zip(*deal(table, 7, key), strict=True):
             found[k].append(record.numpy().tobytes())
         return found
 
@@ -38,10 +38,10 @@ def test_shards_are_coins_of_the_records() -> None:
         one.remove(rows[i].numpy().tobytes())
         assert one == other
     alike = torch.zeros(20_000, 2)
-    _, drawn = rounds.deal(alike, 10, key)
+    _, drawn = deal(alike, 10, key)
     counts = torch.bincount(drawn, minlength=10)
     assert len(counts) == 10 and (counts - 2000).abs().max() < 4.5 * (20_000 * 0.09) ** 0.5
-    _, others = rounds.deal(alike, 10, key + 1)
+    _, others = deal(alike, 10, key + 1)
     assert 0.08 < (others == drawn).double().mean() < 0.12
 
 
@@ -57,7 +57,7 @@ def test_the_generator_step_reads_the_student_alone(
 
     def move(self: Any, *args: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rounds.Booth, "open", None)
+            patch.setattr(booth.Booth, "open", None)
             if kind == "network":
                 patch.setattr(self, "_teachers", None)
                 patch.setattr(self, "_classroom", None)
@@ -74,9 +74,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
         seen = []
         for table in (frame(40), frame(55, seed=8)):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    rounds, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
-                )
+                patch.setattr(booth, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0)
                 patch.setattr(
                     "tabsynth.synthesizers.counting.noisy_marginals",
                     lambda *a: [np.ones(s) * 10 for s in a[2]],
