@@ -2,7 +2,7 @@
 
 import sys
 
-from tabsynth.cli import auditing, certifying  # noqa: F401  (their commands)
+from tabsynth.cli import auditing, certifying, demonstrating  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import UsageError, misused
 

@@ -57,7 +57,7 @@ from tabsynth.cli.options import (
     sets_of_columns,
     taken,
 )
-from tabsynth.cli.paths import check_folder, keep_apart, make_folder, same_file
+from tabsynth.cli.paths import check_folder, keep_apart, same_file
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 from tabsynth.tables import read_any, read_table, suffix
@@ -69,7 +69,6 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(ledger_app, name="ledger")
-DEMO_ROWS, DEMO_SECONDS = 7_000, 60  # seconds at most for each fit
 
 
 @app.callback()
@@ -277,37 +276,3 @@ def evaluate(
     report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)
-
-
-@app.command()
-@guarded
-def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the results.")] = Path(
-        "reports/demo"
-    ),
-    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 8.0,
-    seed: Seed = None,
-) -> None:
-    """The main job on the census table that ships, by MargNet and DP-WGAN, in about three minutes."""
-    import numpy as np
-
-    from tabsynth.datasets import load_census
-    from tabsynth.synthesizers import METHODS
-
-    table, facts = load_census()
-    order = np.random.default_rng(0).permutation(len(table))
-    train, test = table.iloc[order[:DEMO_ROWS]], table.iloc[order[DEMO_ROWS:]]
-    written: list[Path] = []
-    folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
-    for method, folder in folders.items():
-        known = {"epsilon": epsilon, "random_state": seed, "time_limit": DEMO_SECONDS}
-        synthesizer = METHODS[method](facts, **known)
-        fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
-        synthesizer.sample_to(synthetic := folder / "synthetic.csv", DEMO_ROWS)
-        made, certificate = read_table(synthetic, facts), certificate_of(synthetic)
-        report = measured(train, made, test, facts, certificate)
-        write_report(report, folder)
-        tell(report, 3)
-        say("")
-        written += [folder / "report.html", synthetic]
-    say("\n".join(f"  {path}" for path in written))
