@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 
 from tabsynth.networks import mlp
-from tabsynth.privacy.accounting import calibrate
+from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.counts import NoisyCounts
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger

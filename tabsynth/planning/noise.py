@@ -11,7 +11,8 @@ from tabsynth.errors import BudgetError, InputError
 from tabsynth.plan import Plan
 from tabsynth.planning.budget import check_budget
 from tabsynth.planning.labels import VOTING
-from tabsynth.privacy.accounting import Spend, calibrate, noise_by_rdp
+from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.mechanisms import SubsampledGaussian
 from tabsynth.schema import Schema
 

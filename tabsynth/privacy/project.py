@@ -20,13 +20,8 @@ from typing import Any, Self
 
 from tabsynth._validate import between, positive, shown
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting import (
-    Spend,
-    calibrate,
-    epsilon_of,
-    gaussian_epsilon,
-    gaussian_mu,
-)
+from tabsynth.privacy.accounting import Spend, epsilon_of, gaussian_epsilon, gaussian_mu
+from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.certificate import number
 from tabsynth.privacy.ledger import Ledger, past
 from tabsynth.privacy.mechanisms import Gaussian, of_sum

@@ -19,7 +19,8 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
-from tabsynth.privacy.accounting import Spend, calibrate
+from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.certificate import rounded_up
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger

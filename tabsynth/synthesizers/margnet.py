@@ -18,7 +18,8 @@ from tabsynth.generators.conditions import disjoint_boxes
 from tabsynth.generators.margnet import STAGE, ZERO_STEPS, ZEROS, MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
-from tabsynth.privacy.accounting import calibrate, gaussian_mu
+from tabsynth.privacy.accounting import gaussian_mu
+from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy

@@ -8,7 +8,8 @@ from typing import Any
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.adversarial_config import AdversarialConfig
 from tabsynth.plan import PlannedSpend
-from tabsynth.privacy.accounting import calibrate, gaussian_mu, matching_noise
+from tabsynth.privacy.accounting import gaussian_mu
+from tabsynth.privacy.calibration import calibrate, matching_noise
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
 

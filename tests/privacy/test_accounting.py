@@ -14,18 +14,16 @@ from scipy.stats import norm
 
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting import (
-    LEAST_NOISE,
     ORDERS,
     PRV_LIMIT,
     Spend,
-    calibrate,
     epsilon_of,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    matching_noise,
     rdp_epsilon,
 )
+from tabsynth.privacy.calibration import LEAST_NOISE, calibrate, matching_noise
 from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
 
 RATES = (0.001, 0.0034, 0.0134, 0.0537, 0.2, 1.0)
