@@ -369,7 +369,7 @@ def test_one_bench_from_end_to_end(people, capsys):
     assert config.store.read_bytes() == before
     writing.write(config)
     page = (config.path.parent / "README.md").read_text()
-    assert "<!--" not in page and "**1 are still to be made** (margnet 1)" in page
+    assert "<!--" not in page and "**1 is still to be made** (margnet 1)" in page
     assert f"{row['target_auroc']:.3f}" in page
     for name in ("ranks.png", "cost.png"):
         assert (config.path.parent / name).stat().st_size > 5_000

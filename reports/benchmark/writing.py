@@ -83,7 +83,8 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
         count = sum(run.system == name for run in lacking)
         if count:
             each.append(f"{system.title} {count}")
-    return [f"{told} **{len(lacking)} are still to be made** ({', '.join(each)})."]
+    are = "is" if len(lacking) == 1 else "are"
+    return [f"{told} **{len(lacking)} {are} still to be made** ({', '.join(each)})."]
 
 
 def adopted(config: Config, results: Mapping[str, dict]) -> str:
