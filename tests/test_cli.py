@@ -5,10 +5,11 @@ import json
 
 import pandas as pd
 import pytest
+import typer
 from command_lines import FIT, FIT_GAN, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth.cli import app
+from tabsynth.cli import app, main
 from tabsynth.model_file import read_model, write_model
 
 
@@ -234,6 +235,16 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
     done = run("ledger", cwd=tmp_path, code=2)  # nothing said: the help
     assert "Usage: tabsynth ledger" in done.stdout and done.stderr == ""
     assert run("--help", cwd=tmp_path).stderr == ""
+
+
+def test_an_aborted_question_is_a_line(monkeypatch, capsys):
+    def aborted(**_):
+        raise typer.Abort
+
+    monkeypatch.setattr("tabsynth.cli.app", aborted)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == "error: Aborted.\n"
 
 
 def test_inputs_are_never_written_over(folder):

@@ -2,9 +2,11 @@
 
 import sys
 
+import typer
+
 from tabsynth.cli import auditing, certifying, demonstrating  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import UsageError, misused
+from tabsynth.cli.console import UsageError, misused, say
 
 __all__ = ["app", "main"]
 
@@ -15,3 +17,6 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except UsageError as error:
         sys.exit(misused(error))
+    except typer.Abort:  # what was asked for ended: there is nobody to answer
+        say("error: Aborted.", error=True)
+        sys.exit(1)
