@@ -14,6 +14,7 @@ from typing import Any
 
 import config as configs
 import pandas as pd
+from limits import limit_cpu
 from tables import Table
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, Schema
@@ -35,12 +36,6 @@ def build(system: configs.System, table: Table, schema: Schema, **price: Any) ->
     if system.method == "pate-acgan":
         options.setdefault("label", table.target)
     return CLASSES[system.method](schema, **price, **options)
-
-
-def limit_cpu(seconds: int) -> None:
-    """Have the system end this process after so many CPU seconds, by SIGXCPU."""
-    # The soft limit alone: past a hard one, which imports may have used up, comes a SIGKILL.
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:

@@ -14,15 +14,13 @@ from pathlib import Path
 
 import pandas as pd
 from dpmm.pipelines import PIPELINE_DICT
+from limits import limit_cpu
 
 
 def main(
     method: str, folder: str, epsilon: str, delta: str, seed: str, limit: str, out: str
 ) -> dict[str, float]:
-    # The soft limit alone: past a hard one, which imports may have used up, comes a SIGKILL.
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (int(limit), resource.getrlimit(resource.RLIMIT_CPU)[1])
-    )
+    limit_cpu(int(limit))
     rows = pd.read_csv(Path(folder) / "train.csv")
     sizes = json.loads((Path(folder) / "sizes.json").read_text())
     started, cpu = time.perf_counter(), time.process_time()

@@ -54,9 +54,8 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # fits are processes: none outlives this
+    # As Ctrl-C: fits are processes, and none is to outlive this one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         main(parser().parse_args())
     except KeyboardInterrupt:

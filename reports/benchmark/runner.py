@@ -106,9 +106,9 @@ class Runner:
 
     def _least(self, run: Run, found: dict) -> dict:
         """Times of a peer's run that was made before: the lesser, for only the machine's load has changed."""
-        before = store.load(self.config.store).get(run.key, {})
         if not self.config.systems[run.system].peer:
             return {}
+        before = store.load(self.config.store).get(run.key, {})
         return {
             time: min(before[time], found[time])
             for time in ("cpu_seconds", "seconds")

@@ -22,7 +22,8 @@ from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
-from fit import fitted, limit_cpu
+from fit import fitted
+from limits import limit_cpu
 from tables import TABLES
 
 

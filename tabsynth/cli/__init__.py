@@ -6,7 +6,7 @@ import typer
 
 from tabsynth.cli import auditing, certifying, demonstrating  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import UsageError, misused, say
+from tabsynth.cli.console import UsageError, say_error, say_misuse
 
 __all__ = ["app", "main"]
 
@@ -14,9 +14,11 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Entry point."""
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
     except UsageError as error:
-        sys.exit(misused(error))
-    except typer.Abort:  # what was asked for ended: there is nobody to answer
-        say("error: Aborted.", error=True)
-        sys.exit(1)
+        say_misuse(error)
+        code = 2
+    except typer.Abort:  # a question that nobody is there to answer
+        say_error("Aborted.")
+        code = 1
+    sys.exit(code)

@@ -41,24 +41,28 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)))
 
 
+def say_error(message: str) -> None:
+    """What went wrong, one line on stderr."""
+    say(f"error: {' '.join(message.split())}", error=True)
+
+
 def fail(message: str, code: int = 2) -> NoReturn:
     """One line on stderr, and out."""
-    say(f"error: {' '.join(message.split())}", error=True)
+    say_error(message)
     raise typer.Exit(code)
 
 
-def misused(error: Any) -> int:
-    """The exit code, after a line on what the parser refused; the help, where that was asked for by saying nothing."""
-    message = " ".join(error.format_message().split()).removesuffix(".")
+def say_misuse(error: Any) -> None:
+    """What the parser refused, with the value and where help is; nothing where it has shown the help."""
+    message = error.format_message().strip().removesuffix(".")
     if not message:
-        return 2
+        return
     typed = getattr(error.__cause__, "errors", None)  # of pydantic, whose message names no value
     if typed:
         message += f", got {shown(typed()[0]['input'])}"
     message += "" if message.endswith("?") else "."
     help_of = f" {error.ctx.command_path} --help tells more." if error.ctx else ""
-    say(f"error: {message}{help_of}", error=True)
-    return 2
+    say_error(f"{message}{help_of}")
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
