@@ -127,6 +127,9 @@ class PATE(GeneratorTraining):
             For all that is public.
         """
 
+    def begin(self, moves: torch.optim.Optimizer) -> None:
+        """After the questions of a round, before the generator's first step of it."""
+
     @abstractmethod
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
         """One step of the generator; reads the student and no row (R8)."""
@@ -191,6 +194,8 @@ class PATE(GeneratorTraining):
             questions = -(-booth.left() // (config.rounds - turn))
             if step == 0 and questions > 0:
                 self.ask(booth, questions, dealt, public_rng)
+            if step == 0:
+                self.begin(moves)
             self.move(moves, public_rng)
             rate.step()
 

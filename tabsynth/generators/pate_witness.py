@@ -97,7 +97,7 @@ class PATEWitness(PATE):
         return {"student": self.student}
 
     def optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-        """Adam, at a one-cycle rate a round."""
+        """Adam, at a one-cycle rate a round, and new in each: see :meth:`begin`."""
         config = self.config
         moves = optimizer("adam", self.generator.parameters(), config.moment_lr, (0.9, 0.999))
         return moves, torch.optim.lr_scheduler.LambdaLR(
@@ -192,6 +192,11 @@ class PATEWitness(PATE):
         """K over the noise; which shards there are is chance too, of variance K/4 at most."""
         teachers = self.panel.teachers
         return teachers / math.sqrt(noise**2 + teachers / 4)
+
+    def begin(self, moves: torch.optim.Optimizer) -> None:
+        """Forget the last round's steps: near its target slopes were small, and Adam, which divides by
+        them, would throw the generator far off as its rate grows again."""
+        moves.state.clear()
 
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
         """A step towards the student's two-way marginals."""
