@@ -26,17 +26,12 @@ from typing import Any, ClassVar
 from tabsynth._files import fsync_folder
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.locked_file import open_locked
 from tabsynth.privacy.mechanisms import Mechanism, mechanism_from
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: then there is no lock, and without it no journal
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = "tabsynth-ledger/1"
 MAX_BYTES = 256 * 2**20
 MOST_USES = 10**15  # that a file may list
-OTHER_PATH = "wait for it, or use another path"
 
 
 @dataclass(frozen=True)
@@ -294,19 +289,3 @@ def _line(record: dict[str, Any], chain: str) -> bytes:
 def _chained(chain: str, record: dict[str, Any]) -> str:
     body = json.dumps(record, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{chain}\n{body}".encode()).hexdigest()[:32]
-
-
-def open_locked(path: Path, flags: int = os.O_CREAT, remedy: str = OTHER_PATH) -> int:
-    """A file to read and append to, for this process alone."""
-    if fcntl is None:
-        raise InputError("A ledger on disk needs file locks, which this system does not have.")
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-    except OSError as error:
-        raise InputError(f"Cannot open ledger {path}: {error.strerror}.") from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        raise InputError(f"Ledger {path} is in use by another fit; {remedy}.") from None
-    return fd

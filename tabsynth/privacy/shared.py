@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from tabsynth._validate import between, positive, shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.journal import Journal, open_locked
+from tabsynth.privacy.journal import Journal
+from tabsynth.privacy.locked_file import open_locked
 
 FORMAT = "tabsynth-project-ledger/1"
 

@@ -2,32 +2,28 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from rich.console import Console
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from torch import Tensor
 
 from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
-from tabsynth._random import Randomness
 from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.steps import Runs
 from tabsynth.errors import InputError
 from tabsynth.model_file import write_model
-from tabsynth.plan import Plan, PlannedSpend
+from tabsynth.plan import Plan
 from tabsynth.privacy.certificate import beside, make_certificate, write_beside
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.schema import Schema
-from tabsynth.synthesizers.facts import certificate_facts, file_facts, public_table
+from tabsynth.synthesizers.facts import certificate_facts, file_facts
+from tabsynth.synthesizers.method import Method, Trained
 from tabsynth.synthesizers.parameters import (
     check_domain,
     check_parameters,
@@ -43,104 +39,8 @@ from tabsynth.training.loop import INTERRUPTED, Progress, Watch
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """What training leaves: a sampler of value numbers, its weights, and public diagnostics."""
-
-    generator: Any
-    curves: dict[str, dict[str, list[float]]]
-    notes: dict[str, Any] = field(default_factory=dict)  # released numbers that a certificate tells
-
-    def weights(self) -> dict[str, Tensor]:
-        """Everything that sampling needs."""
-        return dict(self.generator.state_dict())
-
-
-class Synthesizer(BaseEstimator):
-    """What all synthesizers share. scikit-learn conventions: the constructor only stores.
-
-    Subclasses say what they will spend (``_spends``), train on value numbers (``_train``), and build
-    an untrained generator (``_empty``).
-    """
-
-    method: ClassVar[str]
-    stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-
-    schema: Schema
-    epsilon: float
-    delta: float
-    random_state: int | None
-    device: str
-    verbose: bool
-    rows: int | None
-    time_limit: float | None
-    accept_drafted_domain: bool
-    encoding: str | Mapping[str, str]
-
-    # What subclasses provide.
-
-    def _check(self) -> None:
-        """Check the parameters of the subclass."""
-
-    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        raise NotImplementedError
-
-    def _train(
-        self,
-        index: np.ndarray,
-        spends: list[PlannedSpend],
-        ledger: Ledger,
-        randomness: Randomness,
-        watch: Watch,
-        most: int | None = None,
-    ) -> Trained:
-        """Train on value numbers; ``most`` caps the steps that cost nothing (of a trial)."""
-        raise NotImplementedError
-
-    def _free_steps(self) -> dict[str, int]:
-        """Steps of stages that read no private row, by stage."""
-        return {}
-
-    def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
-        """What a person should know of a plan of this method before they start."""
-        return []
-
-    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
-        """Value numbers of the public table that training uses, if any."""
-        return None
-
-    def _check_public(self, encoder: TableEncoder, index: np.ndarray) -> None:
-        """Refuse the private table itself as the public one."""
-        public = self._public_index(encoder)
-        if public is not None and np.array_equal(public, index):
-            raise InputError(
-                "The public table is the table to fit itself; give one that is public, or use"
-                " autoencoder='dp-sgd'."
-            )
-
-    def _public_facts(self) -> dict[str, Any] | None:
-        """What a certificate says of the public table: its rows, and a hash of its value numbers."""
-        public = self._public_index(TableEncoder(self.schema, self.encoding))
-        return None if public is None else public_table(public)
-
-    def _config(self) -> dict[str, Any]:
-        """What rebuilds an untrained generator, JSON-ready."""
-        raise NotImplementedError
-
-    @classmethod
-    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
-        """Inverse of :meth:`_config`."""
-        raise NotImplementedError
-
-    def _size(self) -> int:
-        """Number of weights of the generator that the configuration describes."""
-        raise NotImplementedError
-
-    def _empty(self) -> Any:
-        """An untrained generator, for the weights of a file."""
-        raise NotImplementedError
-
-    # The public face.
+class Synthesizer(Method):
+    """What all synthesizers share: plan, fit, sample, save."""
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """What :meth:`fit` will spend, before a private row is touched.

@@ -12,7 +12,8 @@ from tabsynth.privacy.mechanisms import SubsampledGaussian
 from tabsynth.synthesizers.parameters import device_of
 
 if TYPE_CHECKING:
-    from tabsynth.synthesizers.base import Synthesizer, Trained
+    from tabsynth.synthesizers.base import Synthesizer
+    from tabsynth.synthesizers.method import Trained
 
 # What another part of a fit may change: when it stops, where it runs, who watches.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")

@@ -22,9 +22,10 @@ from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.counting import first_counts
 from tabsynth.synthesizers.gan_networks import Networks, Streams
+from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.released import (
     check_sources,
     fingerprint,

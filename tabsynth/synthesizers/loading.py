@@ -12,10 +12,11 @@ from tabsynth.model_file import read_model
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import check_listed
 from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.dpgan import DPGAN
 from tabsynth.synthesizers.dpwgan import DPWGAN
 from tabsynth.synthesizers.margnet import MargNet
+from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.pateacgan import PATEACGAN
 from tabsynth.synthesizers.pategan import PATEGAN
 

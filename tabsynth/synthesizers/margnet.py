@@ -24,9 +24,10 @@ from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.conditions import Condition, boxes_of, partial_index, with_given
 from tabsynth.synthesizers.measuring import Measuring, stages
+from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.parameters import check_size, streams
 from tabsynth.synthesizers.wishes import wanted
 from tabsynth.tables import to_pandas

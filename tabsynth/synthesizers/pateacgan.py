@@ -18,8 +18,9 @@ from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.table import ConditionalGenerator, TableGenerator
 from tabsynth.privacy.mechanisms import Gaussian
 from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.conditions import stated, value_number
+from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.split import Learned
 from tabsynth.synthesizers.voting import Voting
 from tabsynth.training.loop import Watch

@@ -24,7 +24,8 @@ from tabsynth.training.index import INDEX, read_index
 from tabsynth.training.loop import Watch
 
 if TYPE_CHECKING:
-    from tabsynth.synthesizers.base import Synthesizer, Trained
+    from tabsynth.synthesizers.base import Synthesizer
+    from tabsynth.synthesizers.method import Trained
 
 logger = logging.getLogger(__name__)
 

@@ -32,9 +32,9 @@ from tabsynth.training.index import (
     check_same,
     make_folder,
     read_index,
-    write_index,
 )
-from tabsynth.training.states import Stateful, read_state, write_durably, write_state
+from tabsynth.training.kept_files import KeptFiles
+from tabsynth.training.states import Stateful, read_state, write_durably
 
 MODEL = "model.tabsynth"
 OURS = re.compile(rf"{STATE_FILE.pattern}(\.tmp)?")
@@ -46,7 +46,7 @@ class LostRelease(Exception):
     """A release was paid, and a crash came before its result was kept: the fit must plan anew."""
 
 
-class Checkpoint:
+class Checkpoint(KeptFiles):
     """Where a fit keeps how far it came; open for one process at a time.
 
     Parameters
@@ -290,35 +290,3 @@ class Checkpoint:
         self._keep("stage", stage, state.state_dict(), done)
         now = time.monotonic()
         self._next_save = now + min(self.every, (now - started) / COST)
-
-    # Files.
-
-    def _find(self, kind: str, name: str) -> dict[str, Any] | None:
-        for item in self._index["kept"]:
-            if (item["kind"], item["name"]) == (kind, name):
-                return dict(item)
-        return None
-
-    def _keep(self, kind: str, name: str, value: Any, done: int) -> None:
-        """A new file, then the index that lists it, then the end of the file it replaces."""
-        file = f"state-{self._index['next']}.safetensors"
-        self._index["next"] += 1
-        item = {"kind": kind, "name": name, "file": file, "done": done}
-        item["sha256"] = write_state(self.path / file, value)
-        before = self._find(kind, name)
-        kept = list(self._index["kept"])
-        if before is None:
-            kept.append(item)
-        else:
-            kept[kept.index(before)] = item
-        self._index["kept"] = kept
-        self._write_index()
-        if before is not None:
-            self._drop([before["file"]])
-
-    def _drop(self, files: Sequence[str]) -> None:
-        for file in files:
-            (self.path / file).unlink(missing_ok=True)
-
-    def _write_index(self) -> None:
-        write_index(self.path / INDEX, {**self._index, "chain": self.journal.chain})

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm, Trace
+from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm
 from tabsynth.training.formed import (
     Formed,
     NeedsRowByRow,
@@ -21,6 +21,7 @@ from tabsynth.training.formed import (
     by_row,
     mean_gradient,
 )
+from tabsynth.training.trace import Trace
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 from journals import FULL, on, released
 
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy import journal as module
+from tabsynth.privacy import locked_file
 from tabsynth.privacy.ledger import BLOCK
 from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
 
@@ -208,6 +208,6 @@ def test_an_interrupt_in_the_middle_of_a_write(
 
 
 def test_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "fcntl", None)
+    monkeypatch.setattr(locked_file, "fcntl", None)
     with pytest.raises(InputError, match="file locks"):
         on(tmp_path / "l")

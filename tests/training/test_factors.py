@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from tabsynth.autoencoder import reconstruction_losses
 from tabsynth.networks import ACTIVATIONS, mlp
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import Factors, Trace, Use
+from tabsynth.training.factors import Factors, Use
+from tabsynth.training.trace import Trace
 
 torch.set_num_threads(1)
 

@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.training import clipping
-from tabsynth.training.factors import Trace
 from tabsynth.training.rules import BAM
+from tabsynth.training.trace import Trace
 
 torch.set_num_threads(1)
 
