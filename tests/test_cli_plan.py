@@ -27,7 +27,7 @@ def test_labels_are_told():
     """What a budget affords, and what the method makes of it."""
     text = told(*PATE)
     assert "1,907         10  289.8   8,063         5,133          1,297" in text
-    assert "0.95 where 0.75 agree" in text and "763 teachers of 25 rows" in text
+    assert "0.95 where 0.75 agree" in text and "1,907 teachers of 10 rows" in text
     own = PATEGAN(make_schema(), epsilon=1.0, rows=19_077).plan(estimate_time=False)
     assert str(own) in text
     vote = own.spends[-1].mechanism

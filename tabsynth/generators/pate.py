@@ -216,8 +216,8 @@ class PATE(GeneratorTraining):
     def _warn_of_idle_teachers(self, rows: float) -> None:
         if 0 < rows < self.panel.teachers:  # 0: they were not asked for
             logger.warning(
-                "%s teachers for about %s rows, as counted with noise: many have no record, and vote all the"
-                " same; choose fewer teachers",
+                "%s teachers for about %s rows, as counted with noise: many have no record, and nothing"
+                " to say; choose fewer teachers",
                 f"{self.panel.teachers:,}",
                 f"{rows:,.0f}",
             )

@@ -37,7 +37,7 @@ class Answers:
     least : float
         What a scaled score has to pass.
     ratio : float
-        Number of teachers over the standard deviation of the noise, in votes.
+        Number of teachers that hold a record, over the standard deviation of the noise, in votes.
     """
 
     codes: Tensor

@@ -68,7 +68,7 @@ class PATEWitness(PATE):
         if panel.label is not None and panel.mode != "A":
             self.heads = [~self.features.with_label, self.features.with_label]
         self.student = Student(self.features, self.heads)
-        self._rows_of_shard = 1.0
+        self._held, self._rows_of_shard = 1.0, 1.0
         self._target: Anchors | None = None
 
     def to(self, device: torch.device) -> "PATEWitness":
@@ -89,8 +89,10 @@ class PATEWitness(PATE):
         return 0
 
     def prepare(self, rows: float) -> None:
-        """Set the expected size of a shard."""
-        self._rows_of_shard = max(1.0, rows / self.panel.teachers)
+        """Set what share of the shards is expected to hold a record, and how many one that does."""
+        each = max(1.0, rows) / self.panel.teachers
+        self._held = -math.expm1(-each)  # their sizes are about Poisson's
+        self._rows_of_shard = each / self._held
 
     def parts(self) -> dict[str, Any]:
         """The student."""
@@ -189,9 +191,9 @@ class PATEWitness(PATE):
         return torch.stack(found, dim=1)
 
     def _ratio(self, noise: float) -> float:
-        """K over the noise; which shards there are is chance too, of variance K/4 at most."""
+        """Teachers with records, over the noise; what all say is chance too, of variance K/4 at most."""
         teachers = self.panel.teachers
-        return teachers / math.sqrt(noise**2 + teachers / 4)
+        return self._held * teachers / math.sqrt(noise**2 + teachers / 4)
 
     def begin(self, moves: torch.optim.Optimizer) -> None:
         """Forget the last round's steps: near its target slopes were small, and Adam, which divides by

@@ -22,7 +22,8 @@ class Witnesses:
     ----------
     means : Tensor, shape (K, features)
     empty : BoolTensor, shape (K,)
-        Teachers without a record: they score 0.
+        Teachers without a record: they say yes to every other row, and prefer the choices by turns, so
+        that their votes are for nothing.
 
     Formal guarantees
     -----------------
@@ -73,7 +74,7 @@ class Witnesses:
             for h, head in enumerate(heads):
                 scores = weights[:, head] @ part[:, head].T
                 says &= scores * size[:, h] > least
-            found.append(says.sum(0))
+            found.append(torch.where(self.empty[:, None], self._turns(says, 2) == 1, says).sum(0))
         return torch.cat(found)
 
     def votes(
@@ -92,12 +93,19 @@ class Witnesses:
         for parts in zip(*(choice.split(at_once) for choice in choices), strict=True):
             scores = torch.stack([weights @ features(part)[:, head].T for part in parts])
             best = scores.argmax(0)
+            best = torch.where(self.empty[:, None], self._turns(best, len(parts)), best)
             found.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
         return torch.cat(found)
 
     def weights(self, centre: Tensor) -> Tensor:
         """wᵢ − c, shape (K, features); 0 of a teacher without records."""
         return torch.where(self.empty[:, None], 0.0, self.means - centre)
+
+    @staticmethod
+    def _turns(votes: Tensor, choices: int) -> Tensor:
+        """Votes of whoever knows nothing, shape (K, rows): each choice as often as any other."""
+        teachers, rows = (torch.arange(size, device=votes.device) for size in votes.shape)
+        return (teachers[:, None] + rows) % choices
 
     def _parts(self, rows: Tensor) -> Sequence[Tensor]:
         return rows.split(max(1, ANSWERS // len(self.means)))

