@@ -95,7 +95,9 @@ def test_recommendations() -> None:
     assert few.recommended == 50 and "the fewest that answer 200" in few.reason
     assert "not the 5,000 wanted" in plan_labels(5_000, 1.0).reason
     small = plan_labels(40, 8.0)
-    assert small.recommended == 4 and f"of {LEAST_ROWS_EACH} rows or more" in small.reason
+    assert small.recommended == 4 and f"from {LEAST_ROWS_EACH} rows or more" in small.reason
+    forced = plan_labels(40, 8.0, teachers=[8])
+    assert forced.recommended == 8 and f"of {LEAST_ROWS_EACH} rows or more" in forced.reason
     none = plan_labels(40, 0.001)
     assert none.recommended is None and "margnet" in none.reason
     poor = plan_labels(1000, 0.3)
