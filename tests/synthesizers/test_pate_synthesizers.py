@@ -394,18 +394,22 @@ def test_a_single_column() -> None:
         assert len(build(schema).fit(frame()[["k"]]).sample(5)) == 5
 
 
-def test_learns_a_dependence_that_shuffled_columns_lack() -> None:
-    """The student's answers carry the relation of two columns through noise to the rows."""
+@pytest.mark.parametrize(("teachers", "least"), [(150, 0.85), (6000, 0.6)])
+def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: float) -> None:
+    """The student's answers carry the relation of two columns through noise to the rows.
+
+    Of 6,000 teachers of 3,000 records most know nothing. If all of them said no, nothing would be learned: 0.52.
+    """
     table = frame(3000, seed=2)
     table["b"] = table["k"] == "x"
     made = small_pate(
         epsilon=4.0,
-        teachers=150,
+        teachers=teachers,
         random_state=1,
         config={"labels": 2000, "generator_hidden": (32,), "round_steps": 60},
     )
     rows = made.fit(table).sample(2000)
-    assert (rows["b"] == (rows["k"] == "x")).mean() > 0.85
+    assert (rows["b"] == (rows["k"] == "x")).mean() > least
 
 
 def test_conventions_of_pate() -> None:
