@@ -74,17 +74,25 @@ class Heads(nn.Module):
         super().__init__()
         self.layout = layout
         self.widths = [block.stop - block.start for block in layout.blocks]
-        self._ranges = _runs(layout)
+        runs = _runs(layout)
+        # Split, not sliced: of each slice the way back would write a gradient of the whole width.
+        self._sizes = [stop - start for start, stop, _ in runs]
+        self._softmax = [softmax for _, _, softmax in runs]
 
     def forward(self, logits: Tensor, tau: float, generator: torch.Generator | None) -> Tensor:
         """Codes in [0, 1]; without a generator no Gumbel noise is added."""
         noisy = logits if generator is None else logits + _gumbel(logits, generator)
-        parts = []
-        for start, stop, softmax in self._ranges:
-            if softmax:
-                parts.append(torch.softmax(noisy[:, start:stop] / tau, dim=1))
-            else:
-                parts.append(torch.sigmoid(logits[:, start:stop]))
+        if tau != 1:
+            noisy = noisy / tau
+        parts = [
+            torch.softmax(sampled, dim=1) if softmax else torch.sigmoid(plain)
+            for softmax, sampled, plain in zip(
+                self._softmax,
+                noisy.split(self._sizes, dim=1),
+                logits.split(self._sizes, dim=1),
+                strict=True,
+            )
+        ]
         return torch.cat(parts, dim=1)
 
     def log_likelihood(self, logits: Tensor, codes: Tensor) -> Tensor:
@@ -94,8 +102,12 @@ class Heads(nn.Module):
         [0, 1] this is the cross-entropy with a soft target).
         """
         total = logits.new_zeros(len(logits))
-        for start, stop, softmax in self._ranges:
-            x, z = codes[:, start:stop], logits[:, start:stop]
+        for softmax, x, z in zip(
+            self._softmax,
+            codes.split(self._sizes, dim=1),
+            logits.split(self._sizes, dim=1),
+            strict=True,
+        ):
             if softmax:
                 total = total + (x * log_softmax(z, dim=1)).sum(1)
             else:

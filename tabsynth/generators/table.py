@@ -146,9 +146,9 @@ class ConditionalGenerator(TableGenerator):
         """As :meth:`TableGenerator.logits`, the label's as z says."""
         found = super().logits(z)
         given = (2 * z[:, self._free :] - 1) * self.CERTAIN
-        return torch.cat(
-            [found[:, : self._label.start], given, found[:, self._label.stop :]], dim=1
-        )
+        start, stop = self._label.start, self._label.stop
+        before, _, after = found.split([start, stop - start, found.shape[1] - stop], dim=1)
+        return torch.cat([before, given, after], dim=1)
 
     def sound(self) -> bool:
         """Whether the shares of the classes are shares."""
