@@ -1,7 +1,7 @@
 """Networks: blocks, and one head per code block. Weights are drawn from a given generator."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -73,11 +73,7 @@ class Heads(nn.Module):
     def __init__(self, layout: Layout) -> None:
         super().__init__()
         self.layout = layout
-        self.widths = [block.stop - block.start for block in layout.blocks]
-        runs = _runs(layout)
-        # Split, not sliced: of each slice the way back would write a gradient of the whole width.
-        self._sizes = [stop - start for start, stop, _ in runs]
-        self._softmax = [softmax for _, _, softmax in runs]
+        self._runs = _runs(layout)
 
     def forward(self, logits: Tensor, tau: float, generator: torch.Generator | None) -> Tensor:
         """Codes in [0, 1]; without a generator no Gumbel noise is added."""
@@ -86,12 +82,7 @@ class Heads(nn.Module):
             noisy = noisy / tau
         parts = [
             torch.softmax(sampled, dim=1) if softmax else torch.sigmoid(plain)
-            for softmax, sampled, plain in zip(
-                self._softmax,
-                noisy.split(self._sizes, dim=1),
-                logits.split(self._sizes, dim=1),
-                strict=True,
-            )
+            for softmax, sampled, plain in self._by_run(noisy, logits)
         ]
         return torch.cat(parts, dim=1)
 
@@ -102,17 +93,18 @@ class Heads(nn.Module):
         [0, 1] this is the cross-entropy with a soft target).
         """
         total = logits.new_zeros(len(logits))
-        for softmax, x, z in zip(
-            self._softmax,
-            codes.split(self._sizes, dim=1),
-            logits.split(self._sizes, dim=1),
-            strict=True,
-        ):
+        for softmax, x, z in self._by_run(codes, logits):
             if softmax:
                 total = total + (x * log_softmax(z, dim=1)).sum(1)
             else:
                 total = total + (x * logsigmoid(z) + (1 - x) * logsigmoid(-z)).sum(1)
         return total
+
+    def _by_run(self, one: Tensor, other: Tensor) -> Iterator[tuple[bool, Tensor, Tensor]]:
+        """Whether a run is a softmax, and its part of two tensors of the layout's width."""
+        widths, softmax = zip(*self._runs, strict=True)
+        # Split, not sliced: of each slice the way back would write a gradient of the whole width.
+        return zip(softmax, one.split(widths, dim=1), other.split(widths, dim=1), strict=True)
 
 
 def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
@@ -122,15 +114,15 @@ def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
     return uniform.log_().neg_().log_().neg_()
 
 
-def _runs(layout: Layout) -> list[tuple[int, int, bool]]:
-    """(start, stop, is softmax): a range a softmax block, one for each run of sigmoid blocks."""
-    runs: list[tuple[int, int, bool]] = []
+def _runs(layout: Layout) -> list[tuple[int, bool]]:
+    """(width, is softmax): a softmax block by itself, sigmoid blocks that are neighbours together."""
+    runs: list[tuple[int, bool]] = []
     for block in layout.blocks:
-        softmax = block.head == "softmax"
-        if runs and not softmax and not runs[-1][2]:
-            runs[-1] = (runs[-1][0], block.stop, False)
+        width, softmax = block.stop - block.start, block.head == "softmax"
+        if runs and not softmax and not runs[-1][1]:
+            runs[-1] = (runs[-1][0] + width, False)
         else:
-            runs.append((block.start, block.stop, softmax))
+            runs.append((width, softmax))
     return runs
 
 

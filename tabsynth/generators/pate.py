@@ -191,10 +191,10 @@ class PATE(GeneratorTraining):
         def one(i: int) -> None:
             # After a crash, labels that were paid for and lost are not asked for again.
             turn, step = divmod(i, config.round_steps)
-            questions = -(-booth.left() // (config.rounds - turn))
-            if step == 0 and questions > 0:
-                self.ask(booth, questions, dealt, public_rng)
             if step == 0:
+                questions = -(-booth.left() // (config.rounds - turn))
+                if questions > 0:
+                    self.ask(booth, questions, dealt, public_rng)
                 self.begin(moves)
             self.move(moves, public_rng)
             rate.step()

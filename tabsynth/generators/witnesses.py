@@ -67,7 +67,7 @@ class Witnesses:
         -------
         LongTensor, shape (rows,)
         """
-        weights = self.weights(centre)
+        weights = self.means - centre
         found = []
         for part, size in zip(self._parts(asked), self._parts(scale), strict=True):
             says = torch.ones(len(weights), len(part), dtype=torch.bool, device=part.device)
@@ -87,7 +87,7 @@ class Witnesses:
         choices : sequence of Tensor, shape (rows, width)
             Codes, a choice each.
         """
-        weights = self.weights(centre)[:, head]
+        weights = (self.means - centre)[:, head]
         at_once = max(1, ANSWERS // (len(choices) * max(len(weights), len(features))))
         found = []
         for parts in zip(*(choice.split(at_once) for choice in choices), strict=True):
@@ -96,10 +96,6 @@ class Witnesses:
             best = torch.where(self.empty[:, None], self._turns(best, len(parts)), best)
             found.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
         return torch.cat(found)
-
-    def weights(self, centre: Tensor) -> Tensor:
-        """wᵢ − c, shape (K, features); 0 of a teacher without records."""
-        return torch.where(self.empty[:, None], 0.0, self.means - centre)
 
     @staticmethod
     def _turns(votes: Tensor, choices: int) -> Tensor:
