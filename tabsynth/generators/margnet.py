@@ -40,6 +40,9 @@ STAGE = "generator"
 ZEROS = "structural zeros"
 ZERO_STEPS, ZERO_RATE = 300, 0.3  # and the share of the highest learning rate
 TINY = 1e-9  # probability below which entropy is flat
+# What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
+# of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
+CLEAR, LEAST_ENTROPY = 2000.0, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,8 @@ class MargNetConfig:
         hundredth: the table has fewer relations than the mixture has room for.
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
-        fit leans to one that says little beyond them. It falls to 0 with the last step.
+        fit leans to one that says little beyond them. It is less, down to a tenth, where the counts
+        show little beyond independence, and falls to 0 with the last step.
     smoothing : float
         From 0 to 1: how far noisy counts of pairs are moved to what is left of them when the singular
         values of their departure from independence are shrunk as noise would have it. Pairs of very
@@ -233,11 +237,19 @@ class MargNetFit:
             group["lr"] = rate
         if self.config.entropy:
             logs = p.detach().clamp_min(TINY).log_()
-            weight = self.config.entropy * entropy / len(self.layout.blocks)
+            weight = self.config.entropy * self.clarity * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
         self.optimizer.zero_grad(set_to_none=True)
         p.backward(gradient)
         self.optimizer.step()
+
+    @property
+    def clarity(self) -> float:
+        """Part of its weight that entropy has: by what independent columns, the start, leave unexplained."""
+        if not self.found:
+            return 1.0
+        shown = self.loss.cells * (self.found[0] - 1) / len(self.layout.blocks)
+        return min(1.0, max(LEAST_ENTROPY, shown / CLEAR))
 
     @property
     def done(self) -> bool:

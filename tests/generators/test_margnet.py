@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
+from tabsynth.generators import margnet
 from tabsynth.generators.margnet import MargNetConfig, MargNetFit
 from tabsynth.generators.mixture import Mixture, dictionary
 from tabsynth.privacy.counts import Measured, by_value, count_rows
@@ -188,6 +189,36 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
         fit.fit(Watch())
         found.append(fit.found[-1])
     assert found[0] < 1.05 and found[1] > found[0]
+
+
+def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
+
+    With all of entropy's weight it has not by the last step.
+    """
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 3, (400, 1))
+    follows = generator.random((400, 12)) < 0.7
+    index = np.where(follows, first, generator.integers(0, 3, (400, 12)))
+    measured = counted(index, (3,) * 12, 60.0)
+    fits = []
+    for least in (margnet.LEAST_ENTROPY, 1.0):
+        monkeypatch.setattr(margnet, "LEAST_ENTROPY", least)
+        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0)
+        fit.fit(Watch())
+        assert 1 < fit.found[0] < 2 and fit.clarity == least
+        fits.append(fit)
+    assert fits[0].done and len(fits[0].found) < 150
+    assert not fits[1].done and len(fits[1].found) == 400
+
+
+def test_entropy_has_its_weight_where_counts_are_clear() -> None:
+    """By what independent columns leave unexplained, a column: from a tenth of it to all of it."""
+    fit = fit_of(counted(*correlated(300), 3.0), (4, 4, 3, 2), 300.0)
+    assert fit.clarity == 1
+    for shown, part in ((-50, 0.1), (199, 0.1), (1000, 0.5), (2000, 1), (30_000, 1)):
+        fit.found = [1 + shown * 4 / fit.loss.cells, 1.0]
+        assert fit.clarity == pytest.approx(part)
 
 
 def test_state_goes_on_where_it_was() -> None:
