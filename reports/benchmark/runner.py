@@ -61,8 +61,8 @@ class Runner:
             tempfile.TemporaryDirectory() as scratch,
             ThreadPoolExecutor(self.jobs) as pool,
         ):
-            workers = [pool.submit(self._work, queue, Path(scratch)) for _ in range(self.jobs)]
-            try:
+            try:  # around the start as well: a first fit may have begun when the end is asked for
+                workers = [pool.submit(self._work, queue, Path(scratch)) for _ in range(self.jobs)]
                 for worker in workers:
                     worker.result()
             except BaseException:
