@@ -11,11 +11,11 @@ import numpy as np
 
 from tabsynth._dtypes import base_dtype, check_dtype, check_range
 from tabsynth._validate import check_text, integer, one_of, positive, real, shown
+from tabsynth.cells import check_breaks, edges_at, equal_edges
 from tabsynth.errors import FileFormatError, InputError
 
 KINDS = ("categorical", "ordinal", "numeric")
 PROVENANCES = ("declared", "drafted")
-DEFAULT_BINS = 64
 MAX_CATEGORIES = 100_000
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
 
@@ -44,6 +44,10 @@ class Column:
     bins : int, optional
         Equal-width cells between the bounds. Default: one cell for each step of ``resolution`` where
         there are at most 64 of them, else 64.
+    breaks : tuple of float, optional
+        Instead of ``bins``: where cells begin, in rising order, besides the first, which begins at ``low``.
+        For columns that are skewed, and for single values that many rows have: in whole numbers from -500
+        on, (0, 1, 1000) keeps 0 apart from what is below it and from 1 to 999.
     resolution : float, optional
         The step of the values (1 for whole numbers): values are multiples of it above ``low``.
     clip : bool
@@ -63,6 +67,7 @@ class Column:
     low: float | None = None
     high: float | None = None
     bins: int | None = None
+    breaks: tuple[float, ...] = ()
     resolution: float | None = None
     clip: bool = False
     provenance: Literal["declared", "drafted"] = "declared"
@@ -83,6 +88,7 @@ class Column:
                 f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
             )
         object.__setattr__(self, "categories", tuple(self.categories))
+        object.__setattr__(self, "breaks", tuple(self.breaks))
         self._check_texts(where)
         if self.kind == "numeric":
             self._check_numeric(where)
@@ -161,6 +167,12 @@ class Column:
                     f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
                 )
             check_range(self.dtype, where, self.low, self.high)
+        if self.breaks:
+            if self.bins is not None:
+                raise InputError(f"{where}: declare bins or breaks, not both.")
+            if len(self.breaks) >= MAX_CATEGORIES:
+                raise InputError(f"{where}: expected fewer than {MAX_CATEGORIES} breaks.")
+            check_breaks(where, self.low, self.high, self.step, self.breaks)
 
     @property
     def step(self) -> float | None:
@@ -172,14 +184,9 @@ class Column:
     def edges(self) -> np.ndarray:
         """Edges of the cells of a numeric column, shape (cells + 1,)."""
         assert self.low is not None and self.high is not None
-        step = self.step
-        steps = None if step is None else math.floor((self.high - self.low) / step + 1e-9) + 1
-        cells = self.bins or min(steps or DEFAULT_BINS, DEFAULT_BINS)
-        if step is None or steps is None:
-            return np.linspace(self.low, max(self.high, np.nextafter(self.low, np.inf)), cells + 1)
-        # Cells start and end between two steps of the grid, so that no value lies on an edge.
-        cuts = np.round(np.linspace(0, steps, min(cells, steps) + 1))
-        return self.low + step * (cuts - 0.5)
+        if self.breaks:
+            return edges_at(self.low, self.high, self.step, self.breaks)
+        return equal_edges(self.low, self.high, self.step, self.bins)
 
     @cached_property
     def positions(self) -> dict[Value, int]:
@@ -232,6 +239,7 @@ _DEFAULTS: dict[str, Any] = {
     "low": None,
     "high": None,
     "bins": None,
+    "breaks": [],
     "resolution": None,
     "clip": False,
     "provenance": "declared",
@@ -259,6 +267,7 @@ def column_from(item: dict[str, Any], where: str) -> Column:
         "categories": list,
         "labels": dict,
         "bins": int,
+        "breaks": list,
         "low": (int, float),
         "high": (int, float),
         "resolution": (int, float),
@@ -279,7 +288,8 @@ def column_from(item: dict[str, Any], where: str) -> Column:
     if not all(isinstance(text, str) for text in (item.get("labels") or {}).values()):
         raise FileFormatError(f"{where}: labels of column {shown(item['name'])} must be texts.")
     values = {key: value for key, value in item.items() if value is not None}
-    values["categories"] = tuple(values.get("categories", ()))
+    for key in ("categories", "breaks"):
+        values[key] = tuple(values.get(key, ()))
     for value in values["categories"]:
         if not isinstance(value, str | int | float | bool):
             raise FileFormatError(

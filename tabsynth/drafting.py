@@ -6,6 +6,7 @@ provenance ``drafted`` until a person has replaced what they say by facts from a
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,30 @@ import pandas as pd
 from tabsynth._dtypes import base_dtype, check_dtype
 from tabsynth._formulas import is_formula
 from tabsynth._validate import shown
-from tabsynth.columns import Column
+from tabsynth.cells import DEFAULT_BINS, equal_edges, steps_in
+from tabsynth.columns import MAX_STEPS, Column
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 FEW = 24  # whole numbers with at most this many values are drafted as codes, not as amounts
+OFTEN = 10  # rows a value, from which on that holds of other numbers, too …
+CODES, SPARSE = (
+    256,
+    0.1,
+)  # … and of so many values, if they are that few of those between the bounds
 MANY = 1_000
+ODD = 2  # texts among numbers that may mean a missing value
+FINEST = 6  # decimals of a resolution
+# Where cells of a skewed column begin, in each power of ten; the second where these are too many.
+ROUND = (
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+)
+SKEWED = 0.75  # of how uneven equal cells are: as even must round ones be, to take their place
+# A single value has a cell of its own that has this share of the rows, so many rows, and so many times
+# the rows of others.
+SPIKE, SPIKE_ROWS, OFTENER = 0.02, 20, 5
+RARE = 0.002  # of the rows: a round cell with fewer is one with the next
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
@@ -47,8 +66,9 @@ def review(schema: Schema, rows: int) -> list[str]:
             continue
         name = shown(column.name)
         if column.kind == "numeric":
+            cells = f" and its {len(column.breaks)} breaks its own shape" if column.breaks else ""
             out.append(
-                f"{name}: bounds [{column.low:g}, {column.high:g}] are this table's own extremes;"
+                f"{name}: bounds [{column.low:g}, {column.high:g}] are this table's own extremes{cells};"
                 " declare those of the questionnaire or codebook."
             )
             continue
@@ -59,7 +79,13 @@ def review(schema: Schema, rows: int) -> list[str]:
                 f"{name}: a spreadsheet would run {shown(formula)} as a formula; tables with it are"
                 " written as CSV only with --formulas escape, or keep."
             )
-        if size > max(2, 0.5 * rows) and size > FEW:
+        if odd := _odd(column.categories):
+            texts = " ".join(f"--null {shown(text)}" for text in odd)
+            out.append(
+                f"{name}: all of {size} values but {', '.join(map(shown, odd))} are numbers; if that means"
+                f" missing, draft again with {texts}."
+            )
+        elif size > max(2, 0.5 * rows) and size > FEW:
             out.append(f"{name}: {size} different values in {rows} rows: an identifier? Drop it.")
         elif size > MANY:
             out.append(f"{name}: {size} categories; group them, or set 'other'.")
@@ -71,6 +97,12 @@ def review(schema: Schema, rows: int) -> list[str]:
                 " codebook, in their order if they have one."
             )
     return out
+
+
+def _odd(categories: tuple[Any, ...]) -> list[str]:
+    """The few texts among a column's categories that keep it from being numbers."""
+    texts = [v for v in categories if not (isinstance(v, str) and _REAL.fullmatch(v))]
+    return texts if len(texts) <= ODD and len(categories) > FEW else []
 
 
 def _draft(name: str, values: pd.Series) -> Column:
@@ -88,25 +120,127 @@ def _draft(name: str, values: pd.Series) -> Column:
     if nulls and re.fullmatch(r"u?int\d+|bool", dtype):
         dtype = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
     check_dtype(dtype, f"column {shown(name)}")
-    whole = base_dtype(dtype) == "float" and bool((known % 1 == 0).all())
     common: dict[str, Any] = {"name": name, "dtype": dtype, "nulls": nulls, "provenance": "drafted"}
     if base_dtype(dtype) in ("int", "float"):
-        distinct = np.unique(known.to_numpy(dtype=float))
-        if not np.isfinite(distinct).all():
-            raise InputError(f"Column {shown(name)} holds an infinite value; remove it.")
-        if not (len(distinct) <= FEW and (whole or base_dtype(dtype) == "int")):
-            step = 1.0 if whole or base_dtype(dtype) == "int" else None
-            low, high = float(distinct[0]), float(distinct[-1])
-            if step:
-                low, high = math.floor(low), math.ceil(high)
-            return Column(kind="numeric", low=low, high=high, resolution=step, **common)
-        kind: Any = "ordinal" if len(distinct) > 2 else "categorical"
-        return Column(kind=kind, categories=tuple(map(_native, sorted(known.unique()))), **common)
+        return _draft_numbers(known, common)
     if isinstance(known.dtype, pd.CategoricalDtype):
-        kind = "ordinal" if known.dtype.ordered else "categorical"
+        kind: Any = "ordinal" if known.dtype.ordered else "categorical"
         return Column(kind=kind, categories=tuple(map(_native, known.dtype.categories)), **common)
     categories = sorted(map(_native, known.unique()), key=lambda v: (str(type(v)), str(v)))
     return Column(kind="categorical", categories=tuple(categories), **common)
+
+
+def _draft_numbers(known: pd.Series, common: dict[str, Any]) -> Column:
+    values = known.to_numpy(dtype=float)
+    distinct = np.unique(values)
+    if not np.isfinite(distinct).all():
+        raise InputError(f"Column {shown(common['name'])} holds an infinite value; remove it.")
+    low, high = float(distinct[0]), float(distinct[-1])
+    decimals = _decimals(known, common["dtype"], high - low)
+    step = None if decimals is None else float(f"1e-{decimals}")
+    few = len(distinct) <= FEW or (len(distinct) <= CODES and _sparse(distinct, step))
+    often = len(values) >= OFTEN * len(distinct)
+    if few and (often or (decimals == 0 and len(distinct) <= FEW)):
+        kind: Any = "ordinal" if len(distinct) > 2 else "categorical"
+        return Column(kind=kind, categories=tuple(map(_native, sorted(known.unique()))), **common)
+    if decimals is not None:  # in short floats the bounds are not quite on their step
+        low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
+    breaks = _breaks(values, low, high, step) if math.isfinite(high - low) else ()
+    return Column(kind="numeric", low=low, high=high, resolution=step, breaks=breaks, **common)
+
+
+def _sparse(distinct: np.ndarray, step: float | None) -> bool:
+    low, high = float(distinct[0]), float(distinct[-1])
+    return step is None or len(distinct) <= SPARSE * steps_in(low, high, step)
+
+
+def _decimals(known: pd.Series, dtype: str, span: float) -> int | None:
+    """How many decimals the numbers have; None if they are too many to be a step of the column."""
+    if base_dtype(dtype) == "int":
+        return 0
+    numbers = np.unique(known.to_numpy(dtype=dtype.lower()))
+    for decimals in range(FINEST + 1):
+        if span * 10.0**decimals > MAX_STEPS:
+            return None
+        if (np.round(numbers, decimals) == numbers).all():
+            return decimals
+    return None
+
+
+def _breaks(
+    values: np.ndarray, low: float, high: float, step: float | None
+) -> tuple[int | float, ...]:
+    """Where the cells begin, if equally wide ones would lose what the table holds; else none.
+
+    A value that many rows have, such as 0 or a top code, is kept apart; a skewed column has cells that
+    widen away from 0.
+    """
+    if low == high or (step is not None and steps_in(low, high, step) <= DEFAULT_BINS):
+        return ()
+    spikes = np.empty(0) if step is None else _spikes(values)
+    rest = values[~np.isin(values, spikes)]
+    ladders = (_round_breaks(rest, low, high, step, ladder) for ladder in ROUND)
+    starts = next((found for found in ladders if len(found) < DEFAULT_BINS), np.empty(0))
+    equal = _unevenness(rest, equal_edges(low, high, step, None))
+    skewed = _unevenness(rest, np.array([low, *starts, high])) <= SKEWED * equal
+    if step is None:
+        return tuple(starts.tolist()) if skewed else ()
+    if not skewed:
+        if not len(spikes):
+            return ()
+        starts = _every(low, high, step)
+    steps = np.unique(np.round(np.concatenate([starts, spikes, spikes + step]) / step))
+    found = np.round(steps * step, FINEST)
+    found = found[(found > low) & (found <= high)]
+    return tuple(found.astype(int).tolist() if step == 1 else found.tolist())
+
+
+def _spikes(values: np.ndarray) -> np.ndarray:
+    """Single values of many rows, and of many more than the others."""
+    distinct, counts = np.unique(values, return_counts=True)
+    least = max(SPIKE * len(values), SPIKE_ROWS, OFTENER * len(values) / len(distinct))
+    return distinct[counts >= least]
+
+
+def _round_breaks(
+    values: np.ndarray, low: float, high: float, step: float | None, ladder: Sequence[float]
+) -> np.ndarray:
+    """Round numbers between the bounds, so many in each power of ten, of cells that are not rare."""
+    sizes = np.abs(values[values != 0])
+    if not len(sizes):
+        return np.empty(0)
+    least = max(float(np.quantile(sizes, 0.01)), step or 0.0)
+    powers = range(_power(least), _power(max(abs(low), abs(high))) + 1)
+    sizes = np.array([first * 10.0**power for power in powers for first in ladder])
+    starts = np.concatenate([-sizes[::-1], [0.0], sizes])
+    if step is not None:
+        starts = np.round(starts / step) * step
+    starts = np.unique(starts)
+    starts = starts[(starts > low) & (starts < high)]
+    below = np.searchsorted(np.sort(values), starts) / len(values)
+    kept, last = [], 0.0
+    for start, share in zip(starts.tolist(), below.tolist(), strict=True):
+        if min(share - last, 1 - share) >= RARE:
+            kept.append(start)
+            last = share
+    return np.array(kept)
+
+
+def _power(number: float) -> int:
+    return math.floor(math.log10(number))
+
+
+def _every(low: float, high: float, step: float) -> np.ndarray:
+    """Round numbers between the bounds, equally far from each other."""
+    least = (high - low) / DEFAULT_BINS
+    tens = 10.0 ** _power(least)
+    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= least))
+    return np.arange(math.floor(low / width) + 1, math.ceil(high / width)) * width
+
+
+def _unevenness(values: np.ndarray, edges: np.ndarray) -> float:
+    """How likely two values are to share a cell."""
+    return float(np.square(np.histogram(values, edges)[0] / max(1, len(values))).sum())
 
 
 def _numbers(texts: pd.Series) -> pd.Series:

@@ -178,12 +178,12 @@ def _cells_between(column: Column, low: float, high: float, where: str) -> tuple
     firsts, lasts = _ends(column)
     lasts[-1] = column.high
     first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
-    dust = 1e-6 * (lasts[-1] - firsts[0]) / len(firsts)
-    if abs(firsts[first] - low) > dust or abs(lasts[last] - high) > dust:
+    dust = 1e-6 * np.diff(column.edges())
+    if abs(firsts[first] - low) > dust[first] or abs(lasts[last] - high) > dust[last]:
         raise InputError(
             f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
             f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
-            " change bins."
+            " change bins or breaks."
         )
     return first, last
 
@@ -213,6 +213,6 @@ def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarra
     if partly.any():
         raise InputError(
             f"{where}: only a part of the cell {column.label(int(cells[partly.argmax()]))} is listed;"
-            " list all of its numbers, give a range of whole cells, or change bins."
+            " list all of its numbers, give a range of whole cells, or change bins or breaks."
         )
     return cells

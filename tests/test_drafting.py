@@ -145,3 +145,97 @@ def test_a_space_that_only_strip_knows() -> None:
     """Found by fuzzing: the unit separator is a space to str.strip, and to no reader of numbers."""
     schema = draft_schema(pd.DataFrame({"a": ["\x1f.5", "1.5"]}))
     assert (schema["a"].low, schema["a"].high) == (0.5, 1.5)
+
+
+def skewed(rows: int = 4_000) -> pd.DataFrame:
+    """Incomes with zeros and debts, an index with a top code, prices, few sizes, codes, and even columns."""
+    rng = np.random.default_rng(5)
+    income = np.round(np.exp(rng.normal(10, 1.2, rows)))
+    income[rng.random(rows) < 0.1] = 0
+    income[:40] = -np.round(rng.random(40) * 9_000)
+    return pd.DataFrame(
+        {
+            "income": income,
+            "index": np.minimum(rng.integers(0, 700, rows), 501),
+            "price": np.round(np.exp(rng.normal(1, 1, rows)), 2),
+            "density": rng.choice(np.exp(rng.normal(8, 1, 20)), rows),
+            "industry": rng.choice(np.arange(170, 9_920, 60), rows),
+            "real": np.exp(rng.normal(0, 1.5, rows)),
+            "even": rng.normal(0, 1, rows),
+            "age": rng.integers(0, 96, rows),
+        }
+    )
+
+
+def test_cells_of_a_drafted_column_keep_what_it_holds() -> None:
+    table = skewed()
+    schema = draft_schema(table)
+    assert {c.name for c in schema.columns if c.breaks} == {"income", "index", "price", "real"}
+    assert schema["density"].kind == "ordinal" and schema["density"].size == 20
+    assert schema["industry"].kind == "ordinal" and set(schema["industry"].categories) == set(
+        table["industry"]
+    )
+    assert (schema["price"].resolution, schema["income"].resolution) == (0.01, 1)
+    assert all(column.size < 100 for column in schema.columns if column.kind == "numeric")
+    assert {0, 1} < set(schema["income"].breaks) and min(schema["income"].breaks) < 0
+    assert schema["index"].breaks[-1] == schema["index"].high == 501
+    encoder = TableEncoder(schema)
+    index = encoder.to_index(table)
+    back = encoder.from_index(index, np.random.default_rng(0))
+    np.testing.assert_array_equal(encoder.to_index(back), index)
+    for name, value in (("income", 0), ("index", 501)):
+        assert (back[name] == value).sum() == (table[name] == value).sum() > 300
+    assert (back["price"].round(2) == back["price"]).all()
+    for name in table:  # a twentieth each: what is lost within cells moves little across them
+        cuts = np.unique(np.quantile(table[name], np.linspace(0, 1, 21)))[1:-1]
+        shares = [np.bincount(np.searchsorted(cuts, t[name]), minlength=30) for t in (table, back)]
+        assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.05 * len(table), name
+    line = next(line for line in review(schema, len(table)) if line.startswith("'income'"))
+    assert "breaks" in line
+
+
+def test_equal_cells_where_they_do() -> None:
+    """Whole numbers of few steps, even ones, and tables too small to tell."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(0, 96, 300),
+            "few": rng.integers(0, 60, 300),
+            "normal": rng.normal(0, 1, 300),
+        }
+    )
+    assert not any(column.breaks for column in draft_schema(table).columns)
+
+
+EXTREME = st.sampled_from(
+    [0.0, -0.0, 5e-324, -1e-300, 1e-9, 0.1, 1.0, 1e15, 2.0**53, 1e300, -1e300]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    values=st.lists(
+        EXTREME | st.floats(-1e9, 1e9) | st.integers(-(10**6), 10**6).map(float), min_size=1
+    ),
+    times=st.sampled_from([1, 30]),
+    dtype=st.sampled_from(["float64", "Float64", "float32"]),
+)
+def test_any_numbers_are_drafted_and_encoded(values: list[float], times: int, dtype: str) -> None:
+    values = [v for v in values if dtype != "float32" or abs(v) < 1e30]
+    table = pd.DataFrame({"a": pd.Series([*values, 0.5] * times, dtype=dtype)})
+    schema = draft_schema(table)
+    encoder = TableEncoder(schema)
+    index = encoder.to_index(table)
+    back = encoder.from_index(index, np.random.default_rng(0))
+    if dtype != "float32":  # a cell may be finer than short floats
+        np.testing.assert_array_equal(encoder.to_index(back), index)
+
+
+def test_texts_among_numbers_may_be_nulls() -> None:
+    incomes = [str(i * 37) for i in range(400)]
+    schema = draft_schema(pd.DataFrame({"a": [*incomes, "N"], "b": ["x", *["y"] * 400]}))
+    lines = review(schema, 401)
+    assert "but 'N' are numbers" in lines[0] and "draft again with --null 'N'" in lines[0]
+    assert "--null" not in lines[1]
+    again = draft_schema(pd.DataFrame({"a": [*incomes, None]}), ("N",))
+    assert again["a"].kind == "numeric" and again["a"].nulls

@@ -75,6 +75,19 @@ def test_discrete_columns_are_refused_in_one_line(change: dict[str, Any], part: 
         ({"bins": 0}, "bins of column 'a'"),
         ({"bins": 2.5}, "bins of column 'a'"),
         ({"bins": 100_001}, "bins in [1, 100000]"),
+        ({"breaks": (1, 2), "bins": 3}, "declare bins or breaks, not both"),
+        ({"breaks": (0, 1)}, "rise above low=0 and not pass high=9; got 0 after 0"),
+        ({"breaks": (3, 2)}, "got 2 after 3"),
+        ({"breaks": (3, 3)}, "got 3 after 3"),
+        ({"breaks": (3, 10)}, "got 10 after 3"),
+        ({"breaks": (9,)}, "got 9 after 0"),
+        ({"breaks": (float("inf"),)}, "got inf after 0"),
+        ({"breaks": (float("nan"),)}, "breaks of column 'a' to be a number"),
+        ({"breaks": ("1",)}, "breaks of column 'a' to be a number"),
+        ({"breaks": (True,)}, "breaks of column 'a' to be a number"),
+        ({"breaks": tuple(np.linspace(1e-9, 1, 100_000))}, "fewer than 100000 breaks"),
+        ({"dtype": "int64", "breaks": (1.5,)}, "no step of 1 above 0"),
+        ({"resolution": 0.5, "breaks": (1.25,)}, "no step of 0.5 above 0"),
         ({"dtype": "str"}, "a numeric column cannot have dtype 'str'"),
         ({"dtype": "bool"}, "a numeric column cannot have dtype 'bool'"),
         ({"dtype": "int64", "low": 0.5}, "must be whole, got 0.5, 9 and 1"),
@@ -124,6 +137,7 @@ def test_schemas_are_refused_in_one_line() -> None:
             "low=True, of a wrong type",
         ),
         ('{"columns": [{"name": "a", "categories": "xy"}]}', "of a wrong type"),
+        ('{"columns": [{"name": "a", "kind": "numeric", "breaks": 3}]}', "of a wrong type"),
         (
             '{"columns": [{"name": "a", "kind": "ordinal", "dtype": "str", "categories": [[]]}]}',
             "[]",
@@ -176,6 +190,10 @@ def any_columns(draw: st.DrawFn) -> Column:
     }
     if draw(st.booleans()):
         low, high = sorted(draw(st.tuples(*[st.floats(-1e12, 1e12)] * 2)))
+        if low < high and draw(st.booleans()):
+            inner = st.floats(low, high, exclude_min=True, exclude_max=True)
+            cells: dict[str, Any] = {"breaks": sorted(draw(st.sets(inner, max_size=5)))}
+            return Column(kind="numeric", dtype="float64", low=low, high=high, **cells, **common)
         return Column(
             kind="numeric",
             dtype=draw(st.sampled_from(["float64", "Float64"])),
@@ -249,6 +267,9 @@ def test_every_code_has_a_label_of_its_own_place(column: Column) -> None:
         ({"dtype": "int64", "bins": 5}, ["0–1", "2–3", "4–5", "6–7", "8–9"]),
         ({"dtype": "int64", "high": 0}, ["0"]),
         ({"bins": 2}, ["0–4.5", "4.5–9"]),
+        ({"breaks": (1, 2.5)}, ["0–1", "1–2.5", "2.5–9"]),
+        ({"dtype": "int64", "breaks": (1, 8, 9)}, ["0", "1–7", "8", "9"]),
+        ({"resolution": 0.5, "breaks": (0.5, 1.5)}, ["0", "0.5–1", "1.5–9"]),
         ({"resolution": 0.5, "high": 1}, ["0", "0.5", "1"]),
         (
             {"dtype": "int64", "low": 10**6, "high": 10**6 + 3, "bins": 2},

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 
 import numpy as np
 
 from tabsynth.columns import Column
 
+DECIMALS = 12  # of numbers that are written as decimals; a third has more
 MOST_DIGITS = 300  # that a decimal rounding may name
 DUST = 1e-6  # of a step: what a number may lie off it, as 0.1 * 3 does
 
@@ -23,8 +25,16 @@ def numbers_at(column: Column, steps: np.ndarray | float) -> np.ndarray:
     """The numbers at some steps."""
     assert column.low is not None and column.step is not None
     # Decimal rounding takes off the dust of step * rank, e.g. 0.1 * 3.
-    digits = 12 + max(0, -math.floor(math.log10(column.step)))
-    return np.round(column.low + column.step * np.asarray(steps), min(digits, MOST_DIGITS))
+    digits = max(_decimals(column.low), _decimals(column.step))
+    if digits > DECIMALS:
+        digits = min(12 + max(0, -math.floor(math.log10(column.step))), MOST_DIGITS)
+    return np.round(column.low + column.step * np.asarray(steps), digits)
+
+
+def _decimals(number: float) -> int:
+    """How many a number has as it is written."""
+    exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
+    return max(0, -int(exponent))
 
 
 def steps_between(column: Column, low: float, high: float) -> tuple[float, float]:

@@ -50,10 +50,19 @@ def numeric_columns(draw: st.DrawFn, name: str = "a") -> Column:
     if "int" in dtype.lower():
         top = 127 if dtype == "int8" else 10**9
         low, high = sorted(draw(st.tuples(st.integers(-top, top), st.integers(-top, top))))
+        if low < high and draw(st.booleans()):
+            breaks = draw(st.sets(st.integers(low + 1, high), min_size=1, max_size=9))
+            common |= {"bins": None, "breaks": tuple(sorted(breaks))}
         return Column(low=low, high=high, resolution=draw(st.sampled_from([None, 1])), **common)
     low = draw(st.integers(-1000, 1000)) / draw(st.sampled_from([1, 10, 8]))
     span = draw(st.integers(1, 1000)) / draw(st.sampled_from([1, 10]))
     resolution = draw(st.sampled_from([None, 1, 0.5, 0.1, 0.01]))
+    if draw(st.booleans()):
+        step = resolution or span / 50
+        steps = st.integers(1, max(1, int(span / step - 1e-6)))
+        taken = sorted(draw(st.sets(steps, min_size=1, max_size=9)))
+        breaks = tuple(low + step * k for k in taken if low + step * k < low + span)
+        common |= {"bins": None, "breaks": breaks} if breaks else {}
     return Column(low=low, high=low + span, resolution=resolution, **common)
 
 

@@ -38,7 +38,7 @@ SCHEMA = Schema(
         Column(name="t", dtype="str", categories=("x", "=1+1", "é"), labels={"x": "ex"}, **ONE),
         Column(name="c", dtype="category", categories=(3, 1, 2), kind="ordinal", other=2),
         Column(name="b", dtype="boolean", categories=(True, False), **ONE),
-        Column(name="n", kind="numeric", dtype="Int64", low=0, high=9, nulls=True),
+        Column(name="n", kind="numeric", dtype="Int64", low=0, high=9, nulls=True, breaks=(1, 4)),
         Column(name="f", kind="numeric", dtype="float64", low=-1, high=1, bins=4, clip=True),
     ],
     impossible=[{"t": ["x", None], "n": {"low": 0, "high": 3}}, {"c": [3], "b": [None]}],
