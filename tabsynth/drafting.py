@@ -38,7 +38,7 @@ SKEWED = 0.75  # of how uneven equal cells are: as even must round ones be, to t
 # A single value has a cell of its own that has this share of the rows, so many rows, and so many times
 # the rows of others.
 SPIKE, SPIKE_ROWS, OFTENER = 0.02, 20, 5
-RARE = 0.002  # of the rows: a round cell with fewer is one with the next
+RARE = 0.0005  # of the rows: a round cell with fewer is one with the next
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 
