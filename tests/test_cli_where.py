@@ -51,6 +51,15 @@ def test_rows_of_a_condition(models):
         (models / name).unlink()
 
 
+def test_a_range_of_ordered_values(models):
+    with contextlib.chdir(models):
+        done = CliRunner().invoke(app, [*map(str, SAMPLE), "--where", "job=2..3"])
+    assert done.exit_code == 0, done.output
+    assert set(pd.read_csv(models / "s.csv")["job"]) == {2, 3}
+    for name in ("s.csv", "s.csv.certificate.json"):
+        (models / name).unlink()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -58,7 +67,11 @@ def test_rows_of_a_condition(models):
         ("job=4", "column 'job' has no value 4; it has 1, 2, 3 and None"),
         ("job=one", "column 'job' has no value 'one'"),
         ("age=100", "column 'age' has no value 100; it has whole numbers from 0 to 99"),
-        ("sex=N", "column 'sex' has no value None"),
+        ("sex=N", "column 'sex' has no value 'N', which stands for null; it has 'f', 'm'"),
+        ("age=50..40", "column 'age' has no value from 50 to 40"),
+        ("job=3..1", "low=3 is above high"),
+        ("job=1..4", "column 'job': it has no value 4"),
+        ("sex=f..m", "column 'sex' has no value 'f..m'"),
         ("town=3", "where names column 'town'"),
     ],
 )

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tabsynth._validate import shown
 from tabsynth.errors import InputError
 
 # Here, so that help does not wait for torch.
@@ -84,7 +83,7 @@ AcceptDrafted = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        help="COLUMN=VALUE, or COLUMN=LOW..HIGH of numbers, that all rows satisfy; repeatable, a"
+        help="COLUMN=VALUE, or COLUMN=LOW..HIGH where values have an order, that all rows satisfy; repeatable, a"
         " column's values are alternatives. Of margnet."
     ),
 ]
@@ -166,21 +165,15 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
     """``--label`` as an argument of a synthesizer's sample; other methods than pate-acgan take none."""
     import pandas as pd
 
-    from tabsynth.structural_zeros import domain
     from tabsynth.synthesizers import PATEACGAN
-    from tabsynth.synthesizers.conditions import parse_where
+    from tabsynth.synthesizers.conditions import parse_value
 
     if not isinstance(synthesizer, PATEACGAN):
         raise InputError(
             f"A model of method {synthesizer.method} takes no --label; leave it out, or use pate-acgan."
         )
     column = synthesizer.encoder_.schema[synthesizer.config_["label"]]
-    (value,) = parse_where(synthesizer.encoder_.schema, [f"{column.name}={text}"])[column.name]
-    if value is None and not column.nulls:
-        raise InputError(
-            f"--label: column {shown(column.name)} has no value {shown(text)}, which stands for null; it"
-            f" has {domain(column)}."
-        )
+    value = parse_value(synthesizer.encoder_.schema, column, text, "--label")
     return {"label": pd.NA if value is None else value}
 
 

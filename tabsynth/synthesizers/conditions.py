@@ -190,14 +190,16 @@ def value_number(column: Column, value: Any, name: str = "where", null: str = ""
 
 def _no_value(column: Column, value: Any, name: str = "where", null: str = "") -> InputError:
     null = f" (null: {null})" if null and column.nulls else ""
+    what = f"value {shown(value)}"
+    if _is_range(value):
+        what = f"value from {value['low']} to {value['high']}"
     return InputError(
-        f"{name}: column {shown(column.name)} has no value {shown(value)}; it has"
-        f" {domain(column)}{null}."
+        f"{name}: column {shown(column.name)} has no {what}; it has {domain(column)}{null}."
     )
 
 
 def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
-    """A condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where numbers are declared.
+    """A condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where an order is declared.
 
     Those of one column are alternatives.
     """
@@ -210,21 +212,32 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         value = text[len(name) + 1 :]
         column = _column(schema, name)
         low, dots, high = value.partition("..")
-        known: Any = None
-        if column.kind == "numeric" and dots:
-            known = {"low": _parsed(column, low), "high": _parsed(column, high)}
-        elif value not in schema.null_values:
-            known = _parsed(column, value)
+        if dots and column.kind != "categorical" and value not in column.positions:
+            known: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
+        else:
+            known = parse_value(schema, column, value)
         where.setdefault(name, []).append(known)
     return where
 
 
-def _parsed(column: Column, text: str) -> Any:
+def parse_value(schema: Schema, column: Column, text: str, name: str = "where") -> Any:
+    """The value of a column that a text stands for, None for null; an undeclared one is refused."""
+    if text not in schema.null_values:
+        return _parsed(column, text, name)
+    if column.nulls:
+        return None
+    raise InputError(
+        f"{name}: column {shown(column.name)} has no value {shown(text)}, which stands for null; it has"
+        f" {domain(column)}."
+    )
+
+
+def _parsed(column: Column, text: str, name: str = "where") -> Any:
     strict = replace(column, other=None)
     try:
         return plain(parse_text(strict, pd.Series([text], dtype=object)).iloc[0])
     except InputError:
-        raise _no_value(column, text) from None
+        raise _no_value(column, text, name) from None
 
 
 def partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:
