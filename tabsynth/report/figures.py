@@ -32,6 +32,7 @@ DARK = {
 BARS = 32  # more codes than this are drawn as steps
 MAX_POINTS = 600
 LABEL_LENGTH = 22
+LETTERS = 65  # below an axis of values
 _STYLE: Any = {
     # Text stays text: smaller, and the reader's fonts know scripts that matplotlib's do not.
     "svg.fonttype": "none",
@@ -201,9 +202,11 @@ def _steps(axes: Axes, marginal: ShownMarginal) -> None:
     edges = np.concatenate([[0.0], np.cumsum(widths)])
     axes.stairs(marginal.real[:values] / widths, edges, fill=True, color=REAL, alpha=0.55)
     axes.stairs(marginal.synthetic[:values] / widths, edges, color=SYNTHETIC, linewidth=1.4)
-    chosen = np.unique(np.linspace(0, values - 1, 7).round().astype(int)).tolist()
+    short = [_short(label) for label in marginal.labels[:values]]
+    room = max(2, min(7, LETTERS // (3 + max(map(len, short)))))
+    chosen = np.unique(np.linspace(0, values - 1, room).round().astype(int)).tolist()
     places = ((edges[:-1] + edges[1:]) / 2)[chosen].tolist()
-    labels = [_short(marginal.labels[i]) for i in chosen]
+    labels = [short[i] for i in chosen]
     axes.set_xticks(places, labels, fontsize=8, parse_math=False)
     if widths.max() > 1:
         axes.set_ylabel("per value", fontsize=8)

@@ -103,8 +103,9 @@ def _grouped(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray,
         low, high = column.label(first), column.label(last)
         labels.append(low if first == last else f"{low.split('–')[0]}–{high.split('–')[-1]}")
     widths = np.diff(starts).astype(float)
-    if column.kind == "numeric" and column.step is not None:
-        # Cells of whole steps can differ by one step: their counts alone would look like a comb.
+    if column.kind == "numeric" and column.step is not None and not column.breaks:
+        # Cells of declared breaks are as wide as was thought fit: each is one bar. Others, of
+        # whole steps, can differ by one step: their counts alone would look like a comb.
         widths = np.diff(column.edges()[starts]) / column.step
     return labels, np.add.reduceat(shares, starts[:-1], axis=1), widths.tolist()
 

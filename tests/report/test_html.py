@@ -282,16 +282,18 @@ def test_wide_columns_are_folded():
             Column(name="o", kind="ordinal", dtype="int64", categories=tuple(range(800))),
             Column(name="x", kind="numeric", dtype="float64", low=0, high=1, bins=500, nulls=True),
             Column(name="n", kind="numeric", dtype="int64", low=0, high=99),
+            Column(name="b", kind="numeric", dtype="int64", low=0, high=10**6, breaks=(1, 10, 999)),
         ]
     )
     rng = np.random.default_rng(0)
     index = np.stack([rng.integers(0, size, 3000) for size in wide.sizes], axis=1)
-    c, o, x, n = shown_marginals(wide, index, index[:100])
+    c, o, x, n, b = shown_marginals(wide, index, index[:100])
     assert len(c.labels) == 31 and c.labels[-1] == "770 others" and c.folded == 770
     assert len(o.labels) == 100 and o.labels[0] == "0–7" and sum(o.widths) == 800
     assert len(x.labels) == 101 and x.labels[-1] == "null" and x.null
     assert len(n.labels) == 64 and sum(n.widths) == 100 and set(n.widths) == {1, 2}
-    for item in (c, o, x, n):
+    assert b.labels == ("0", "1–9", "10–998", "999–1000000") and b.widths == (1, 1, 1, 1)
+    for item in (c, o, x, n, b):
         assert sum(item.real) == pytest.approx(1) and sum(item.synthetic) == pytest.approx(1)
 
 
