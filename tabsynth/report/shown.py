@@ -23,7 +23,7 @@ class ShownMarginal(Result):
     real, synthetic : tuple of float
         Shares of rows, one per label; they sum to 1.
     widths : tuple of float
-        How many values (steps of the column, or cells where it has none) a label stands for.
+        How many values (steps of the column; cells where it has none, or breaks) a label stands for.
     folded : int
         How many rare categories the last label but null stands for; 0 if none.
     null : bool
