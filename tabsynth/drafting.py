@@ -21,11 +21,9 @@ from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 FEW = 24  # whole numbers with at most this many values are drafted as codes, not as amounts
-OFTEN = 10  # rows a value, from which on that holds of other numbers, too …
-CODES, SPARSE = (
-    256,
-    0.1,
-)  # … and of so many values, if they are that few of those between the bounds
+# Other numbers are, too, that have so many rows a value, and more values if those are sparse: such a part of all
+# steps between the bounds.
+OFTEN, CODES, SPARSE = 10, 256, 0.1
 MANY = 1_000
 ODD = 2  # texts among numbers that may mean a missing value
 FINEST = 6  # decimals of a resolution
