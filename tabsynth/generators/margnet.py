@@ -70,6 +70,10 @@ class MargNetConfig:
     patience : int
         The fit is done, too, where this many steps have brought the error down by no more than a
         hundredth: the table has fewer relations than the mixture has room for.
+    onward : float
+        For how many times the steps it took to be done the fit goes on then, times the part of its weight
+        that entropy has, as the learning rate and entropy fall to 0. 0, the default, stops at once. More
+        gives better predictors, and takes longer.
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It is less, down to a tenth, where the counts
@@ -98,6 +102,7 @@ class MargNetConfig:
     learning_rate: float = 1e-2
     stop: float = 1.75
     patience: int = 300
+    onward: float = 0.0
     entropy: float = 1.0
     smoothing: float = 0.5
     max_cells: int = 1_000_000
@@ -117,7 +122,7 @@ class MargNetConfig:
             between("bumps", width, 0, 1, low_open=True)
         between("smoothing", self.smoothing, 0, 1)
         positive("learning_rate", self.learning_rate)
-        for name in ("stop", "entropy"):
+        for name in ("stop", "onward", "entropy"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
 
     @property
@@ -199,6 +204,7 @@ class MargNetFit:
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.found: list[float] = []
+        self.turned: int | None = None  # the step that found it done
 
     def fit(self, watch: Watch, most: int | None = None) -> int:
         """Fit until the noise level, the last step or the deadline; returns the steps done.
@@ -216,21 +222,33 @@ class MargNetFit:
 
     def step(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` towards the counts."""
-        if self.done:
+        if i >= self._last(steps):
             return
         p = self.network()
         loss, gradient = self.loss(p)
         self.found.append(loss)
-        if not self.done:
-            rate = self.config.learning_rate * one_cycle(i / steps)
-            self._descend(p, gradient, rate, 1 - i / steps)
+        if not self.done and self._settled():
+            self.turned = i
+        last, at, left = self._last(steps), i, 1.0
+        if i < last:
+            if self.turned is not None:
+                at, left = self.turned, (last - i) / (last - self.turned)
+            rate = one_cycle(at / steps) * (1 - math.cos(math.pi * left)) / 2
+            self._descend(p, gradient, rate * self.config.learning_rate, (1 - at / steps) * left)
+
+    def _last(self, steps: int) -> int:
+        """The first of ``steps`` that does nothing."""
+        if self.turned is None:
+            return steps
+        return min(steps, self.turned + int(self.config.onward * self.clarity * self.turned))
 
     def step_from_zeros(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p, past = self.network(), (i + 1) / steps
         _, gradient = self.loss(p, past)
         rate = ZERO_RATE * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
-        self._descend(p, gradient, rate, 1 - min(1.0, len(self.found) / self.config.steps))
+        entropy = 1 - min(1.0, len(self.found) / self.config.steps)
+        self._descend(p, gradient, rate, 0.0 if self.done and self.config.onward else entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         for group in self.optimizer.param_groups:
@@ -253,14 +271,14 @@ class MargNetFit:
 
     @property
     def done(self) -> bool:
-        """Whether the loss has come down to the noise, or comes down no more."""
-        level, patience = (
-            1 - self.config.stop * math.sqrt(2 / self.loss.cells),
-            self.config.patience,
-        )
-        if not self.found or self.found[-1] <= level:
-            return bool(self.found)
-        past = len(self.found) - patience
+        """Whether the loss had come down to the noise, or came down no more, in some step."""
+        return self.turned is not None
+
+    def _settled(self) -> bool:
+        level = 1 - self.config.stop * math.sqrt(2 / self.loss.cells)
+        if self.found[-1] <= level:
+            return True
+        past = len(self.found) - self.config.patience
         # Not while the learning rate grows.
         if past <= WARM_UP * self.config.steps:
             return False
@@ -287,6 +305,7 @@ class MargNetFit:
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "found": torch.tensor(self.found, dtype=torch.float64),
+            "turned": torch.tensor(-1 if self.turned is None else self.turned),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -294,3 +313,5 @@ class MargNetFit:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.found = state["found"].tolist()
+        turned = int(state["turned"])
+        self.turned = None if turned < 0 else turned

@@ -127,6 +127,34 @@ def test_it_stops_at_the_noise() -> None:
     assert longer.found[-1] < 0.8 * level and not longer.done
 
 
+def test_it_goes_on_past_the_noise() -> None:
+    """For so many times the steps till then, and softly: the last ones change next to nothing."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 12.0, seed=1)
+    stopped = fit_of(measured, sizes, float(len(index)))
+    stopped.fit(Watch())
+    fits = [fit_of(measured, sizes, float(len(index)), onward=1.5) for _ in range(2)]
+    fit, other = fits
+    fit.fit(Watch())
+    assert 0.5 < fit.clarity == stopped.clarity < 1
+    turned = len(stopped.found) - 1
+    assert stopped.turned == fit.turned == turned and fit.found[: turned + 1] == stopped.found
+    # Where less is clear it goes on for less.
+    assert len(fit.found) == turned + int(1.5 * fit.clarity * turned) < 400
+    assert fit.found[-1] < stopped.found[-1]
+    moved = np.abs(np.diff(fit.found))
+    assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
+    # Set back to its state on the way, it takes the same steps.
+    half = turned + turned // 2
+    for i in range(half):
+        other.step(i, 400)
+    again = fit_of(measured, sizes, float(len(index)), seed=9, onward=1.5)
+    again.load_state_dict(other.state_dict())
+    for i in range(half, 400):
+        again.step(i, 400)
+    assert again.found == fit.found
+
+
 def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
     generator = np.random.default_rng(3)
