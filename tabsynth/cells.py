@@ -9,12 +9,19 @@ from tabsynth._validate import real
 from tabsynth.errors import InputError
 
 DEFAULT_BINS = 64
-DUST = 1e-9  # of a step: what a number may lie off it
+DUST = 1e-9  # of a step: by how much less there may be of the last one
+OFF = 1e-6  # of a step: from here on a number lies on none
 
 
 def steps_in(low: float, high: float, step: float) -> int:
     """How many values there are between the bounds, both included."""
     return math.floor((high - low) / step + DUST) + 1
+
+
+def off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
+    """Which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
+    ranks = (numbers - low) / step
+    return np.abs(ranks - np.round(ranks)) > OFF
 
 
 def equal_edges(low: float, high: float, step: float | None, bins: int | None) -> np.ndarray:
@@ -50,7 +57,7 @@ def check_breaks(
                 f"{where}: breaks must rise above low={low:g} and not pass high={high:g}; got"
                 f" {number:g} after {before:g}."
             )
-        if step is not None and abs((number - low) / step - round((number - low) / step)) > 1e-6:
+        if step is not None and off_steps(np.array(number), low, step):
             raise InputError(
                 f"{where}: a cell cannot begin at {number:g}, which is no step of {step:g} above {low:g};"
                 " move the break, or change the resolution."

@@ -13,6 +13,7 @@ import pandas as pd
 
 from tabsynth._dtypes import base_dtype
 from tabsynth._validate import shown
+from tabsynth.cells import off_steps
 from tabsynth.columns import Column
 from tabsynth.errors import InputError
 
@@ -204,8 +205,7 @@ def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarra
             " {'low': a, 'high': b} of whole cells."
         )
     assert column.low is not None
-    ranks = (numbers - column.low) / step
-    if (np.abs(ranks - np.round(ranks)) > 1e-6).any():
+    if off_steps(numbers, column.low, step).any():
         raise InputError(f"{where}: its values are steps of {step:g} above {column.low:g}.")
     edges = column.edges()
     cells, counts = np.unique(np.searchsorted(edges, numbers, side="right") - 1, return_counts=True)

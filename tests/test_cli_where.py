@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, MargNet
 from tabsynth.cli import app
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 
 SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")

@@ -28,7 +28,7 @@ from tabsynth import (
 from tabsynth.cli import app
 from tabsynth.counter import count_by
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.privacy.counts import by_value, count_rows
 
 torch.set_num_threads(1)

@@ -12,7 +12,7 @@ from tables import ENCODINGS, LABEL, TRAIN, accuracy, handwritten, printed, sche
 
 from tabsynth import DPGAN, MargNet
 from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers.base import Synthesizer
 
 PROVENANCE = "25 rows of scikit-learn's digits that this study declares public, drawn at random"

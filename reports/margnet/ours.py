@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tabsynth import MargNet
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.mixture import Mixture
 from tabsynth.synthesizers import measuring
 

@@ -24,7 +24,7 @@ from tabsynth.audit.results import AuditResult
 from tabsynth.audit.voting import audit_modes
 from tabsynth.datasets import load_census
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.synthesizers import METHODS
 

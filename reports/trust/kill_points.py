@@ -49,7 +49,7 @@ from tabsynth import (
 )
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.privacy import ledger as ledgers

@@ -27,7 +27,7 @@ from tabsynth.audit.results import REFUTED, AuditResult, judged
 from tabsynth.audit.worlds import CASES, Worlds, census_worlds
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.privacy.accounting import gaussian_epsilon, gaussian_mu

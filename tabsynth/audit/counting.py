@@ -12,7 +12,7 @@ from tabsynth.audit.canaries import KIND, WHOLE, Claim, Ratios, canary_results
 from tabsynth.audit.observing import ratios
 from tabsynth.audit.results import AuditResult
 from tabsynth.audit.worlds import Worlds, small_worlds
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.workload import Workload
 from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.counts import Groups, Measured, NoisyCounts, by_value, count_rows

@@ -16,7 +16,7 @@ from tabsynth.audit.results import AuditResult
 from tabsynth.audit.worlds import CASES
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers import METHODS
 from tabsynth.training.loop import Progress
 

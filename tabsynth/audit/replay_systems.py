@@ -17,7 +17,7 @@ from tabsynth.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig, paper_config
 from tabsynth.generators.wgan import WGANConfig, source_wgan
 from tabsynth.schema import Schema

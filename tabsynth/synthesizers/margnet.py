@@ -15,7 +15,8 @@ from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.generators.conditions import disjoint_boxes
-from tabsynth.generators.margnet import STAGE, ZERO_STEPS, ZEROS, MargNetConfig, MargNetFit
+from tabsynth.generators.margnet import STAGE, ZERO_STEPS, ZEROS, MargNetFit
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import gaussian_mu

@@ -29,7 +29,7 @@ from tabsynth.generators.marginals import (
     triples_within,
     worth_counting,
 )
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.workload import Workload
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.counts import (

@@ -18,7 +18,7 @@ from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED
 from tabsynth.audit.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
 from tabsynth.audit.worlds import census_worlds, small_worlds
 from tabsynth.generators.booth import Booth
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.privacy.counts import NoisyCounts
 from tabsynth.privacy.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.synthesizers.measuring import Measuring

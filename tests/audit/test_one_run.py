@@ -12,7 +12,7 @@ from tabsynth.audit.results import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.networks import mlp
 from tabsynth.privacy.accounting import gaussian_mu
 from tabsynth.privacy.counts import NoisyCounts

@@ -19,7 +19,7 @@ import torch
 from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
 from tabsynth.drafting import draft_schema, review
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.model_file import _digest, read_model
 from tabsynth.privacy import journal

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.generators import margnet
-from tabsynth.generators.margnet import MargNetConfig, MargNetFit
+from tabsynth.generators.margnet import MargNetFit
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.mixture import Mixture, dictionary
 from tabsynth.privacy.counts import Measured, by_value, count_rows
 from tabsynth.training.loop import Watch

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import Column, InputError, MargNet, Schema
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.report import evaluate
 from tabsynth.report.shadowing import unusual
 

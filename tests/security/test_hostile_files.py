@@ -16,7 +16,7 @@ import torch
 from tabsynth import FileFormatError, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth._files import parse_json
 from tabsynth.cli.console import say
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.model_file import read_model, write_model
 from tabsynth.privacy.accounting import epsilon_of, rdp_epsilon
 from tabsynth.privacy.journal import Journal

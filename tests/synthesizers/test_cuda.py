@@ -9,7 +9,7 @@ import torch
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, MargNet, Schema
 from tabsynth.generators.dpgan import DPGANConfig
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.wgan import WGANConfig
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from tabsynth import Column, InputError, MargNet, Schema, load
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers.conditions import boxes_of, parse_where
 
 torch.set_num_threads(1)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, MargNet, Schema
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers.conditions import Condition, boxes_of, parse_where
 
 torch.set_num_threads(1)

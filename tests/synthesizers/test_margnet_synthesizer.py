@@ -16,7 +16,8 @@ from sklearn.base import clone
 
 from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth.generators.count_loss import CountLoss
-from tabsynth.generators.margnet import MargNetConfig, MargNetFit
+from tabsynth.generators.margnet import MargNetFit
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.privacy.accounting import gaussian_mu
 from tabsynth.privacy.counts import Measured, NoisyCounts
 from tabsynth.privacy.guard import PrivateTable

@@ -13,7 +13,7 @@ from fitted_tables import SCHEMA, facts, frame, pate, small, small_acgan, small_
 from sklearn.base import clone
 
 from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, TabsynthError, load
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.generators.pate_networks import PATENetworks
 from tabsynth.generators.pate_witness import PATEWitness

@@ -18,7 +18,7 @@ from tabsynth import (
     evaluate,
     load,
 )
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.privacy.accounting import gaussian_delta
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.verification import verify

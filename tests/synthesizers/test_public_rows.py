@@ -13,7 +13,7 @@ from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
 
 from tabsynth import MargNet
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.privacy.counts import Measured, NoisyCounts, number_of
 from tabsynth.synthesizers import counting
 from tabsynth.training.private_step import PrivateStep

@@ -10,7 +10,7 @@ from fitted_tables import SCHEMA, coder, facts, frame, small, small_dpgan
 from test_budget import by_pld
 
 from tabsynth import DPGAN, DPWGAN, BudgetError, Column, InputError, MargNet, Schema, load
-from tabsynth.generators.margnet import MargNetConfig
+from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.verification import verify
