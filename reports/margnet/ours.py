@@ -78,11 +78,8 @@ VARIANTS = {
         "rare values counted by themselves", replaced=((measuring, "groups_of", no_groups),)
     ),
     "no-triples": Variant("no triples", replaced=((measuring, "clear_triples", no_triples),)),
-    "no-stop": Variant("all steps, past the noise level", {"stop": 1e9, "patience": 100_000}),
-    "onward": Variant(
-        "past the noise level for as long again, twice the weight on entropy",
-        {"onward": 1.0, "entropy": 2.0},
-    ),
+    "no-stop": Variant("all steps, as if there were no noise", {"stop": 1e9, "patience": 100_000}),
+    "at-noise": Variant("stopped at the noise level, not past it", {"onward": 0.0}),
     "no-entropy": Variant("no weight on entropy", {"entropy": 0.0}),
     "no-smoothing": Variant("counts of pairs as they are, not smoothed", {"smoothing": 0.0}),
     "few-rows": Variant("a mixture of 200 rows", {"components": 200}),

@@ -6,8 +6,9 @@ After GEM (Liu, Vietri, Wu 2021, "Iterative Methods for Private Synthetic Data")
 NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a few in
 rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
 :mod:`tabsynth.generators.marginals`.
-NOTE[DIFF] The loss of each cell is in units of its noise, and the fit stops where it has come down to
-that noise; the papers stop after a fixed number of steps.
+NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
+on for some times as long, as its rate falls to 0 and entropy weighs more; the papers stop after a fixed number of
+steps.
 NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions; see
 :mod:`tabsynth.generators.denoising`.
 NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
@@ -41,6 +42,7 @@ TINY = 1e-9  # probability below which entropy is flat
 # What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
 # of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
 CLEAR, LEAST_ENTROPY = 2000.0, 0.1
+ENTROPY_ONWARD = 2.0  # times its weight till then: past the noise level, chance is most of what is left to fit
 
 
 class MargNetFit:
@@ -137,12 +139,14 @@ class MargNetFit:
         self.found.append(loss)
         if not self.done and self._settled():
             self.turned = i
-        last, at, left = self._last(steps), i, 1.0
+        last = self._last(steps)
         if i < last:
+            rate, entropy = one_cycle(i / steps), 1 - i / steps
             if self.turned is not None:
-                at, left = self.turned, (last - i) / (last - self.turned)
-            rate = one_cycle(at / steps) * (1 - math.cos(math.pi * left)) / 2
-            self._descend(p, gradient, rate * self.config.learning_rate, (1 - at / steps) * left)
+                left = (last - i) / (last - self.turned)
+                rate = one_cycle(self.turned / steps) * (1 - math.cos(math.pi * left)) / 2
+                entropy = ENTROPY_ONWARD * (1 - self.turned / steps) * left
+            self._descend(p, gradient, rate * self.config.learning_rate, entropy)
 
     def _last(self, steps: int) -> int:
         """The first of ``steps`` that does nothing."""

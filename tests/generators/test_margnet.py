@@ -110,13 +110,13 @@ def test_it_stops_at_the_noise() -> None:
     """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    fit = fit_of(measured, sizes, float(len(index)))
+    fit = fit_of(measured, sizes, float(len(index)), onward=0.0)
     assert fit.fit(Watch()) == 400
     assert fit.done and 3 < len(fit.found) < 300
     level = 1 - 1.75 * math.sqrt(2 / sum(m.counts.size for m in measured))
     assert 0.6 < level < 0.8 and fit.found[-1] <= level < min(fit.found[:-1])
     # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
-    again = fit_of(measured, sizes, float(len(index)))
+    again = fit_of(measured, sizes, float(len(index)), onward=0.0)
     for i in range(len(fit.found)):
         again.step(i, 400)
     torch.testing.assert_close(
@@ -132,7 +132,7 @@ def test_it_goes_on_past_the_noise() -> None:
     """For so many times the steps till then, and softly: the last ones change next to nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    stopped = fit_of(measured, sizes, float(len(index)))
+    stopped = fit_of(measured, sizes, float(len(index)), onward=0.0)
     stopped.fit(Watch())
     fits = [fit_of(measured, sizes, float(len(index)), onward=1.5) for _ in range(2)]
     fit, other = fits
@@ -176,7 +176,7 @@ def test_it_stops_where_nothing_is_gained() -> None:
     """Exact counts of a table that few components explain: no need for all the steps."""
     index, sizes = correlated()
     measured = counted(index, sizes, 1e-9)
-    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "components": 200}
+    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "onward": 0.0}
     fit = fit_of(measured, sizes, float(len(index)), **settings)
     fit.fit(Watch())
     assert fit.done and 1200 + 60 < len(fit.found) < 4000
