@@ -42,7 +42,7 @@ TINY = 1e-9  # probability below which entropy is flat
 # What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
 # of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
 CLEAR, LEAST_ENTROPY = 2000.0, 0.1
-ENTROPY_ONWARD = 2.0  # times its weight till then: past the noise level, chance is most of what is left to fit
+ENTROPY_ONWARD = 2.0  # times its weight, past the noise: what is left to fit there is mostly chance
 
 
 class MargNetFit:
@@ -117,9 +117,9 @@ class MargNetFit:
         self.turned: int | None = None  # the step that found it done
 
     def fit(self, watch: Watch, most: int | None = None) -> int:
-        """Fit until the noise level, the last step or the deadline; returns the steps done.
+        """Fit to the noise level and onward, to the last step or the deadline; returns the steps done.
 
-        Steps after the noise level is reached do nothing. Then come those that make impossible rows
+        Steps after that do nothing. Then come those that make impossible rows
         rare: before the components differ, the shortest way would be to make one side of each
         combination rare in all of them.
         """

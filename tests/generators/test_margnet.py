@@ -156,6 +156,31 @@ def test_it_goes_on_past_the_noise() -> None:
     assert again.found == fit.found
 
 
+def test_entropy_weighs_twice_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weight and the rate at each step, against the schedules that the configuration promises."""
+    taken: list[tuple[float, float]] = []
+    descend = MargNetFit._descend
+
+    def watched(fit: MargNetFit, p: Any, gradient: Any, rate: float, entropy: float) -> None:
+        taken.append((rate, entropy))
+        descend(fit, p, gradient, rate, entropy)
+
+    monkeypatch.setattr(MargNetFit, "_descend", watched)
+    index, sizes = correlated()
+    fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
+    fit.fit(Watch())
+    turned, steps = fit.turned, len(fit.found)
+    assert turned is not None and steps == len(taken) > 2 * turned
+    rates, weights = np.array(taken).T
+    before = np.arange(turned) / 400
+    np.testing.assert_allclose(rates[:turned], [0.03 * one_cycle(t) for t in before])
+    np.testing.assert_allclose(weights[:turned], 1 - before)
+    left = np.linspace(1, 0, steps - turned, endpoint=False)
+    highest = 0.03 * one_cycle(turned / 400)
+    np.testing.assert_allclose(rates[turned:], highest * np.sin(np.pi * left / 2) ** 2)
+    np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 400) * left)
+
+
 def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
     generator = np.random.default_rng(3)
