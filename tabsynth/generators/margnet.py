@@ -42,7 +42,8 @@ TINY = 1e-9  # probability below which entropy is flat
 # What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
 # of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
 CLEAR, LEAST_ENTROPY = 2000.0, 0.1
-ENTROPY_ONWARD = 2.0  # times its weight, past the noise: what is left to fit there is mostly chance
+# The same, up to which entropy weighs twice past the noise, for what is left to fit there is mostly chance.
+NOISY = 50_000.0
 
 
 class MargNetFit:
@@ -145,7 +146,7 @@ class MargNetFit:
             if self.turned is not None:
                 left = (last - i) / (last - self.turned)
                 rate = one_cycle(self.turned / steps) * (1 - math.cos(math.pi * left)) / 2
-                entropy = ENTROPY_ONWARD * (1 - self.turned / steps) * left
+                entropy = self.leaning * (1 - self.turned / steps) * left
             self._descend(p, gradient, rate * self.config.learning_rate, entropy)
 
     def _last(self, steps: int) -> int:
@@ -175,11 +176,18 @@ class MargNetFit:
 
     @property
     def clarity(self) -> float:
-        """Part of its weight that entropy has: by what independent columns, the start, leave unexplained."""
-        if not self.found:
-            return 1.0
-        shown = self.loss.cells * (self.found[0] - 1) / len(self.layout.blocks)
-        return min(1.0, max(LEAST_ENTROPY, shown / CLEAR))
+        """Part of its weight that entropy has: by what the counts show."""
+        return min(1.0, max(LEAST_ENTROPY, self.shown / CLEAR)) if self.found else 1.0
+
+    @property
+    def leaning(self) -> float:
+        """How many times that part it has past the noise: twice, and less where the counts show much."""
+        return 1 + NOISY / max(self.shown, NOISY)
+
+    @property
+    def shown(self) -> float:
+        """What independent columns, the start, leave unexplained, in the noise's variances and a column."""
+        return self.loss.cells * (self.found[0] - 1) / len(self.layout.blocks)
 
     @property
     def done(self) -> bool:

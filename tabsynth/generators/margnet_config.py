@@ -39,7 +39,7 @@ class MargNetConfig:
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It is less, down to a tenth, where the counts
-        show little beyond independence, twice as much past the noise, and falls to 0 with the last step.
+        show little beyond independence, up to twice as much past the noise, and falls to 0 with the last step.
     smoothing : float
         From 0 to 1: how far noisy counts of pairs are moved to what is left of them when the singular
         values of their departure from independence are shrunk as noise would have it. Pairs of very

@@ -156,7 +156,7 @@ def test_it_goes_on_past_the_noise() -> None:
     assert again.found == fit.found
 
 
-def test_entropy_weighs_twice_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its weight and the rate at each step, against the schedules that the configuration promises."""
     taken: list[tuple[float, float]] = []
     descend = MargNetFit._descend
@@ -178,6 +178,7 @@ def test_entropy_weighs_twice_past_the_noise(monkeypatch: pytest.MonkeyPatch) ->
     left = np.linspace(1, 0, steps - turned, endpoint=False)
     highest = 0.03 * one_cycle(turned / 400)
     np.testing.assert_allclose(rates[turned:], highest * np.sin(np.pi * left / 2) ** 2)
+    assert fit.leaning == 2
     np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 400) * left)
 
 
@@ -267,12 +268,19 @@ def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.Monkey
 
 
 def test_entropy_has_its_weight_where_counts_are_clear() -> None:
-    """By what independent columns leave unexplained, a column: from a tenth of it to all of it."""
+    """By what independent columns leave unexplained, a column: from a tenth to all of it, then twice as much or less."""
     fit = fit_of(counted(*correlated(300), 3.0), (4, 4, 3, 2), 300.0)
     assert fit.clarity == 1
-    for shown, part in ((-50, 0.1), (199, 0.1), (1000, 0.5), (2000, 1), (30_000, 1)):
+    for shown, part, more in (
+        (-50, 0.1, 2),
+        (199, 0.1, 2),
+        (1000, 0.5, 2),
+        (2000, 1, 2),
+        (50_000, 1, 2),
+        (200_000, 1, 1.25),
+    ):
         fit.found = [1 + shown * 4 / fit.loss.cells, 1.0]
-        assert fit.clarity == pytest.approx(part)
+        assert fit.clarity == pytest.approx(part) and fit.leaning == pytest.approx(more)
 
 
 def test_state_goes_on_where_it_was() -> None:
