@@ -28,7 +28,8 @@ NOISE_LEFT = 0.3  # of the noise of counts, after a fit to all of them
 GROUP_NOISES = 18.0  # rows of a group, in units of the noise of a count of pairs
 MOST_IN_GROUPS = 0.2  # of all rows may be of unordered values that are merged …
 MOST_IN_COARSE_GROUPS = 0.5  # … and in the counts of triples
-COARSEST = 0.05  # of all rows: no group of ordered values has to have more
+# Of all rows: an unordered value of more is merged with no other, a group of ordered ones has to have no more.
+COARSEST = 0.05
 TRIPLES_SHARE = (
     0.3  # of the budget of pairs and triples, where there are as many of these as of those
 )
@@ -85,12 +86,13 @@ def least_rows(noise: float, columns: int, pairs: int) -> float:
 def groups_of(
     column: Column, shares: np.ndarray, least: float, merged: float = MOST_IN_GROUPS
 ) -> np.ndarray:
-    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each.
+    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``COARSEST``.
 
     Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
     as long as they are no more than ``merged`` of all rows.
     """
     size = len(shares)
+    least = min(least, COARSEST)
     if column.kind == "categorical":
         order = np.argsort(shares, kind="stable")
         rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
@@ -101,7 +103,6 @@ def groups_of(
         groups[kept] = np.arange(len(kept))
         return groups
     cells = size - int(column.nulls)
-    least = min(least, COARSEST)
     groups = np.zeros(size, dtype=np.int64)
     group, held = 0, 0.0
     for i in range(cells):

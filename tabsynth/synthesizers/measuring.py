@@ -148,7 +148,7 @@ class Measuring:
         noise = of_sum(planned[JOINT].mechanism).noise_multiplier
         least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
         groups = self._groups(shares, least)
-        coarse = self._groups(shares, max(least, COARSEST), MOST_IN_COARSE_GROUPS)
+        coarse = self._groups(shares, COARSEST, MOST_IN_COARSE_GROUPS)
         pairs = pairs_within(groups, self.config.max_cells, self.config.max_width, self.workload)
         distances, chosen = np.zeros(len(pairs)), pairs
         if SCORES in planned and pairs:

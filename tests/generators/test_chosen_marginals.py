@@ -69,7 +69,7 @@ def test_groups_of_ordered_values(weights: list[float], least: float, nulls: boo
 @settings(max_examples=80, deadline=None)
 @given(weights=st.lists(st.floats(0.001, 1), min_size=1, max_size=30), least=st.floats(0, 0.3))
 def test_groups_of_unordered_values(weights: list[float], least: float) -> None:
-    """At most one group of several values: the rarest, below the least, a small part in all."""
+    """At most one group of several values: the rarest, below the least and a twentieth, a small part in all."""
     shares = np.array(weights) / sum(weights)
     values = tuple(range(len(weights)))
     column = Column(name="a", kind="categorical", dtype="int64", categories=values)
@@ -80,8 +80,15 @@ def test_groups_of_unordered_values(weights: list[float], least: float) -> None:
     assert len(merged) <= 1
     for group in merged:
         inside = groups == group
-        assert shares[inside].sum() <= MOST_IN_GROUPS + 1e-12 and (shares[inside] < least).all()
+        assert shares[inside].sum() <= MOST_IN_GROUPS + 1e-12
+        assert (shares[inside] < min(least, 0.05)).all()
         assert shares[inside].max() <= shares[~inside].min(initial=1)
+
+
+def test_common_values_are_not_merged() -> None:
+    """However high the noise: of ten classes of one size, two in one group could not be told apart."""
+    column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
+    np.testing.assert_array_equal(groups_of(column, np.full(10, 0.1), 0.3), range(10))
 
 
 def test_least_rows_follow_the_noise() -> None:
