@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-IMPORTANCE = 5.0  # of what is named, in units of what is not
+IMPORTANCE = 15.0  # of what is named, in units of what is not
 
 
 @dataclass(frozen=True)
