@@ -34,8 +34,8 @@ class MargNetConfig:
         hundredth: the table has fewer relations than the mixture has room for.
     onward : float
         For how many times the steps it took to be done the fit goes on then, times the part of its weight
-        that entropy has, as the learning rate falls to 0. That gives better predictors; 0 stops at once, a
-        little nearer, in a third to a half of the time.
+        that entropy has, as the learning rate falls to 0. That gives better predictors; 0 stops at once, in a
+        third to a half of the time.
     entropy : float
         Weight of the rows' entropy, mean over columns: of all mixtures that explain the counts, the
         fit leans to one that says little beyond them. It is less, down to a tenth, where the counts
