@@ -84,8 +84,8 @@ def fitted(system: str, epsilon: float, seed: int, which: str, changed: dict) ->
         return model.fit(private)
     if system == "margnet":
         config = replace(MARGNET, **changed)
-        made = {"epsilon": epsilon, "random_state": seed, "config": config}
-        return MargNet(schema(), target=LABEL, **made).fit(private)
+        model = MargNet(schema(), epsilon=epsilon, target=LABEL, random_state=seed, config=config)
+        return model.fit(private)
     if system == "warm":
         released = fitted("margnet", MARGNET_SHARE * epsilon, seed, which, {})
         config = replace(ADVANCED, **changed)

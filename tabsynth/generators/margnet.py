@@ -7,8 +7,7 @@ NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3)
 rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
 :mod:`tabsynth.generators.marginals`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
-on for some times as long, as its rate falls to 0 and entropy weighs more; the papers stop after a fixed number of
-steps.
+on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
 NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions; see
 :mod:`tabsynth.generators.denoising`.
 NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
@@ -120,9 +119,8 @@ class MargNetFit:
     def fit(self, watch: Watch, most: int | None = None) -> int:
         """Fit to the noise level and onward, to the last step or the deadline; returns the steps done.
 
-        Steps after that do nothing. Then come those that make impossible rows
-        rare: before the components differ, the shortest way would be to make one side of each
-        combination rare in all of them.
+        Steps after that do nothing. Then come those that make impossible rows rare: before the components
+        differ, the shortest way would be to make one side of each combination rare in all of them.
         """
         steps = self.config.steps if most is None else min(most, self.config.steps)
         done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, state=self)
