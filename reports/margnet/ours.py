@@ -68,7 +68,6 @@ class Variant:
 
 
 VARIANTS = {
-    "default": Variant("as it is"),
     "equal-shares": Variant(
         "the budget in equal shares, not ∝ cells^(2/3)",
         replaced=((measuring, "shares_by_cells", equal_shares),),
@@ -99,6 +98,7 @@ VARIANTS = {
     ),
 }
 WISHES = {
+    "default": Variant("as it is"),
     "workload": Variant("workload=[(PUMA, AGEP)]", wishes={"workload": [("PUMA", "AGEP")]}),
     "target": Variant("target=PINCP_DECILE", wishes={"target": "PINCP_DECILE"}),
 }

@@ -146,16 +146,17 @@ def variants_not_run(table: str, epsilon: float, variants: Mapping[str, Variant]
 
 
 def ablation() -> list[str]:
-    lines = []
+    """Each cell: MargNet as it is, by the benchmark's rows, then its variants."""
+    lines, whole = [], []
     for table, epsilon in ABLATED:
-        if not of(table, "margnet:default", epsilon):
+        found = {about.title: of(table, f"margnet:{v}", epsilon) for v, about in VARIANTS.items()}
+        if not any(found.values()):
+            whole.append(f"{TABLES[table].title}, ε = {epsilon:g}")
             continue
         lines += ["", f"| {TABLES[table].title} " + HEAD, "|" + "---|" * 10]
-        for variant, about in VARIANTS.items():
-            if found := of(table, f"margnet:{variant}", epsilon):
-                lines.append(line(about.title, epsilon, found))
+        found = {WISHES["default"].title: of(table, "margnet", epsilon)} | found
+        lines += [line(title, epsilon, rows) for title, rows in found.items() if rows]
         lines += ["", variants_not_run(table, epsilon, VARIANTS)]
-    whole = [f"{TABLES[t].title}, ε = {e:g}" for t, e in ABLATED if not of(t, "margnet:default", e)]
     return lines + ([f"\n**Not run at all**: {'; '.join(whole)}."] if whole else [])
 
 
@@ -166,9 +167,8 @@ def wishes() -> list[str]:
         "|" + "---|" * 6,
     ]
     names = ("wished_pair", "wished_target", "tvd2", "dwpre_weighted_mean")
-    for variant, about in (VARIANTS | WISHES).items():
-        found = of("census", f"margnet:{variant}", 1.0)
-        if variant in ("default", *WISHES) and found:
+    for variant, about in WISHES.items():
+        if found := of("census", f"margnet:{variant}", 1.0):
             cells = [census.mean_sd([r[name] for r in found]) for name in names]
             lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(found))]) + " |")
     return [*lines, "", variants_not_run("census", 1.0, WISHES)]

@@ -41,8 +41,9 @@ TINY = 1e-9  # probability below which entropy is flat
 # What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
 # of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
 CLEAR, LEAST_ENTROPY = 2000.0, 0.1
-# The same, up to which entropy weighs twice past the noise, for what is left to fit there is mostly chance.
-NOISY = 50_000.0
+# The same, up to which the fit plans few of its steps, and entropy weighs twice past the noise: what is left
+# to fit there is mostly chance.
+NOISY, FEW_STEPS = 50_000.0, 2 / 3
 
 
 class MargNetFit:
@@ -138,27 +139,28 @@ class MargNetFit:
         self.found.append(loss)
         if not self.done and self._settled():
             self.turned = i
-        last = self._last(steps)
+        planned, last = min(steps, self.planned), self._last(steps)
         if i < last:
-            rate, entropy = one_cycle(i / steps), 1 - i / steps
+            rate, entropy = one_cycle(i / planned), 1 - i / planned
             if self.turned is not None:
                 left = (last - i) / (last - self.turned)
-                rate = one_cycle(self.turned / steps) * (1 - math.cos(math.pi * left)) / 2
-                entropy = self.leaning * (1 - self.turned / steps) * left
+                rate = one_cycle(self.turned / planned) * (1 - math.cos(math.pi * left)) / 2
+                entropy = self.leaning * (1 - self.turned / planned) * left
             self._descend(p, gradient, rate * self.config.learning_rate, entropy)
 
     def _last(self, steps: int) -> int:
         """The first of ``steps`` that does nothing."""
+        planned = min(steps, self.planned)
         if self.turned is None:
-            return steps
-        return min(steps, self.turned + int(self.config.onward * self.clarity * self.turned))
+            return planned
+        return min(planned, self.turned + int(self.config.onward * self.clarity * self.turned))
 
     def step_from_zeros(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p, past = self.network(), (i + 1) / steps
         _, gradient = self.loss(p, past)
         rate = ZERO_RATE * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
-        entropy = 1 - min(1.0, len(self.found) / self.config.steps)
+        entropy = 1 - min(1.0, len(self.found) / self.planned)
         self._descend(p, gradient, rate, 0.0 if self.done and self.config.onward else entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
@@ -180,7 +182,17 @@ class MargNetFit:
     @property
     def leaning(self) -> float:
         """How many times that part it has past the noise: twice, and less where the counts show much."""
-        return 1 + NOISY / max(self.shown, NOISY)
+        return 1 + self._noisy
+
+    @property
+    def planned(self) -> int:
+        """The steps of the schedule: two thirds of those it may take, and more where the counts show much."""
+        return round(self.config.steps * (1 - (1 - FEW_STEPS) * self._noisy))
+
+    @property
+    def _noisy(self) -> float:
+        """From 1, where the counts show little, to 0."""
+        return NOISY / max(self.shown, NOISY) if self.found else 0.0
 
     @property
     def shown(self) -> float:
@@ -198,7 +210,7 @@ class MargNetFit:
             return True
         past = len(self.found) - self.config.patience
         # Not while the learning rate grows.
-        if past <= WARM_UP * self.config.steps:
+        if past <= WARM_UP * self.planned:
             return False
         return min(self.found[past:]) > 0.99 * min(self.found[:past])
 

@@ -22,7 +22,8 @@ class MargNetConfig:
         Widths (standard deviations) of the bumps that ordered columns are made of, as shares of the
         number of values.
     steps : int
-        At most; the fit stops before where it is done.
+        At most. A fit plans two thirds of them where the counts show little beyond independence, and
+        stops before where it is done.
     learning_rate : float
         The highest of the one-cycle schedule of Adam.
     stop : float
@@ -60,7 +61,7 @@ class MargNetConfig:
     latent_dim: int = 64
     hidden: tuple[int, ...] = (128,)
     bumps: tuple[float, ...] = (0.01, 0.04)
-    steps: int = 2000
+    steps: int = 3000
     learning_rate: float = 1e-2
     stop: float = 1.75
     patience: int = 300

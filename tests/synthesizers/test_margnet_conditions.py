@@ -251,7 +251,7 @@ def test_the_fit_knows_what_is_impossible() -> None:
     generator = model.trained_.generator
     assert generator.log_probability(boxes_of(generator, model.encoder_)) > math.log(0.97)
     assert abs((made["age"] < 5).mean() - 0.15) < 0.05
-    assert model._free_steps() == {"generator": 2000, "structural zeros": 300}
+    assert model._free_steps() == {"generator": 3000, "structural zeros": 300}
 
 
 VALUES: dict[str, Any] = {
