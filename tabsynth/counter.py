@@ -45,8 +45,8 @@ class RowCounter(ABC):
         Returns
         -------
         DataFrame
-            These columns, in this order, a row a combination of values that occurs, and a last column:
-            the number of rows that have it. pandas, or any that narwhals reads.
+            These columns, by name, a row a combination of values that occurs, and a last column: the
+            number of rows that have it. pandas, or any that narwhals reads.
         """
 
     def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to tell)
@@ -60,6 +60,9 @@ class RowCounter(ABC):
 
 class ParquetCounter(RowCounter):
     """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
+
+    Memory is that of the distinct values of up to three columns: of columns of reals that hardly repeat, some
+    200 bytes a row.
 
     Parameters
     ----------
@@ -184,14 +187,21 @@ def count_by(
             f"count({names}) must answer with {len(names) + 1} columns, the last of counts; got"
             f" {found.shape[1]}."
         )
+    told = [str(name) for name in found.columns[:-1]]
+    if sorted(told) != sorted(names):
+        raise InputError(
+            f"count({names}) must answer with columns of these names; got {shown(told, 120)}."
+        )
     times = pd.to_numeric(found.iloc[:, -1], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     if not (np.isfinite(times) & (times >= 0) & (times % 1 == 0)).all():
         raise InputError(
             f"count({names}) must answer with whole numbers from 0 in its last column."
         )
     index = [
-        column_to_index(column, as_declared(column, found.iloc[:, i].rename(column.name)))
-        for i, column in enumerate(named)
+        column_to_index(
+            column, as_declared(column, found.iloc[:, told.index(column.name)].rename(column.name))
+        )
+        for column in named
     ]
     asked = range(len(named))
     return count_rows(np.stack(index, axis=1), asked, [groups[j] for j in columns], times)

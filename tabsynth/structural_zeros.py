@@ -179,6 +179,8 @@ def _cells_between(column: Column, low: float, high: float, where: str) -> tuple
     firsts, lasts = _ends(column)
     lasts[-1] = column.high
     first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
+    if first > last:  # both ends are nearest to one inner edge
+        first = last = int((np.abs(firsts - low) + np.abs(lasts - high)).argmin())
     dust = 1e-6 * np.diff(column.edges())
     if abs(firsts[first] - low) > dust[first] or abs(lasts[last] - high) > dust[last]:
         raise InputError(

@@ -101,6 +101,21 @@ def test_nothing_is_counted_that_is_not_paid_for(tmp_path: Path) -> None:
     assert len(counter.asked) >= 10
 
 
+def test_answers_are_told_apart_by_name(tmp_path: Path) -> None:
+    """A query may name the columns in another order; but other names are refused."""
+
+    class Reversed(SQLCounter):
+        def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+            found = super().count(columns)
+            return found[[*found.columns[-2::-1], found.columns[-1]]]
+
+    table = people()
+    for columns in ((2, 1), (4, 3, 2)):
+        args = (columns, by_value(SCHEMA.sizes))
+        first, other = (count_by(SCHEMA, c, *args) for c in (SQLCounter(table), Reversed(table)))
+        np.testing.assert_array_equal(first, other)
+
+
 class Answering(RowCounter):
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -117,6 +132,7 @@ class Answering(RowCounter):
         (pd.DataFrame({"sex": ["f"], "n": [1.5]}), "whole numbers from 0"),
         (pd.DataFrame({"sex": ["f"], "n": ["many"]}), "whole numbers from 0"),
         (pd.DataFrame({"sex": ["x"], "n": [3]}), "'x'"),
+        (pd.DataFrame({"SEX": ["f"], "n": [3]}), "with columns of these names; got ['SEX']."),
         (7, "must be a DataFrame"),
     ],
 )

@@ -205,15 +205,20 @@ class Restricted:
         base = np.zeros((len(boxes), components))  # of what is missing, by box
         for j in missing:
             base += self._log_mass[j][self._which[j][boxes]]
-        for some in np.array_split(which, -(-len(which) * base.size // CELLS)):
+        # Rows share ``base``: first the component, over all boxes, then the box given the component.
+        top = base.max(axis=0)
+        upto = np.exp(base - np.where(np.isfinite(top), top, 0.0)).cumsum(axis=0)
+        over = top + _log(upto[-1])
+        for some in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
             found = np.zeros((len(some), components))  # of what is known
             for j, start in enumerate(self.starts):
                 known = rows[some, j] >= 0
                 found[known] += logs[:, start + rows[some[known], j]].T
-            chosen, possible = _drawn((found[:, None] + base).reshape(len(some), -1), rng)
-            part = (
-                boxes[chosen[possible] // components] * components + chosen[possible] % components
-            )
+            chosen, possible = _drawn(found + over, rng)
+            component = chosen[possible]
+            level = _level(upto[-1, component], rng)
+            box = boxes[(upto[:, component] <= level).sum(axis=0)]
+            part = box * components + component
             for j in range(len(self.starts)):
                 empty = rows[some[possible], j] < 0
                 rows[some[possible][empty], j] = self.values(j, part[empty], rng)

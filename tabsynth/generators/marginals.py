@@ -10,6 +10,7 @@ NOTE[DIFF] PrivSyn merges rare values of every kind; ours merges values of an or
 neighbours only.
 """
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -172,18 +173,22 @@ def clear_triples(
     groups: Groups,
     noise: float,
     pairs: float,
+    most_cells: int,
     workload: Workload = NOTHING_NAMED,
 ) -> list[Triple]:
     """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named.
 
-    Of triples of one worth those are taken whose columns have been taken least.
+    Of triples of one worth those are taken whose columns have been taken least; what is not named has
+    ``most_cells`` in all.
 
     ``noise`` is that of all counts of pairs and triples together, as a share of the rows; ``pairs`` is
     the importance of all pairs.
     """
     named = [triple for triple in triples if workload.names(triple)]
     others = [i for i, triple in enumerate(triples) if triple not in named]
-    first = _first([triples[i] for i in others], worth[others], MOST_TRIPLES - len(named))
+    rest = [triples[i] for i in others]
+    cells = [cells_of(triple, groups) for triple in rest]
+    first = _first(rest, worth[others], cells, MOST_TRIPLES - len(named), most_cells)
     kept = sorted([*named, *first])
     if not kept:
         return []
@@ -194,13 +199,23 @@ def clear_triples(
     return kept if error <= CLEAR * importance.sum() else sorted(named)
 
 
-def _first(triples: Sequence[Triple], worth: np.ndarray, most: int) -> list[Triple]:
-    """The first triples by worth, then by how often their columns are among those before."""
+def _first(
+    triples: Sequence[Triple], worth: np.ndarray, cells: Sequence[int], most: int, most_cells: int
+) -> list[Triple]:
+    """The first triples by worth, then by how often their columns are among those before, that have room."""
     uses: Counter[int] = Counter()
-    left, found = dict(zip(triples, worth.tolist(), strict=True)), list[Triple]()
-    while left and len(found) < most:
-        best = min(left, key=lambda t: (-left[t], sum(uses[j] for j in t), t))
-        del left[best]
-        found.append(best)
-        uses.update(best)
+    found, room = list[Triple](), most_cells
+    heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
+    heapq.heapify(heap)
+    while heap and len(found) < most:
+        lost, known, triple, size = heap[0]
+        used = sum(uses[j] for j in triple)
+        if used > known:  # uses only grow, so that what is held is never too late
+            heapq.heapreplace(heap, (lost, used, triple, size))
+            continue
+        heapq.heappop(heap)
+        if size <= room:
+            room -= size
+            found.append(triple)
+            uses.update(triple)
     return found

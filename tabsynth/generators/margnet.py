@@ -37,6 +37,7 @@ from tabsynth.training.optimizers import WARM_UP, one_cycle
 STAGE = "generator"
 ZEROS = "structural zeros"
 ZERO_STEPS, ZERO_RATE = 300, 0.3  # and the share of the highest learning rate
+COUNTS_TIME = 0.7  # of a time limit, where structural zeros need the rest
 TINY = 1e-9  # probability below which entropy is flat
 # What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
 # of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
@@ -116,15 +117,19 @@ class MargNetFit:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.found: list[float] = []
         self.turned: int | None = None  # the step that found it done
+        self.trial = False
 
     def fit(self, watch: Watch, most: int | None = None) -> int:
         """Fit to the noise level and onward, to the last step or the deadline; returns the steps done.
 
-        Steps after that do nothing. Then come those that make impossible rows rare: before the components
-        differ, the shortest way would be to make one side of each combination rare in all of them.
+        Steps after that do nothing, but in a trial of ``most`` steps, which are to take their time. Then come
+        those that make impossible rows rare: before the components differ, the shortest way would be to make
+        one side of each combination rare in all of them.
         """
+        self.trial = most is not None
         steps = self.config.steps if most is None else min(most, self.config.steps)
-        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, state=self)
+        share = COUNTS_TIME if self.loss.zeros else 1.0
+        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, share, state=self)
         if self.loss.zeros:
             few = ZERO_STEPS if most is None else min(most, ZERO_STEPS)
             run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), watch, state=self)
@@ -137,7 +142,7 @@ class MargNetFit:
         p = self.network()
         loss, gradient = self.loss(p)
         self.found.append(loss)
-        if not self.done and self._settled():
+        if not (self.done or self.trial) and self._settled():
             self.turned = i
         planned, last = min(steps, self.planned), self._last(steps)
         if i < last:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, positive, shown, widths
+from tabsynth._validate import between, integer, shown, widths
 from tabsynth.errors import InputError
 
 
@@ -25,7 +25,7 @@ class MargNetConfig:
         At most. A fit plans two thirds of them where the counts show little beyond independence, and
         stops before where it is done.
     learning_rate : float
-        The highest of the one-cycle schedule of Adam.
+        The highest of the one-cycle schedule of Adam; at most 1.
     stop : float
         The fit is done where its squared error is no more than the noise would make, less this many
         standard deviations: where the mean over cells, in units of the noise's variance, has come
@@ -48,10 +48,10 @@ class MargNetConfig:
     max_cells : int
         Pairs and triples of columns with more cells than this, in groups of values, are not counted.
     memory : int
-        MiB for the counts of pairs that the mixture expects, and again for those of a triple. Where
-        all columns together have too many groups of values, the largest are counted only by themselves,
-        but for those that a workload names.
-        Triples are counted in blocks.
+        MiB for the counts of pairs that the mixture expects, again for those of a triple, and again for
+        the noisy counts of all triples. Where all columns together have too many groups of values, the
+        largest are counted only by themselves; of triples the first are counted that have room. What a
+        workload names is counted in any case. Triples are fitted in blocks.
     max_unscored : int
         With more pairs than this, a part of the budget goes to noisy scores of all of them first, and
         only the pairs that are worth their noise are counted.
@@ -84,9 +84,14 @@ class MargNetConfig:
         for width in self.bumps:
             between("bumps", width, 0, 1, low_open=True)
         between("smoothing", self.smoothing, 0, 1)
-        positive("learning_rate", self.learning_rate)
+        between("learning_rate", self.learning_rate, 0, 1, low_open=True)
         for name in ("stop", "onward", "entropy"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
+
+    @property
+    def max_triple_cells(self) -> int:
+        """Cells of all triples that are counted: exact and noisy counts, then the fit's targets."""
+        return self.memory * 2**20 // 16
 
     @property
     def max_width(self) -> int:

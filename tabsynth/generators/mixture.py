@@ -13,6 +13,7 @@ from tabsynth.generators.conditions import EVERYTHING, Box, Restricted
 from tabsynth.networks import mlp
 
 LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
+CLOSEST = 8.0  # bumps are no closer than their width over this
 LEAST_HEIGHT = (
     1e-9  # of a bump's peak; much less is not a normal float, and costs 100 times the time
 )
@@ -30,8 +31,8 @@ def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
     """The distributions that a column's distribution is mixed of, shape (atoms, size), if any.
 
     First each value by itself, then, for each width, a Gaussian bump at each value in the column's
-    order. Null has no place in that order: it is an atom by itself. None where a column has no order,
-    or too few values for bumps.
+    order, or at every so many where bumps are wide: closer ones are all but the same. Null has no place in
+    that order: it is an atom by itself. None where a column has no order, or too few values for bumps.
     """
     cells = column.size - int(column.nulls)
     used = [w * cells for w in widths if w * cells >= LEAST_BUMP]
@@ -44,7 +45,8 @@ def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
         bump[bump < LEAST_HEIGHT] = 0
         part = np.eye(column.size)
         part[:cells, :cells] = bump / bump.sum(axis=1, keepdims=True)
-        parts.append(part)
+        apart = max(1, int(width / CLOSEST))
+        parts.append(part[np.r_[apart // 2 : cells : apart, cells : column.size]])
     return np.concatenate(parts)
 
 
@@ -73,11 +75,11 @@ class MixtureNetwork(nn.Module):
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
-        """Set the last bias to log p, for each width of bumps alike; p is strictly positive."""
-        parts = [
-            np.tile(np.log(p), atoms // len(p))
-            for p, atoms in zip(marginals, self.atoms, strict=True)
-        ]
+        """Set the last bias to log p, of a bump to that of its middle; p is strictly positive."""
+        parts = []
+        for j, p in enumerate(marginals):
+            book = self.get_buffer(f"book{j}")
+            parts.append(np.log(p) if book is None else np.log(p)[book.argmax(dim=1).numpy()])
         last = self.body[-1]
         assert isinstance(last, nn.Linear)
         last.bias.copy_(torch.as_tensor(np.concatenate(parts)))

@@ -213,6 +213,12 @@ def total_rows(measured: Sequence[Measured]) -> float:
     return max(1.0, float((totals / variances).sum() / (1 / variances).sum()))
 
 
+def noise_of_total(measured: Sequence[Measured]) -> float:
+    """Standard deviation of the noise on :func:`total_rows`."""
+    variances = np.array([m.counts.size * m.std**2 for m in measured])
+    return float((1 / variances).sum() ** -0.5) if variances.all() else 0.0
+
+
 def noisy_marginals(
     table: PrivateTable[np.ndarray],
     account: Account,

@@ -184,7 +184,7 @@ def value_number(column: Column, value: Any, name: str = "where", null: str = ""
     cell[0] = value
     try:
         return int(column_to_index(strict, pd.Series(cell, dtype=object))[0])
-    except InputError:
+    except (InputError, OverflowError):  # an integer may be beyond any float
         raise _no_value(column, value, name, null) from None
 
 
@@ -280,9 +280,9 @@ def with_given(
         nulls = made[column.name].isna().to_numpy()
         given = (partial[:, j] >= 0) & ~nulls
         values = np.array(made[column.name], dtype=object)
-        numbers = table[column.name][given]
-        if column.clip:
-            numbers = numbers.clip(column.low, column.high)
-        values[given] = numbers.astype(object).to_numpy()
+        numbers = list(table[column.name][given])
+        if column.clip:  # not by the table's own dtype, which may not hold the bounds
+            numbers = [min(max(number, column.low), column.high) for number in numbers]
+        values[given] = numbers
         made[column.name] = with_dtype(column, values, nulls)
     return made.set_axis(table.index, axis=0)

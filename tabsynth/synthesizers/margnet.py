@@ -1,5 +1,6 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -34,6 +35,8 @@ from tabsynth.synthesizers.wishes import wanted
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 
+POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
+logger = logging.getLogger(__name__)
 ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
 
 
@@ -48,7 +51,8 @@ class MargNet(Synthesizer):
         The budget; ``math.inf`` for a run without privacy.
     delta : float
     rows : int, optional
-        The number of rows, where it is public. Else it follows from the noisy counts, free (R14).
+        The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
+        warning says, it follows from these, free (R14).
     time_limit : float, optional
         Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
         is spent on the counts, which come first.
@@ -69,10 +73,10 @@ class MargNet(Synthesizer):
     Formal guarantees
     -----------------
     Private rows are read by up to three Gaussian mechanisms: one-way counts, in a wide table scores of
-    pairs of columns, and counts of pairs and triples (of single columns again where no pair is worth
-    it); what each asks follows from the schema and from the releases before it. Together they are
-    exactly (epsilon, delta)-DP for adding or removing one record, and all the rest, the fit, its
-    samples and the model file, is post-processing.
+    pairs of columns, and counts of pairs and triples (of single columns again where their noise is
+    still high, or no pair is worth it); what each asks follows from the schema and from the releases
+    before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    the rest, the fit, its samples and the model file, is post-processing.
     """
 
     method: ClassVar[str] = "margnet"
@@ -125,7 +129,7 @@ class MargNet(Synthesizer):
             a number stands for its cell, which the certificate then names, and a range must fill whole
             cells. The rows are drawn from the fitted mixture given the condition, exactly, by Bayes'
             rule; then common values are moved between rows of one component where that brings counts
-            closer to those expected.
+            closer to those expected, unless n · columns² is above 400 million.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
 
@@ -250,7 +254,8 @@ class MargNet(Synthesizer):
         table = PrivateTable(index, ledger)
         settings = self._settings()
         named = wanted(self.schema, self.workload, self.target, settings.max_cells)
-        found = Measuring(table, self.schema, settings, self.rows, noise, watch, named).run(
+        rows = self.rows if most is None else None  # a trial has as many as it made up
+        found = Measuring(table, self.schema, settings, rows, noise, watch, named).run(
             spends, ledger
         )
         encoder = TableEncoder(self.schema)
@@ -267,7 +272,10 @@ class MargNet(Synthesizer):
             encoder.zeros,
         )
         fit.fit(watch, most)
-        return Trained(generator=fit.mixture(), curves=fit.curves)
+        generator = fit.mixture()
+        if most is None and encoder.zeros:
+            _warn_of_impossible(generator, encoder)
+        return Trained(generator=generator, curves=fit.curves)
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(watch, trained)
@@ -299,3 +307,14 @@ class MargNet(Synthesizer):
 
     def _components(self) -> int:
         return self._settings().rows_of_mixture(len(self.schema.columns))
+
+
+def _warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
+    """Say so where the mixture, as of a fit that was stopped early, holds many impossible rows."""
+    possible = math.exp(generator.log_probability(disjoint_boxes(encoder.zeros)))
+    if possible < POSSIBLE:
+        logger.warning(
+            "%.0f%% of the fitted distribution is rows that the schema declares impossible. They are never drawn,"
+            " so that the rest is off: give the fit more time.",
+            100 * (1 - possible),
+        )

@@ -4,6 +4,7 @@ Each stage is one Gaussian mechanism with its part of the budget, and follows fr
 the stages before it released.
 """
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from tabsynth.privacy.counts import (
     cells_of,
     count_rows,
     in_groups,
+    noise_of_total,
     probabilities,
     shares_by_cells,
     total_rows,
@@ -56,6 +58,8 @@ Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 SURE = 1.0  # standard deviations of its noise that a score must be above what chance makes
 ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
+REFUTED = 6.0  # standard deviations of the counted rows that a declared number may be off
+logger = logging.getLogger(__name__)
 
 
 def stages(schema: Schema, config: MargNetConfig) -> dict[str, float]:
@@ -141,7 +145,7 @@ class Measuring:
         planned = {spend.purpose: spend for spend in spends}
         account = self._open(planned[ONE_WAY], ledger, {"columns": len(self.columns)})
         singles = self._count(account, [(self.columns, self.whole, 1.0)])
-        rows = float(self.rows or total_rows(singles))
+        rows = self._total(singles)
         if JOINT not in planned:
             return Measurements(singles, rows, self.whole, self.whole)
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
@@ -170,6 +174,21 @@ class Measuring:
         return Measurements(
             [*singles, *(m for m in joint if len(m.columns) > 1)], rows, groups, coarse
         )
+
+    def _total(self, singles: Sequence[Measured]) -> float:
+        """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
+        counted = total_rows(singles)
+        if self.rows is None:
+            return counted
+        if abs(self.rows - counted) <= REFUTED * noise_of_total(singles):
+            return float(self.rows)
+        logger.warning(
+            "rows=%d is declared, but the noisy counts hold some %.0f rows: that number is used; correct rows, or"
+            " leave it out.",
+            self.rows,
+            counted,
+        )
+        return counted
 
     def _joint(
         self,
@@ -215,7 +234,8 @@ class Measuring:
         worth = np.array([distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found])
         worth *= self.workload.importance(found)
         weight = float(self.workload.importance(pairs).sum())
-        return clear_triples(found, worth, coarse, noise, weight, self.workload)
+        room = self.config.max_triple_cells
+        return clear_triples(found, worth, coarse, noise, weight, room, self.workload)
 
     def _open(self, spend: PlannedSpend, ledger: Ledger, details: dict[str, Any]) -> Account:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"

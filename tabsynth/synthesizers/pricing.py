@@ -71,10 +71,16 @@ def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: in
     started = time.monotonic()
     ledger = Ledger(math.inf, model.delta)
     model._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
-    total = time.monotonic() - started
-    for stage, steps in {**{s.purpose: s.count for s in spends}, **model._free_steps()}.items():
+    private, public = time.monotonic() - started, 0.0
+    charged = {s.purpose: s.count for s in spends}
+    for stage, steps in {**charged, **model._free_steps()}.items():
         stamps = times.get(stage, [])
         if len(stamps) >= TRIAL_STEPS:
             # The first steps warm up (imports, allocators): they say nothing of the others.
-            total += (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-    return total * rows / made_up
+            left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
+            if stage in charged:
+                private += left
+            else:  # such steps read no rows
+                tried = stamps[-1] - stamps[0]
+                private, public = private - tried, public + tried + left
+    return private * rows / made_up + public

@@ -29,6 +29,8 @@ from tabsynth.generators.marginals import (
 from tabsynth.generators.workload import IMPORTANCE, Workload
 from tabsynth.privacy.counts import by_value, shares_by_cells
 
+ROOM = 1_000_000  # cells, for all triples
+
 
 def test_pairs_within_the_limits() -> None:
     """All pairs, but for those of too many cells."""
@@ -156,16 +158,40 @@ def test_triples() -> None:
     groups = [np.arange(4)] * 12
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
-    assert clear_triples(triples, worth, groups, 1e-9, 66) == triples[-MOST_TRIPLES:]
+    assert clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-MOST_TRIPLES:]
     # Where all are worth the same, all columns alike.
-    uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66)))
+    uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66, ROOM)))
     assert uses.sum() == 3 * MOST_TRIPLES and uses.max() - uses.min() <= 3
     limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
     limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
-    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66)) == MOST_TRIPLES
-    assert clear_triples(triples, worth, groups, 1.001 * limit, 66) == []
-    assert clear_triples(triples, worth, groups, 0.999 * limit, 240) == []  # half of the share
-    assert clear_triples([], np.zeros(0), groups, 0.0, 66) == []
+    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == MOST_TRIPLES
+    assert clear_triples(triples, worth, groups, 1.001 * limit, 66, ROOM) == []
+    assert (
+        clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
+    )  # half of the share
+    assert clear_triples([], np.zeros(0), groups, 0.0, 66, ROOM) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), columns=st.integers(3, 9), room=st.integers(0, 2000))
+def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -> None:
+    """One by one: of those that have room the one of most worth, then of columns taken least, then the first."""
+    sizes = data.draw(st.lists(st.integers(1, 9), min_size=columns, max_size=columns))
+    left = list(combinations(range(columns), 3))
+    many = {"min_size": len(left), "max_size": len(left)}
+    worth = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), **many)))
+    found = clear_triples(left, worth, by_value(sizes), 0.0, 66, room)
+    value, taken = dict(zip(left, worth, strict=True)), list[tuple[int, int, int]]()
+    uses = np.zeros(columns)
+    while left:
+        best = min(left, key=lambda t: (-value[t], uses[list(t)].sum(), t))
+        left.remove(best)
+        cells = math.prod(sizes[j] for j in best)
+        if cells <= room and len(taken) < MOST_TRIPLES:
+            room -= cells
+            uses[list(best)] += 1
+            taken.append(best)
+    assert found == sorted(taken)
 
 
 @settings(max_examples=40, deadline=None)
@@ -197,8 +223,8 @@ def test_what_is_named_is_counted() -> None:
     assert [p for p in pairs if workload.names(p)] == named
     assert worth_counting(pairs, np.full(10, -1.0), groups, 1e6, workload) == named
     triples = triples_within(pairs, groups, 100)
-    assert clear_triples(triples, np.zeros(10), groups, 1e6, 10, workload) == [(0, 2, 3)]
-    everything = clear_triples(triples, np.zeros(10), groups, 1e-9, 10, workload)
+    assert clear_triples(triples, np.zeros(10), groups, 1e6, 10, ROOM, workload) == [(0, 2, 3)]
+    everything = clear_triples(triples, np.zeros(10), groups, 1e-9, 10, ROOM, workload)
     assert (0, 2, 3) in everything and len(everything) == 10
     # One-way counts are never important by themselves, pairs of a target are.
     sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]

@@ -320,6 +320,18 @@ def test_a_trial_takes_as_many_steps_as_it_may() -> None:
     assert curve["value"] == [fit.found[0], fit.found[6]] and curve["step"] == [0.0, 6.0]
 
 
+def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps are to be timed: on made-up rows a fit would soon be done."""
+    monkeypatch.setattr(MargNetFit, "_settled", lambda self: True)
+    index, sizes = correlated(100)
+    lengths = []
+    for most in (8, None):
+        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, onward=0.0)
+        fit.fit(Watch(), most)
+        lengths.append(len(fit.found))
+    assert lengths == [8, 1]
+
+
 def test_the_first_rows_follow_the_one_way_counts() -> None:
     """Also where an ordered column is made of bumps, and null is none of them."""
     column = Column(
@@ -380,6 +392,22 @@ def test_atoms_are_distributions(cells: int, nulls: bool, widths: list[float]) -
         assert middle[near].sum() > 0.98
     category = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(cells)))
     assert dictionary(category, widths) is None
+
+
+def test_wide_bumps_are_apart() -> None:
+    """Of a column of very many values; null and each value have an atom still, every value has bumps."""
+    column = Column(
+        name="a", kind="numeric", dtype="Int64", low=0, high=3999, bins=4000, nulls=True
+    )
+    book = dictionary(column, (0.01, 0.04))
+    assert book is not None and book.shape == (4001 + 801 + 201, 4001)
+    np.testing.assert_allclose(book.sum(1), 1)
+    for part, apart in ((book[4001:4802], 5), (book[4802:], 20)):
+        assert part[-1].argmax() == 4000 and part[-1, -1] == 1
+        assert (np.diff(part[:-1].argmax(1)) == apart).all()
+        # Of equal parts of all of them, no value has much less than another.
+        even = part[:-1].mean(0)[700:3300]
+        assert even.min() > 0.99 * even.max()
 
 
 # Whole rows.
@@ -489,6 +517,7 @@ def test_samples_repeat_with_their_stream() -> None:
         {"max_unscored": -1},
         {"hidden": (8, 0)},
         {"bumps": (0.0,)},
+        {"learning_rate": 2.0},
         {"bumps": (1.5,)},
         {"bumps": 0.01},
         *({"hidden": v} for v in (128, None, "128")),

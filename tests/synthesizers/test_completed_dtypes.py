@@ -81,3 +81,15 @@ def test_completions_of_all_dtypes(model: MargNet) -> None:
     assert made["c"][0] == "mid" and made["F"].tolist() == [5, 1] and made["u"][0] == 255
     assert made.dtypes.equals(whole.dtypes)
     model.encoder_.to_index(made)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "object", "float32"])
+def test_bounds_that_a_partial_table_cannot_hold(dtype: str) -> None:
+    """What is clipped comes out as the bound, whatever the table's dtype."""
+    column = Column(name="x", kind="numeric", dtype="float64", low=0.5, high=9.5, clip=True)
+    flag = Column(name="b", kind="categorical", dtype="bool", categories=(False, True))
+    config = MargNetConfig(components=5, latent_dim=2, hidden=(4,), steps=5)
+    table = pd.DataFrame({"x": [0.5, 3, 9] * 20, "b": [True, False, True] * 20})
+    model = MargNet(Schema([column, flag]), epsilon=1.0, config=config).fit(table)
+    made = model.complete(pd.DataFrame({"x": pd.array([0, 7, 12], dtype=dtype)}))
+    assert made["x"].tolist() == [0.5, 7, 9.5] and made["x"].dtype == "float64"

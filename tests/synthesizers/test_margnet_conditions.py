@@ -4,7 +4,9 @@ import inspect
 import json
 import math
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,13 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from tabsynth import Column, InputError, MargNet, Schema, load
+from tabsynth.encoding import TableEncoder
+from tabsynth.generators.margnet import MargNetFit
 from tabsynth.generators.margnet_config import MargNetConfig
+from tabsynth.privacy.counts import Measured
 from tabsynth.synthesizers.conditions import boxes_of, parse_where
+from tabsynth.training import loop
+from tabsynth.training.loop import Watch
 
 torch.set_num_threads(1)
 
@@ -252,6 +259,31 @@ def test_the_fit_knows_what_is_impossible() -> None:
     assert generator.log_probability(boxes_of(generator, model.encoder_)) > math.log(0.97)
     assert abs((made["age"] < 5).mean() - 0.15) < 0.05
     assert model._free_steps() == {"generator": 3000, "structural zeros": 300}
+
+
+def test_impossible_rows_have_their_part_of_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a clock of which each look takes a second."""
+    table, ticks, taken = frame(600), count(), list[int]()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    step = MargNetFit.step_from_zeros
+    monkeypatch.setattr(MargNetFit, "step_from_zeros", lambda *a: (taken.append(a[1]), step(*a))[1])
+    layout, columns = TableEncoder(ZEROS).layout, ZEROS.columns
+    singles = [
+        Measured((j,), np.full(size, 600 / size), 2.0) for j, size in enumerate(layout.sizes)
+    ]
+    config, rng = MargNetConfig(components=20, hidden=(8,)), torch.Generator().manual_seed(0)
+    fit = MargNetFit(layout, columns, config, singles, 600.0, rng, zeros=TableEncoder(ZEROS).zeros)
+    assert fit.fit(Watch(deadline=100.0)) == len(fit.found) < 75 and len(taken) > 20
+    monkeypatch.undo()
+    with caplog.at_level("WARNING"):
+        net(ZEROS, random_state=0, time_limit=1e-9).fit(table[allowed(table)])
+    assert "rows that the schema declares impossible" in caplog.text
+    caplog.clear()
+    with caplog.at_level("WARNING"):
+        net(ZEROS, random_state=0).fit(table[allowed(table)])
+    assert "impossible" not in caplog.text
 
 
 VALUES: dict[str, Any] = {

@@ -245,15 +245,18 @@ def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
     assert [item["count"] for item in items] == [1, 1] and made.certificate()["epsilon"] <= 2.0
 
 
-def test_declared_rows_scale_the_counts() -> None:
-    """R14: rows= is what expected counts are scaled to; else it follows from the noisy counts."""
-    found = []
-    for rows in (None, 60, 6000):
-        model = small(random_state=0, rows=rows, epsilon=1000.0).fit(frame(60))
-        (curve,) = model.trained_.curves.values()
-        found.append(curve["value"][0])
-        assert model.certificate()["public"]["rows"] == rows
-    assert found[0] == pytest.approx(found[1], rel=0.05) and found[2] > 100 * found[0]
+def test_declared_rows_scale_the_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """R14: rows= is what expected counts are scaled to; else, or where they refute it, the noisy counts."""
+    for epsilon, declared, refuted in ((1000.0, 6000, True), (0.1, 90, False)):
+        found = []
+        for rows in (None, declared):
+            caplog.clear()
+            model = small(random_state=0, rows=rows, epsilon=epsilon).fit(frame(60))
+            (curve,) = model.trained_.curves.values()
+            found.append(curve["value"][0])
+            assert model.certificate()["public"]["rows"] == rows
+        assert (found[0] == found[1]) == refuted
+        assert (f"rows={declared} is declared, but the noisy" in caplog.text) == refuted
 
 
 @pytest.mark.parametrize("rows", [1, 2, 300])
