@@ -88,6 +88,14 @@ def test_the_private_table_is_not_public(folder):
     refused(*words, "copy.csv", cwd=folder, says="the table to fit itself")
 
 
+def test_warnings_are_lines(folder):
+    """In a process that imports opacus itself, which would put a date before each."""
+    words = [TABSYNTH, *FIT[:-2], "--epsilon", "1", "--rows", "4000", "--time-limit", "1"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("warning: rows=4000 is")]
+    assert len(told) == 1 and "correct rows, or leave it out" in told[0]
+
+
 @pytest.mark.parametrize("presses", [1, 2])
 def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
     """Ctrl-C in the middle of the steps, once and twice in a row."""

@@ -11,7 +11,7 @@ from rich.logging import RichHandler
 from tabsynth._files import check_writable
 from tabsynth._formulas import HANDLINGS
 from tabsynth._validate import one_of
-from tabsynth.cli.console import guarded, say
+from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.fitting import fit_and_tell
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
@@ -76,9 +76,12 @@ def options(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done.")] = False,
 ) -> None:
     """Differentially private synthetic tables."""
+    handler: logging.Handler = Warnings()
     if verbose:
         handler = RichHandler(console=Console(stderr=True), show_path=False)
-        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    level = logging.INFO if verbose else logging.WARNING
+    # Before opacus, which would have every line begin with a date.
+    logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
 
 
 @app.command()

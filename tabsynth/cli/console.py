@@ -1,6 +1,7 @@
 """What is said to a person, and how a command ends."""
 
 import functools
+import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,14 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def say_error(message: str) -> None:
     """What went wrong, one line on stderr."""
     say(f"error: {' '.join(message.split())}", error=True)
+
+
+class Warnings(logging.Handler):
+    """What the library warns of, a line on stderr each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As :func:`say` has it."""
+        say(f"{record.levelname.lower()}: {' '.join(record.getMessage().split())}", error=True)
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
