@@ -19,6 +19,7 @@ from tabsynth.privacy.counts import (
     count_rows,
     estimated_rows,
     marginal_noise,
+    noise_of_total,
     noisy_marginals,
     noisy_row_count,
     probabilities,
@@ -306,7 +307,9 @@ def test_total_rows_is_unbiased_and_weighted() -> None:
     spread = math.sqrt(1 / sum(1 / (m.counts.size * m.std**2) for m in found[0]))
     assert abs(totals.mean() - 400) < 4 * spread / math.sqrt(4000)
     assert totals.std() == pytest.approx(spread, rel=0.05)
+    assert noise_of_total(found[0]) == pytest.approx(spread)
     exact = [Measured((0,), np.array([7.0, 5.0]), 0.0), Measured((1,), np.array([40.0]), 3.0)]
+    assert noise_of_total(exact) == 0 and noise_of_total(exact[1:]) == pytest.approx(3)
     assert total_rows(exact) == 12 and total_rows(exact[1:]) == pytest.approx(40)
     assert total_rows([Measured((0,), np.array([-9.0, 2.0]), 1.0)]) == 1.0
 
