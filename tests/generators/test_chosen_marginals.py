@@ -166,9 +166,8 @@ def test_triples() -> None:
     limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
     assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == MOST_TRIPLES
     assert clear_triples(triples, worth, groups, 1.001 * limit, 66, ROOM) == []
-    assert (
-        clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
-    )  # half of the share
+    # Half of the share.
+    assert clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
     assert clear_triples([], np.zeros(0), groups, 0.0, 66, ROOM) == []
 
 
