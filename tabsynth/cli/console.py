@@ -42,17 +42,17 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)))
 
 
-def say_error(message: str) -> None:
+def say_error(message: str, kind: str = "error") -> None:
     """What went wrong, one line on stderr."""
-    say(f"error: {' '.join(message.split())}", error=True)
+    say(f"{kind}: {' '.join(message.split())}", error=True)
 
 
 class Warnings(logging.Handler):
     """What the library warns of, a line on stderr each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As :func:`say` has it."""
-        say(f"{record.levelname.lower()}: {' '.join(record.getMessage().split())}", error=True)
+        """As :func:`say_error` has it."""
+        say_error(record.getMessage(), record.levelname.lower())
 
 
 def fail(message: str, code: int = 2) -> NoReturn:

@@ -32,7 +32,13 @@ def to_index(column: Column, values: pd.Series) -> np.ndarray:
                 " astype."
             )
         values = values.astype(object).where(values.notna(), np.nan)
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:
+        raise InputError(
+            f"Column {shown(column.name)} holds an integer beyond any float, of more than 300 digits;"
+            " correct it."
+        ) from None
     nulls = np.isnan(numbers)
     if nulls.any() and not column.nulls:
         raise InputError(nulls_refused(column))

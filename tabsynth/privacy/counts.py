@@ -207,7 +207,7 @@ def total_rows(measured: Sequence[Measured]) -> float:
     The counts of each set sum to n plus noise of variance cells · std²; inverse-variance weights.
     """
     totals = np.array([m.counts.sum() for m in measured])
-    variances = np.array([m.counts.size * m.std**2 for m in measured])
+    variances = _variances_of_totals(measured)
     if not variances.all():  # without noise each total is n
         return max(1.0, float(totals[variances == 0].mean()))
     return max(1.0, float((totals / variances).sum() / (1 / variances).sum()))
@@ -215,8 +215,12 @@ def total_rows(measured: Sequence[Measured]) -> float:
 
 def noise_of_total(measured: Sequence[Measured]) -> float:
     """Standard deviation of the noise on :func:`total_rows`."""
-    variances = np.array([m.counts.size * m.std**2 for m in measured])
+    variances = _variances_of_totals(measured)
     return float((1 / variances).sum() ** -0.5) if variances.all() else 0.0
+
+
+def _variances_of_totals(measured: Sequence[Measured]) -> np.ndarray:
+    return np.array([m.counts.size * m.std**2 for m in measured])
 
 
 def noisy_marginals(

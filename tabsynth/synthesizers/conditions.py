@@ -1,5 +1,7 @@
 """What a user knows of rows to be made: a condition on their columns, or some of their cells."""
 
+import logging
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,6 +28,8 @@ from tabsynth.structural_zeros import (
 from tabsynth.tables import parse_text, with_dtype
 
 NULLS = ("fill", "keep")
+POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
+logger = logging.getLogger(__name__)
 
 
 class Condition:
@@ -90,6 +94,17 @@ def boxes_of(
             " values."
         )
     return boxes
+
+
+def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
+    """Say so where a mixture, as of a fit that was stopped early, holds many impossible rows."""
+    possible = math.exp(generator.log_probability(disjoint_boxes(encoder.zeros)))
+    if possible < POSSIBLE:
+        logger.warning(
+            "%.0f%% of the fitted distribution is rows that the schema declares impossible. They are never drawn,"
+            " so that the rest is off: give the fit more time.",
+            100 * (1 - possible),
+        )
 
 
 def _subject(condition: Condition) -> str:
@@ -184,7 +199,7 @@ def value_number(column: Column, value: Any, name: str = "where", null: str = ""
     cell[0] = value
     try:
         return int(column_to_index(strict, pd.Series(cell, dtype=object))[0])
-    except (InputError, OverflowError):  # an integer may be beyond any float
+    except InputError:
         raise _no_value(column, value, name, null) from None
 
 

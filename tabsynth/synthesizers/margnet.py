@@ -1,6 +1,5 @@
 """MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +26,13 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.conditions import Condition, boxes_of, partial_index, with_given
+from tabsynth.synthesizers.conditions import (
+    Condition,
+    boxes_of,
+    partial_index,
+    warn_of_impossible,
+    with_given,
+)
 from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.parameters import check_size, streams
@@ -35,8 +40,6 @@ from tabsynth.synthesizers.wishes import wanted
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 
-POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
-logger = logging.getLogger(__name__)
 ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
 
 
@@ -274,7 +277,7 @@ class MargNet(Synthesizer):
         fit.fit(watch, most)
         generator = fit.mixture()
         if most is None and encoder.zeros:
-            _warn_of_impossible(generator, encoder)
+            warn_of_impossible(generator, encoder)
         return Trained(generator=generator, curves=fit.curves)
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
@@ -307,14 +310,3 @@ class MargNet(Synthesizer):
 
     def _components(self) -> int:
         return self._settings().rows_of_mixture(len(self.schema.columns))
-
-
-def _warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
-    """Say so where the mixture, as of a fit that was stopped early, holds many impossible rows."""
-    possible = math.exp(generator.log_probability(disjoint_boxes(encoder.zeros)))
-    if possible < POSSIBLE:
-        logger.warning(
-            "%.0f%% of the fitted distribution is rows that the schema declares impossible. They are never drawn,"
-            " so that the rest is off: give the fit more time.",
-            100 * (1 - possible),
-        )

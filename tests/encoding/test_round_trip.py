@@ -110,3 +110,11 @@ def test_no_rows_decode_to_an_empty_table() -> None:
         empty = np.zeros((0, encoder.layout.width), dtype=np.float32)
         table = encoder.decode(empty, np.random.default_rng(0))
         assert len(table) == 0 and table.dtypes.astype(str).tolist() == ["str", "int64"]
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_an_integer_beyond_any_float_is_one_line(clip: bool) -> None:
+    column = Column(name="x", kind="numeric", dtype="float64", low=0, high=9, clip=clip)
+    table = pd.DataFrame({"x": pd.Series([1, 10**400], dtype=object)})
+    with pytest.raises(InputError, match="'x' holds an integer beyond any float"):
+        TableEncoder(Schema([column])).to_index(table)
