@@ -1,4 +1,4 @@
-"""What a user knows of rows to be made: a condition on their columns, or some of their cells."""
+"""What a user asks of rows to be made: a condition on their columns."""
 
 import logging
 import math
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import shown
 from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.steps import Runs, steps_between, steps_of_cells
@@ -18,16 +18,9 @@ from tabsynth.errors import InputError
 from tabsynth.generators.conditions import Box, disjoint_boxes
 from tabsynth.generators.mixture import Mixture
 from tabsynth.schema import Schema
-from tabsynth.structural_zeros import (
-    declared_number,
-    domain,
-    plain,
-    refuse_impossible,
-    whole_range,
-)
-from tabsynth.tables import parse_text, with_dtype
+from tabsynth.structural_zeros import declared_number, domain, plain, whole_range
+from tabsynth.tables import parse_text
 
-NULLS = ("fill", "keep")
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
 logger = logging.getLogger(__name__)
 
@@ -253,51 +246,3 @@ def _parsed(column: Column, text: str, name: str = "where") -> Any:
         return plain(parse_text(strict, pd.Series([text], dtype=object)).iloc[0])
     except InputError:
         raise _no_value(column, text, name) from None
-
-
-def partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:
-    """Value numbers of a partial table, shape (rows, columns) int64; -1 where a cell is to be filled.
-
-    Raises
-    ------
-    InputError
-        If the table has a column or a value that the schema does not declare, or a row whose given
-        cells it declares impossible.
-    """
-    one_of("nulls", nulls, NULLS)
-    schema = encoder.schema
-    schema.check_columns(table, "partial table", partial=True)
-    index = np.full((len(table), len(schema.columns)), -1, dtype=np.int64)
-    for j, column in enumerate(schema.columns):
-        if column.name in table.columns:
-            values = table[column.name]
-            given = (
-                np.ones(len(table), dtype=bool) if nulls == "keep" else values.notna().to_numpy()
-            )
-            if given.any():
-                index[given, j] = column_to_index(column, values[given])
-    refuse_impossible(schema.columns, encoder.zeros, index, "partial table")
-    return index
-
-
-def with_given(
-    encoder: TableEncoder,
-    table: pd.DataFrame,
-    partial: np.ndarray,
-    filled: np.ndarray,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """A whole table from filled value numbers, with the very numbers of the partial table's cells."""
-    made = encoder.from_index(filled, rng)
-    for j, column in enumerate(encoder.schema.columns):
-        if column.kind != "numeric" or column.name not in table.columns:
-            continue
-        nulls = made[column.name].isna().to_numpy()
-        given = (partial[:, j] >= 0) & ~nulls
-        values = np.array(made[column.name], dtype=object)
-        numbers = list(table[column.name][given])
-        if column.clip:  # not by the table's own dtype, which may not hold the bounds
-            numbers = [min(max(number, column.low), column.high) for number in numbers]
-        values[given] = numbers
-        made[column.name] = with_dtype(column, values, nulls)
-    return made.set_axis(table.index, axis=0)

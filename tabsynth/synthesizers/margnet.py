@@ -26,13 +26,8 @@ from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
 from tabsynth.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.conditions import (
-    Condition,
-    boxes_of,
-    partial_index,
-    warn_of_impossible,
-    with_given,
-)
+from tabsynth.synthesizers.completion import completed
+from tabsynth.synthesizers.conditions import Condition, boxes_of, warn_of_impossible
 from tabsynth.synthesizers.measuring import Measuring, stages
 from tabsynth.synthesizers.method import Trained
 from tabsynth.synthesizers.parameters import check_size, streams
@@ -189,18 +184,8 @@ class MargNet(Synthesizer):
         frame = to_pandas(table, "partial table")
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
-        given = partial_index(self.encoder_, frame, nulls)
         for_codes, for_cells = streams(self, random_state)
-        generator: Mixture = self.trained_.generator
-        boxes = boxes_of(generator, self.encoder_)
-        filled = generator.complete(given, for_codes, boxes=boxes)
-        left = (filled < 0).any(axis=1)
-        if left.any():
-            raise InputError(
-                f"Row {shown(frame.index[left.argmax()])} of the partial table has no completion: its"
-                " cells have probability 0 in the model; correct them, or leave one missing."
-            )
-        return with_given(self.encoder_, frame, given, filled, for_cells)
+        return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
