@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tabsynth.encoding.layout import Layout
 from tabsynth.errors import InputError
-from tabsynth.privacy.counts import Groups, Measured, number_of
+from tabsynth.generators.resolution import Resolution
+from tabsynth.privacy.counts import Measured, number_of
 from tabsynth.structural_zeros import Zero
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
@@ -25,28 +26,40 @@ class Grouped:
     Parameters
     ----------
     layout : Layout
-    groups : Groups, optional
-        None: each value by itself.
+    columns : sequence of (int, ndarray)
+        Columns and groups of their values, side by side; a column may be there twice.
     """
 
-    def __init__(self, layout: Layout, groups: Groups | None, device: torch.device | str) -> None:
-        if groups is None:
-            groups = [np.arange(size) for size in layout.sizes]
+    def __init__(
+        self, layout: Layout, columns: Sequence[tuple[int, np.ndarray]], device: torch.device | str
+    ) -> None:
+        groups = [group for _, group in columns]
         ends = np.cumsum([number_of(g) for g in groups])
         starts = [0, *ends[:-1].tolist()]
         self.spans = [slice(a, b) for a, b in zip(starts, ends.tolist(), strict=True)]
         spots = np.concatenate([g + at for g, at in zip(groups, starts, strict=True)])
-        self.spots = torch.from_numpy(spots).to(device)
-        self.width = int(ends[-1])
-        self.same = bool((spots == np.arange(len(spots))).all())
+        blocks = [layout.blocks[j] for j, _ in columns]
+        values = np.concatenate([np.arange(b.start, b.stop) for b in blocks])
+        self.spots, self.values = (torch.from_numpy(at).to(device) for at in (spots, values))
+        self.width, self.wide = int(ends[-1]), layout.width
+        self.once = np.array_equal(values, np.arange(layout.width))
+        self.same = self.once and np.array_equal(spots, values)
 
     def of(self, p: Tensor) -> Tensor:
         """Q of P."""
-        return p if self.same else p.new_zeros(len(p), self.width).index_add_(1, self.spots, p)
+        if self.same:
+            return p
+        each = p if self.once else p[:, self.values]
+        return p.new_zeros(len(p), self.width).index_add_(1, self.spots, each)
 
     def back(self, gradient: Tensor) -> Tensor:
         """The gradient in P of a gradient in Q."""
-        return gradient if self.same else gradient[:, self.spots]
+        if self.same:
+            return gradient
+        each = gradient[:, self.spots]
+        if self.once:
+            return each
+        return each.new_zeros(len(each), self.wide).index_add_(1, self.values, each)
 
 
 class Zeros:
@@ -139,8 +152,8 @@ class CountLoss:
         A public or privatised estimate of n.
     components : int
         Rows of P.
-    groups, coarse : Groups, optional
-        Of pairs and of triples. None: each value by itself.
+    resolution : Resolution, optional
+        None: each value by itself.
     zeros : sequence of Zero
         Structural zeros: combinations of values that no row has.
     aims : mapping of a pair to ndarray, optional
@@ -156,8 +169,7 @@ class CountLoss:
         measured: Sequence[Measured],
         rows: float,
         components: int,
-        groups: Groups | None = None,
-        coarse: Groups | None = None,
+        resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         *,
         zeros: Sequence[Zero] = (),
@@ -166,7 +178,12 @@ class CountLoss:
     ) -> None:
         self.memory, self.scale = memory, rows / components
         self.zeros = Zeros(layout, zeros, self.scale / ZERO_STD, device) if zeros else None
-        self.pairs, self.triples = Grouped(layout, groups, device), Grouped(layout, coarse, device)
+        by = resolution or Resolution.by_value(layout.sizes)
+        fine = sorted({j for pair in by.strong for j in pair})
+        blocks = [*enumerate(by.pairs), *((j, by.fine[j]) for j in fine)]
+        self.pairs = Grouped(layout, blocks, device)
+        self.triples = Grouped(layout, list(enumerate(by.triples)), device)
+        of_fine = dict(zip(fine, self.pairs.spans[len(by.pairs) :], strict=True))
         self.cells = sum(m.counts.size for m in measured)
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
@@ -182,7 +199,8 @@ class CountLoss:
                 singles[0, block.start : block.stop] = slope
                 singles[1, block.start : block.stop] = target
             elif len(m.columns) == 2:
-                one, other = (self.pairs.spans[j] for j in m.columns)
+                spans = of_fine if m.columns in by.strong else self.pairs.spans
+                one, other = (spans[j] for j in m.columns)
                 pairs[0, one, other], pairs[1, one, other] = slope, target
                 pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
                 if away is not None and m.columns in aims:

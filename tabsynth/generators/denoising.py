@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tabsynth.privacy.counts import Groups, Measured, in_groups
+from tabsynth.generators.resolution import Resolution
+from tabsynth.privacy.counts import Measured, in_groups
 
 # The strongest direction that noise hides, as a share of the rows: below the first weak directions are worth
 # having, above the second there are hardly any to tell from noise.
@@ -44,7 +45,7 @@ def smoothed(
     measured: Sequence[Measured],
     shares: Sequence[np.ndarray],
     rows: float,
-    groups: Groups,
+    resolution: Resolution,
     part: float,
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Counts of pairs, moved ``part`` of the way to those whose departure from independence is shrunk.
@@ -58,8 +59,7 @@ def smoothed(
     shares : sequence of ndarray, shape (size,)
         A distribution of the values of each column.
     rows : float
-    groups : Groups
-        Of values, in the counts of pairs.
+    resolution : Resolution
     part : float
         From 0, which moves none, to 1.
 
@@ -68,12 +68,12 @@ def smoothed(
     mapping of a pair to ndarray
         Of the pairs that are moved.
     """
-    single = [in_groups(share, [group]) for share, group in zip(shares, groups, strict=True)]
     found: dict[tuple[int, ...], np.ndarray] = {}
     for m in measured if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
         if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
-            one, other = (single[j] for j in m.columns)
+            groups = resolution.of(m.columns)
+            one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(one, other)
             kept = m.std * shrunk(apart / m.std)
             found[m.columns] = m.counts + part * (kept - apart)

@@ -13,7 +13,7 @@ neighbours only.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -41,6 +41,9 @@ MOST_TRIPLES = 120
 # Mean L1/2 noise of a column's counts, as a share of the rows, past which they are counted again …
 TOLERATED = 0.03
 MOST_OF_COLUMNS = 0.5  # … with at most this part of the budget of pairs and triples
+# L1 distance from independence, as a share of the rows (2 at most), past which a pair is nearly a function; how
+# much finer its groups are then; and how sure that is, in standard deviations of the noise of scores.
+STRONG, FINER, SURELY = 0.9, 6.0, 3.0
 
 NOTHING_NAMED = Workload()
 
@@ -65,15 +68,31 @@ def pairs_within(
     return [(a, b) for a, b in pairs if sizes[a] * sizes[b] <= max_cells]
 
 
-def share_of_columns(noise: float, sizes: Sequence[int], rows: float, first: float) -> float:
+def share_of_columns(
+    noise: float, sizes: Sequence[int], cells: Sequence[int], rows: float, first: float
+) -> float:
     """The part of the budget of pairs and triples that goes to one-way counts again.
 
     As much as brings their noise down to ``TOLERATED``; nothing where the first counts do, which had
-    ``first`` of the budget. ``noise`` is that of all counts of pairs and triples together.
+    ``first`` of the budget. But not more than is best for all pairs of columns, if the error of one that is
+    counted, with so many ``cells``, is that of its counts, and of one that is not that of its columns.
+    With a of the first kind (of all pairs) and b of the second in all, a/√s + b/√(1−s) is least where
+    s/(1−s) = (a/b)^(2/3).
+
+    ``noise`` is that of all counts of pairs and triples together.
     """
-    error = math.sqrt(2 / math.pi) * noise * (np.array(sizes) ** (2 / 3)).sum() ** 1.5
-    share = (error / (2 * len(sizes) * rows * TOLERATED)) ** 2
-    return min(share, MOST_OF_COLUMNS) if share > first else 0.0
+    column, pair = (_mean_error(noise, of, rows) for of in (sizes, cells))
+    share = (column / TOLERATED) ** 2
+    if share <= first:
+        return 0.0
+    ratio = (math.comb(len(sizes), 2) * column / (len(cells) * pair)) ** (2 / 3)
+    return min(share, ratio / (1 + ratio), MOST_OF_COLUMNS)
+
+
+def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
+    """Mean L1/2 noise of counts, as a share of the rows, where all the budget is theirs."""
+    total = (np.array(cells) ** (2 / 3)).sum() ** 1.5
+    return float(math.sqrt(2 / math.pi) * noise * total / (2 * len(cells) * rows))
 
 
 def least_rows(noise: float, columns: int, pairs: int) -> float:
@@ -146,6 +165,32 @@ def worth_counting(
     net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
     forced = int(named.sum())
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
+
+
+def strong_pairs(
+    distances: Mapping[Pair, float],
+    rows: float,
+    groups: Groups,
+    fine: Groups,
+    max_cells: int,
+    max_width: int,
+) -> frozenset[Pair]:
+    """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
+
+    Their rows are in few cells, so that each has enough of them. The most distant ones, as far as the limits of
+    :func:`pairs_within` allow; ``distances`` are lower bounds, in rows.
+    """
+    found, paired = set[Pair](), set[int]()
+    width = sum(number_of(group) for group in groups)
+    for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
+        finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
+        more = sum(number_of(fine[j]) for j in set(pair) - paired)
+        fits = cells_of(pair, fine) <= max_cells and width + more <= max_width
+        if distances[pair] >= STRONG * rows and finer and fits:
+            found.add(pair)
+            paired.update(pair)
+            width += more
+    return frozenset(found)
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:

@@ -29,7 +29,8 @@ from tabsynth.generators.count_loss import CountLoss
 from tabsynth.generators.denoising import smoothed
 from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.mixture import Mixture, MixtureNetwork
-from tabsynth.privacy.counts import Groups, Measured, by_value, probabilities
+from tabsynth.generators.resolution import Resolution
+from tabsynth.privacy.counts import Measured, probabilities
 from tabsynth.structural_zeros import Zero
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import WARM_UP, one_cycle
@@ -62,9 +63,8 @@ class MargNetFit:
         A public or privatised estimate of n.
     rng : torch.Generator
         On the CPU; draws the network.
-    groups, coarse : Groups, optional
-        Of the values of each column in the counts of pairs, and in those of triples; None: each value
-        by itself.
+    resolution : Resolution, optional
+        None: each value by itself in all counts.
     zeros : sequence of Zero
         Combinations of values that the schema declares impossible.
     """
@@ -77,12 +77,12 @@ class MargNetFit:
         measured: Sequence[Measured],
         rows: float,
         rng: torch.Generator,
-        groups: Groups | None = None,
-        coarse: Groups | None = None,
+        resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
     ) -> None:
         self.config, self.layout = config, layout
+        resolution = resolution or Resolution.by_value(layout.sizes)
         self.components = config.rows_of_mixture(len(columns))
         self.network = MixtureNetwork(
             layout,
@@ -105,13 +105,10 @@ class MargNetFit:
             measured,
             rows,
             self.components,
-            groups,
-            coarse,
+            resolution,
             device,
             zeros=zeros,
-            aims=smoothed(
-                measured, shares, rows, groups or by_value(layout.sizes), config.smoothing
-            ),
+            aims=smoothed(measured, shares, rows, resolution, config.smoothing),
             memory=config.memory * 2**20,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)

@@ -254,8 +254,7 @@ class MargNet(Synthesizer):
             found.counts,
             found.rows,
             init_rng,
-            found.groups,
-            found.coarse,
+            found.resolution,
             self._device(),
             encoder.zeros,
         )

@@ -7,7 +7,7 @@ the stages before it released.
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,10 @@ import numpy as np
 from tabsynth.counter import RowCounter, count_by
 from tabsynth.generators.marginals import (
     COARSEST,
+    FINER,
     MOST_IN_COARSE_GROUPS,
     MOST_IN_GROUPS,
+    SURELY,
     Pair,
     Triple,
     chance_distance,
@@ -27,10 +29,12 @@ from tabsynth.generators.marginals import (
     pairs_within,
     share_of_columns,
     share_of_triples,
+    strong_pairs,
     triples_within,
     worth_counting,
 )
 from tabsynth.generators.margnet_config import MargNetConfig
+from tabsynth.generators.resolution import Resolution
 from tabsynth.generators.workload import Workload
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.counts import (
@@ -38,7 +42,6 @@ from tabsynth.privacy.counts import (
     Measured,
     NoisyCounts,
     averaged,
-    by_value,
     cells_of,
     count_rows,
     in_groups,
@@ -56,7 +59,9 @@ from tabsynth.training.loop import Watch
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-SURE = 1.0  # standard deviations of its noise that a score must be above what chance makes
+# Standard deviations of its noise that a score must be above what chance makes: of a thousand scores the
+# highest are else those of most noise.
+SURE = 1.0
 ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
 REFUTED = 6.0  # standard deviations of the counted rows that a declared number may be off
 logger = logging.getLogger(__name__)
@@ -81,14 +86,12 @@ class Measurements:
         Of every column, value by value; of pairs and triples of columns, group by group.
     rows : float
         Estimated or declared.
-    groups, coarse : Groups
-        Of the values in the counts of pairs, and of triples.
+    resolution : Resolution
     """
 
     counts: list[Measured]
     rows: float
-    groups: Groups
-    coarse: Groups
+    resolution: Resolution
 
 
 Rows = np.ndarray | RowCounter
@@ -138,42 +141,36 @@ class Measuring:
         self.workload = workload
         self.counts: NoisyCounts[Any] = NoisyCounts(table, schema.sizes, partial(_count, schema))
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
-        self.whole = by_value(schema.sizes)
+        self.whole = Resolution.by_value(schema.sizes)
 
     def run(self, spends: Sequence[PlannedSpend], ledger: Ledger) -> Measurements:
         """All stages."""
         planned = {spend.purpose: spend for spend in spends}
         account = self._open(planned[ONE_WAY], ledger, {"columns": len(self.columns)})
-        singles = self._count(account, [(self.columns, self.whole, 1.0)])
+        singles = self._count(account, [(self.columns, 1.0)], self.whole)
         rows = self._total(singles)
         if JOINT not in planned:
-            return Measurements(singles, rows, self.whole, self.whole)
+            return Measurements(singles, rows, self.whole)
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
         noise = of_sum(planned[JOINT].mechanism).noise_multiplier
-        least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
-        groups = self._groups(shares, least)
-        coarse = self._groups(shares, COARSEST, MOST_IN_COARSE_GROUPS)
-        pairs = pairs_within(groups, self.config.max_cells, self.config.max_width, self.workload)
-        distances, chosen = np.zeros(len(pairs)), pairs
+        by = self._resolution(shares, noise, rows)
+        limits = self.config.max_cells, self.config.max_width
+        pairs = pairs_within(by.pairs, *limits, self.workload)
+        distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in planned and pairs:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
-            expected = [rows * in_groups(s, [g]) for s, g in zip(shares, groups, strict=True)]
-            distances = self._scores(account, pairs, expected, groups)
-            chosen = worth_counting(pairs, distances, groups, noise, self.workload)
-        by_pair = dict(zip(pairs, distances, strict=True))
-        triples = self._triples(chosen, by_pair, coarse, noise / rows)
-        joint = self._joint(planned[JOINT], ledger, rows, (chosen, groups), (triples, coarse))
+            expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
+            found, std = self._scores(account, pairs, expected, by.pairs)
+            distances = dict(zip(pairs, found - SURE * std, strict=True))
+            chosen = worth_counting(pairs, found - SURE * std, by.pairs, noise, self.workload)
+            surely = {pair: distances[pair] - SURELY * std for pair in chosen}
+            by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, *limits))
+        triples = self._triples(chosen, distances, by.triples, noise / rows)
+        joint = self._joint(planned[JOINT], ledger, rows, chosen, triples, by)
         again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, again[m.columns]) if again else m for m in singles]
-        # Of the other columns' values no matrix is held: they are one group.
-        paired = {j for pair in chosen for j in pair}
-        groups, coarse = (
-            [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]
-            for by in (groups, coarse)
-        )
-        return Measurements(
-            [*singles, *(m for m in joint if len(m.columns) > 1)], rows, groups, coarse
-        )
+        counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
+        return Measurements(counts, rows, by.narrowed({j for pair in chosen for j in pair}))
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
@@ -195,8 +192,9 @@ class Measuring:
         spend: PlannedSpend,
         ledger: Ledger,
         rows: float,
-        pairs: tuple[Sequence[Pair], Groups],
-        triples: tuple[Sequence[Triple], Groups],
+        pairs: Sequence[Pair],
+        triples: Sequence[Triple],
+        by: Resolution,
     ) -> list[Measured]:
         """Counts of pairs and triples, and of columns again where their noise is still too high.
 
@@ -205,26 +203,32 @@ class Measuring:
         """
         noise = of_sum(spend.mechanism).noise_multiplier
         again = 1.0
-        if pairs[0]:
-            again = share_of_columns(noise, self.schema.sizes, rows, ONE_WAY_SHARE)
-        weights = [float(self.workload.importance(sets).sum()) for sets in (pairs[0], triples[0])]
-        part = share_of_triples(*weights) if pairs[0] else 0.0
-        found: list[tuple[Sequence[Set], Groups, float]] = [
-            (self.columns, self.whole, again),
-            (*pairs, (1 - again) * (1 - part)),
-            (*triples, (1 - again) * part),
+        if pairs:
+            cells = [cells_of(pair, by.of(pair)) for pair in pairs]
+            again = share_of_columns(noise, self.schema.sizes, cells, rows, ONE_WAY_SHARE)
+        weights = [float(self.workload.importance(sets).sum()) for sets in (pairs, triples)]
+        part = share_of_triples(*weights) if pairs else 0.0
+        found: list[tuple[Sequence[Set], float]] = [
+            (self.columns, again),
+            (pairs, (1 - again) * (1 - part)),
+            (triples, (1 - again) * part),
         ]
-        found = [batch for batch in found if batch[2]]
+        found = [batch for batch in found if batch[1]]
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
-        details |= {names[len(sets[0])]: len(sets) for sets, _, _ in found}
-        return self._count(self._open(spend, ledger, details), found)
+        details |= {names[len(sets[0])]: len(sets) for sets, _ in found}
+        return self._count(self._open(spend, ledger, details), found, by)
 
-    def _groups(
-        self, shares: Sequence[np.ndarray], least: float, merged: float = MOST_IN_GROUPS
-    ) -> Groups:
-        columns = self.schema.columns
-        return [groups_of(c, s, least, merged) for c, s in zip(columns, shares, strict=True)]
+    def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
+        """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
+
+        def groups(least: float, merged: float = MOST_IN_GROUPS) -> Groups:
+            columns = zip(self.schema.columns, shares, strict=True)
+            return [groups_of(column, share, least, merged) for column, share in columns]
+
+        least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
+        coarse = groups(COARSEST, MOST_IN_COARSE_GROUPS)
+        return Resolution(self.whole.values, groups(least), coarse, groups(least / FINER))
 
     def _triples(
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
@@ -245,23 +249,21 @@ class Measuring:
         return ledger.open(spend.purpose, spend.mechanism, spend.count, details)
 
     def _count(
-        self, account: Account, batches: Sequence[tuple[Sequence[Set], Groups, float]]
+        self, account: Account, batches: Sequence[tuple[Sequence[Set], float]], by: Resolution
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it.
 
-        A batch is sets of columns, the groups of values they are counted in, and their part of the
-        account's budget.
+        A batch is sets of columns and their part of the account's budget.
         """
-        sets, groups, shares = list[Set](), list[Groups](), list[float]()
-        for columns, by, part in batches:
-            cells = [cells_of(s, by) for s in columns]
+        sets, shares = list[Set](), list[float]()
+        for columns, part in batches:
+            cells = [cells_of(s, by.of(s)) for s in columns]
             sets += columns
-            groups += [by] * len(columns)
             importance = self.workload.importance(columns)
             shares += [part * share for share in shares_by_cells(cells, importance)]
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.measure(account, sets, shares, self.bits, groups)
+            found = self.counts.measure(account, sets, shares, self.bits, [by.of(s) for s in sets])
             counts = {str(i): m.counts for i, m in enumerate(found)}
             return {**counts, "std": np.array([m.std for m in found])}
 
@@ -277,11 +279,10 @@ class Measuring:
         pairs: Sequence[Pair],
         expected: Sequence[np.ndarray],
         groups: Groups,
-    ) -> np.ndarray:
-        """Lower bounds of the distances of pairs from independence, in rows.
+    ) -> tuple[np.ndarray, float]:
+        """Distances of pairs from independence, in rows, less what chance alone makes of the rows.
 
-        Less what chance alone makes of the rows, and ``SURE`` standard deviations of the noise: of a
-        thousand scores the highest are else those of most noise.
+        And the standard deviation of their noise.
         """
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
@@ -293,5 +294,5 @@ class Measuring:
             return {"distances": found}
 
         found = self.watch.once(SCORES, release)["distances"]
-        std = SURE * account.noise_multiplier * math.sqrt(len(pairs))
-        return found - std - [chance_distance(independent(pair)) for pair in pairs]
+        by_chance = [chance_distance(independent(pair)) for pair in pairs]
+        return found - by_chance, account.noise_multiplier * math.sqrt(len(pairs))

@@ -14,7 +14,8 @@ from test_margnet import layout_of
 from tabsynth import InputError
 from tabsynth.encoding.layout import Layout
 from tabsynth.generators.count_loss import ZERO_STD, CountLoss
-from tabsynth.privacy.counts import Groups, Measured
+from tabsynth.generators.resolution import Resolution
+from tabsynth.privacy.counts import Groups, Measured, number_of
 
 torch.set_num_threads(1)
 
@@ -50,13 +51,20 @@ def test_loss_and_gradient_are_those_of_brute_force(
     sets = [s for width in (1, 2, 3) for s in combinations(everyone, width)]
     kept = data.draw(st.lists(st.sampled_from(sets), min_size=1, unique=True))
     whole = [np.arange(size) for size in sizes]
-    by = {1: whole, 2: grouping(data, sizes), 3: grouping(data, sizes)}
+    pairs = [columns for columns in kept if len(columns) == 2]
+    by = Resolution(
+        values=whole,
+        pairs=grouping(data, sizes),
+        triples=grouping(data, sizes),
+        fine=grouping(data, sizes),
+        strong=frozenset(data.draw(st.sets(st.sampled_from(pairs))) if pairs else ()),
+    )
     generator = np.random.default_rng(data.draw(st.integers(0, 99)))
     rows = 50.0
     measured = [
         Measured(
             columns,
-            generator.normal(10, 5, [int(by[len(columns)][j].max()) + 1 for j in columns]),
+            generator.normal(10, 5, [number_of(by.of(columns)[j]) for j in columns]),
             float(generator.uniform(1.5, 9)),
         )
         for columns in kept
@@ -71,7 +79,7 @@ def test_loss_and_gradient_are_those_of_brute_force(
             values = [p[k, layout.blocks[j].start : layout.blocks[j].stop] for j in m.columns]
             product = torch.einsum(["i", "i,j->ij", "i,j,k->ijk"][len(values) - 1], *values)
             for spot in np.ndindex(*product.shape):
-                groups = by[len(m.columns)]
+                groups = by.of(m.columns)
                 cell = tuple(groups[j][v] for j, v in zip(m.columns, spot, strict=True))
                 one = torch.zeros(m.counts.shape, dtype=torch.float64)
                 one[cell] = 1
@@ -82,7 +90,7 @@ def test_loss_and_gradient_are_those_of_brute_force(
     assert p.grad is not None
     scale = float(p.grad.abs().max())
     for memory in (2**30, 1):  # triples at once, and a group of the first column at a time
-        loss = CountLoss(layout, measured, rows, components, by[2], by[3], memory=memory)
+        loss = CountLoss(layout, measured, rows, components, by, memory=memory)
         found, gradient = loss(p.detach().float())
         assert found == pytest.approx(float(total.detach()) / cells, rel=1e-4)
         np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)

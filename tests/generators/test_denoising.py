@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.generators.denoising import LITTLE, MUCH, shrunk, smoothed
-from tabsynth.privacy.counts import Measured, by_value
+from tabsynth.generators.resolution import Resolution
+from tabsynth.privacy.counts import Measured
 
 SIZES = st.integers(1, 12)
 
@@ -54,7 +55,7 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     truth = rows * np.outer(one, one) * (1 + 0.8 * tilt)
     noisy = truth + std * np.random.default_rng(1).normal(size=truth.shape)
     measured = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
-    found = smoothed(measured, [one, one], rows, by_value((16, 16)), part)
+    found = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), part)
     assert found.keys() <= {(0, 1)}
     return truth, noisy, found.get((0, 1), noisy)
 

@@ -447,6 +447,36 @@ def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(("rows", "strong"), [(4000, True), (400, False)])
+def test_a_pair_that_is_nearly_a_function_is_counted_in_finer_groups(
+    rows: int, strong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a wide table, where the scores show it; on few rows their noise alone would show as much."""
+    kinds = {"age": ("ordinal", 60), "class": ("ordinal", 7)}
+    kinds |= {f"c{i}": ("categorical", 2) for i in range(11)}
+    columns = [
+        Column(name=name, kind=kind, dtype="int64", categories=tuple(range(size)))
+        for name, (kind, size) in kinds.items()
+    ]
+    draws = np.random.default_rng(0).integers(0, [size for _, size in kinds.values()], (rows, 13))
+    table = pd.DataFrame(draws, columns=list(kinds))
+    if strong:
+        table["class"] = table["age"] * 7 // 60
+    seen: list[Any] = []
+    run = measuring.Measuring.run
+    monkeypatch.setattr(
+        measuring.Measuring, "run", lambda *given: seen.append(run(*given)) or seen[-1]
+    )
+    small(Schema(columns), epsilon=1.0, random_state=0).fit(table)
+    (found,) = seen
+    by, counted = found.resolution, {m.columns: m.counts.shape for m in found.counts}
+    assert by.strong == ({(0, 1)} if strong else set())
+    for columns_, shape in counted.items():
+        assert shape == tuple(by.of(columns_)[j].max() + 1 for j in columns_)
+    if strong:
+        assert counted[0, 1][0] > 1.5 * (by.pairs[0].max() + 1)
+
+
 def test_no_matrix_is_held_of_columns_that_no_pair_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three columns of 1,000 codes, with memory for pairs of groups by the hundred."""
     widths = []
