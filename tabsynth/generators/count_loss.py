@@ -27,7 +27,7 @@ class Grouped:
     ----------
     layout : Layout
     columns : sequence of (int, ndarray)
-        Columns and groups of their values, side by side; a column may be there twice.
+        Columns, each once, and groups of their values, side by side.
     """
 
     def __init__(
@@ -136,10 +136,32 @@ class Thirds:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Strong:
+    """A pair in finer groups than the others.
+
+    Attributes
+    ----------
+    one, other : slice
+        Its columns' groups in Q.
+    slope : float
+        What an expectation is scaled by.
+    target, away : Tensor, shape (groups of one, groups of the other)
+        The noisy counts, scaled alike, and how far the aims are below them.
+    """
+
+    one: slice
+    other: slice
+    slope: float
+    target: Tensor
+    away: Tensor
+
+
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
-    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another. Triples are as many
+    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another; strong ones, in finer groups,
+    have a small GEMM each. Triples are as many
     GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups,
     and in blocks of groups of a where that is too large.
 
@@ -179,11 +201,12 @@ class CountLoss:
         self.memory, self.scale = memory, rows / components
         self.zeros = Zeros(layout, zeros, self.scale / ZERO_STD, device) if zeros else None
         by = resolution or Resolution.by_value(layout.sizes)
-        fine = sorted({j for pair in by.strong for j in pair})
-        blocks = [*enumerate(by.pairs), *((j, by.fine[j]) for j in fine)]
-        self.pairs = Grouped(layout, blocks, device)
-        self.triples = Grouped(layout, list(enumerate(by.triples)), device)
-        of_fine = dict(zip(fine, self.pairs.spans[len(by.pairs) :], strict=True))
+        self.pairs, self.triples = (
+            Grouped(layout, list(enumerate(groups)), device) for groups in (by.pairs, by.triples)
+        )
+        columns = sorted({j for pair in by.strong for j in pair})
+        self.fine = Grouped(layout, [(j, by.fine[j]) for j in columns], device) if columns else None
+        self.strong: list[Strong] = []
         self.cells = sum(m.counts.size for m in measured)
         # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
         pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
@@ -198,9 +221,13 @@ class CountLoss:
                 block = layout.blocks[m.columns[0]]
                 singles[0, block.start : block.stop] = slope
                 singles[1, block.start : block.stop] = target
+            elif self.fine and m.columns in by.strong:
+                one, other = (self.fine.spans[columns.index(j)] for j in m.columns)
+                held = (target, (m.counts - aims.get(m.columns, m.counts)) / std)
+                tensors = (torch.from_numpy(x).float().to(device) for x in held)
+                self.strong.append(Strong(one, other, slope, *tensors))
             elif len(m.columns) == 2:
-                spans = of_fine if m.columns in by.strong else self.pairs.spans
-                one, other = (spans[j] for j in m.columns)
+                one, other = (self.pairs.spans[j] for j in m.columns)
                 pairs[0, one, other], pairs[1, one, other] = slope, target
                 pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
                 if away is not None and m.columns in aims:
@@ -235,16 +262,34 @@ class CountLoss:
             error.add_(self.away)
         gradient = self.pairs.back(q @ error.mul_(self.slope))
         gradient = gradient.add_(error1 * self.slope1)
-        if self.begun:
-            more, slopes = self._of_triples(p)
-            loss += more
-            gradient.add_(slopes)
+        for terms in (self._of_strong_pairs, self._of_triples):
+            more = terms(p)
+            if more is not None:
+                loss += more[0]
+                gradient.add_(more[1])
         if self.zeros and zeros:
             self.zeros.add(p, gradient, zeros)
         return float(loss) / self.cells, gradient.mul_(2 / self.cells)
 
-    def _of_triples(self, p: Tensor) -> tuple[Tensor, Tensor]:
+    def _of_strong_pairs(self, p: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Squared error of the pairs in finer groups, and half the way up."""
+        if self.fine is None:
+            return None
+        q = self.fine.of(p)
+        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
+        for pair in self.strong:
+            one, other = q[:, pair.one], q[:, pair.other]
+            error = (one.T @ other).mul_(pair.slope).sub_(pair.target)
+            loss += error.square().sum()
+            error.add_(pair.away).mul_(pair.slope)
+            gradient[:, pair.one] += other @ error.T
+            gradient[:, pair.other] += one @ error
+        return loss, self.fine.back(gradient)
+
+    def _of_triples(self, p: Tensor) -> tuple[Tensor, Tensor] | None:
         """Squared error of triples, and half its gradient."""
+        if not self.begun:
+            return None
         q = self.triples.of(p)
         loss, gradient = p.new_zeros(()), torch.zeros_like(q)
         for (a, b), thirds in self.begun.items():

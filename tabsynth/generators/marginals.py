@@ -2,7 +2,7 @@
 
 After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
 independence, and those are counted whose distance is worth the noise; values too rare for the noise are
-counted in groups.
+counted in groups, in finer ones where a pair is nearly a function.
 
 NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by the noise of counts alone,
 ours gives counts the share of their noise that is left after a fit to all of them together.
@@ -173,24 +173,18 @@ def strong_pairs(
     groups: Groups,
     fine: Groups,
     max_cells: int,
-    max_width: int,
 ) -> frozenset[Pair]:
     """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
 
-    Their rows are in few cells, so that each has enough of them. The most distant ones, as far as the limits of
-    :func:`pairs_within` allow; ``distances`` are lower bounds, in rows.
+    Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows.
     """
-    found, paired = set[Pair](), set[int]()
-    width = sum(number_of(group) for group in groups)
-    for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
-        finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
-        more = sum(number_of(fine[j]) for j in set(pair) - paired)
-        fits = cells_of(pair, fine) <= max_cells and width + more <= max_width
-        if distances[pair] >= STRONG * rows and finer and fits:
-            found.add(pair)
-            paired.update(pair)
-            width += more
-    return frozenset(found)
+    return frozenset(
+        pair
+        for pair, distance in distances.items()
+        if distance >= STRONG * rows
+        and any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
+        and cells_of(pair, fine) <= max_cells
+    )
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:

@@ -154,8 +154,8 @@ class Measuring:
         shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
         noise = of_sum(planned[JOINT].mechanism).noise_multiplier
         by = self._resolution(shares, noise, rows)
-        limits = self.config.max_cells, self.config.max_width
-        pairs = pairs_within(by.pairs, *limits, self.workload)
+        cells = self.config.max_cells
+        pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in planned and pairs:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
@@ -164,7 +164,7 @@ class Measuring:
             distances = dict(zip(pairs, found - SURE * std, strict=True))
             chosen = worth_counting(pairs, found - SURE * std, by.pairs, noise, self.workload)
             surely = {pair: distances[pair] - SURELY * std for pair in chosen}
-            by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, *limits))
+            by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, cells))
         triples = self._triples(chosen, distances, by.triples, noise / rows)
         joint = self._joint(planned[JOINT], ledger, rows, chosen, triples, by)
         again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
