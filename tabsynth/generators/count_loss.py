@@ -160,10 +160,9 @@ class Strong:
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
-    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another; strong ones, in finer groups,
-    have a small GEMM each. Triples are as many
-    GEMMs as there are pairs (a, b) that begin one: (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups,
-    and in blocks of groups of a where that is too large.
+    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another; strong ones, in finer
+    groups, have a small GEMM each. Triples are as many GEMMs as there are pairs (a, b) that begin one:
+    (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups, and in blocks of groups of a where that is too large.
 
     Parameters
     ----------

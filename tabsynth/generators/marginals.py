@@ -74,10 +74,9 @@ def share_of_columns(
     """The part of the budget of pairs and triples that goes to one-way counts again.
 
     As much as brings their noise down to ``TOLERATED``; nothing where the first counts do, which had
-    ``first`` of the budget. But not more than is best for all pairs of columns, if the error of one that is
-    counted, with so many ``cells``, is that of its counts, and of one that is not that of its columns.
-    With a of the first kind (of all pairs) and b of the second in all, a/√s + b/√(1−s) is least where
-    s/(1−s) = (a/b)^(2/3).
+    ``first`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
+    of columns is in every pair, a/√s in all, and that of counts of pairs in those that are counted, with so
+    many ``cells`` each, b/√(1−s). The sum is least where s/(1−s) = (a/b)^(2/3).
 
     ``noise`` is that of all counts of pairs and triples together.
     """
@@ -176,15 +175,17 @@ def strong_pairs(
 ) -> frozenset[Pair]:
     """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
 
-    Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows.
+    Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows. The
+    most distant pairs, together of no more cells than the matrix of all pairs has.
     """
-    return frozenset(
-        pair
-        for pair, distance in distances.items()
-        if distance >= STRONG * rows
-        and any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
-        and cells_of(pair, fine) <= max_cells
-    )
+    found, room = set[Pair](), sum(map(number_of, groups)) ** 2
+    for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
+        finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
+        cells = cells_of(pair, fine)
+        if distances[pair] >= STRONG * rows and finer and cells <= min(max_cells, room):
+            found.add(pair)
+            room -= cells
+    return frozenset(found)
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:

@@ -243,10 +243,15 @@ def test_pairs_that_are_nearly_functions_are_counted_finer(
     held = data.draw(st.lists(st.floats(0, 200), min_size=len(pairs), max_size=len(pairs)))
     distances = dict(zip(pairs, held, strict=True))
     found = strong_pairs(distances, 100.0, groups, by_value(sizes), max_cells := 30)
+    cells = {pair: math.prod(sizes[j] for j in pair) for pair in pairs}
+    all_cells = sum(map(number_of, groups)) ** 2
+    assert sum(cells[pair] for pair in found) <= all_cells
     for pair in pairs:
         merged = any(number_of(groups[j]) < sizes[j] for j in pair)
-        room = math.prod(sizes[j] for j in pair) <= max_cells
-        assert (pair in found) == (distances[pair] >= 100 * STRONG and merged and room)
+        fit = distances[pair] >= 100 * STRONG and merged and cells[pair] <= max_cells
+        before = [p for p in found if (-distances[p], p) < (-distances[pair], pair)]
+        room = sum(cells[p] for p in before) + cells[pair] <= all_cells
+        assert (pair in found) == (fit and room)
 
 
 def test_a_set_of_columns_has_its_groups() -> None:
