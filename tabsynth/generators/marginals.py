@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -90,8 +91,13 @@ def share_of_columns(
 
 def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
     """Mean L1/2 noise of counts, as a share of the rows, where all the budget is theirs."""
-    total = (np.array(cells) ** (2 / 3)).sum() ** 1.5
-    return float(math.sqrt(2 / math.pi) * noise * total / (2 * len(cells) * rows))
+    total = _total_error(noise, (np.array(cells) ** (2 / 3)).sum())
+    return float(total / (2 * len(cells) * rows))
+
+
+def _total_error(noise: float, costs: Any) -> Any:
+    """Mean total of w · L1 noise of counts with shares ∝ (w · cells)^(2/3), of which ``costs`` is the sum."""
+    return math.sqrt(2 / math.pi) * noise * costs**1.5
 
 
 def least_rows(noise: float, columns: int, pairs: int) -> float:
@@ -160,7 +166,7 @@ def worth_counting(
     costs = (importance * [cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
     order = np.lexsort((-importance * distances / costs, ~named))
     gains = worth[order].cumsum()
-    errors = NOISE_LEFT * math.sqrt(2 / math.pi) * noise * costs[order].cumsum() ** 1.5
+    errors = NOISE_LEFT * _total_error(noise, costs[order].cumsum())
     net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
     forced = int(named.sum())
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
@@ -235,7 +241,7 @@ def clear_triples(
     importance = workload.importance(kept)
     costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
     std = noise / math.sqrt(share_of_triples(pairs, importance.sum()))
-    error = math.sqrt(2 / math.pi) * std * costs.sum() ** 1.5
+    error = _total_error(std, costs.sum())
     return kept if error <= CLEAR * importance.sum() else sorted(named)
 
 

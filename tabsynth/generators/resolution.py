@@ -42,9 +42,13 @@ class Resolution:
         return {1: self.values, 2: self.pairs}.get(len(columns), self.triples)
 
     def narrowed(self, paired: set[int]) -> Self:
-        """One group for all values of the other columns: of these no matrix is held."""
-        pairs, triples = (
-            [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]
-            for by in (self.pairs, self.triples)
+        """One group for all values of the other columns, and fine ones in strong pairs alone.
+
+        Of what is left out no matrix is held.
+        """
+        strong = {j for pair in self.strong for j in pair}
+        pairs, triples, fine = (
+            [g if j in kept else np.zeros_like(g) for j, g in enumerate(by)]
+            for by, kept in ((self.pairs, paired), (self.triples, paired), (self.fine, strong))
         )
-        return replace(self, pairs=pairs, triples=triples)
+        return replace(self, pairs=pairs, triples=triples, fine=fine)

@@ -161,8 +161,9 @@ class Measuring:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
             found, std = self._scores(account, pairs, expected, by.pairs)
-            distances = dict(zip(pairs, found - SURE * std, strict=True))
-            chosen = worth_counting(pairs, found - SURE * std, by.pairs, noise, self.workload)
+            found -= SURE * std
+            distances = dict(zip(pairs, found, strict=True))
+            chosen = worth_counting(pairs, found, by.pairs, noise, self.workload)
             surely = {pair: distances[pair] - SURELY * std for pair in chosen}
             by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, cells))
         triples = self._triples(chosen, distances, by.triples, noise / rows)

@@ -255,14 +255,16 @@ def test_pairs_that_are_nearly_functions_are_counted_finer(
 
 
 def test_a_set_of_columns_has_its_groups() -> None:
-    values, pairs, triples, fine = ([np.full(3, i)] * 2 for i in range(4))
+    values, pairs, triples, fine = ([np.full(3, i)] * 3 for i in range(4))
     by = Resolution(values, pairs, triples, fine, frozenset({(0, 1)}))
     assert by.of((0,)) is values and by.of((0, 2)) is pairs and by.of((0, 1, 2)) is triples
     assert by.of((0, 1)) is fine and by.of([0, 1]) is fine
     left = by.narrowed({1})
     assert left.pairs[0].tolist() == [0, 0, 0] and left.pairs[1] is pairs[1]
     assert left.triples[0].tolist() == [0, 0, 0] and left.triples[1] is triples[1]
-    assert left.of((0, 1)) is fine and left.of((0,)) is values
+    assert left.of((0, 1)) is left.fine and left.of((0,)) is values
+    assert [left.fine[0] is fine[0], left.fine[1] is fine[1]] == [True, True]
+    assert left.fine[2].tolist() == [0, 0, 0]
 
 
 def test_what_is_named_is_counted() -> None:
