@@ -1,20 +1,24 @@
-"""Audits of every method, measured: ``python reports/trust/audits.py`` writes audits.json beside it.
+"""Audits of every method: ``python reports/trust/audits.py [--minutes M]`` writes audits.json beside it.
 
-What is in audits.json already is not run again, unless ``--again`` is given; black-box runs are kept as they end (in ``--runs``), so
-that the script can be stopped and goes on. Names after the options run those audits alone.
+Audits that are missing or stale (:mod:`evidence`) are measured; those of today's code are kept, unless ``--again`` is
+given. The fits of black-box audits are kept as they end (in ``--runs``, one file for each version of the code), so
+that an audit can be interrupted at any time and resumed. Names after the options select audits.
 """
 
 import argparse
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import evidence
 import numpy as np
 import torch
+from evidence import AUDITS, TODAY
 
+import tabsynth
 from tabsynth._files import write_text
 from tabsynth.audit import one_run
 from tabsynth.audit.blackbox import Setting, audit_black_box
@@ -26,7 +30,9 @@ from tabsynth.datasets import load_census
 from tabsynth.generators.dpgan import VARIANTS
 from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.wgan import WGANConfig
+from tabsynth.privacy.described import code
 from tabsynth.synthesizers import METHODS
+from tabsynth.training.loop import Progress
 
 HERE = Path(__file__).parent
 DELTA, KNOWN = 1e-5, 8000
@@ -43,7 +49,17 @@ ONE_RUN: dict[str, dict[str, Any]] = {
 }
 
 
-def jobs(runs: Path, black: int | None) -> dict[str, Callable[[], list[AuditResult]]]:
+# Expected seconds of an audit of which no time is known.
+SECONDS = {"white-box": 15.0, "one-run": 40.0, "black-box": 700.0}
+
+
+class TimeIsUp(Exception):
+    """Raised between two fits of a black-box audit; the fits so far are kept."""
+
+
+def jobs(
+    runs: Path, black: int | None = None, progress: Progress | None = None
+) -> dict[str, Callable[[], list[AuditResult]]]:
     """Every audit by name, the quick ones first."""
     out: dict[str, Callable[[], list[AuditResult]]] = {}
     for epsilon in (8.0, 1.0):
@@ -66,10 +82,18 @@ def jobs(runs: Path, black: int | None) -> dict[str, Callable[[], list[AuditResu
     for method in METHODS:
         out[f"black-box {method} 1"] = lambda m=method, c=black or BLACK[method]: [
             audit_black_box(
-                Setting(method=m, epsilon=1.0, delta=DELTA), runs / f"black-box-{m}.jsonl", runs=c
+                Setting(method=m, epsilon=1.0, delta=DELTA),
+                runs / f"black-box-{m}-{code()['sha256'][:12]}.jsonl",
+                runs=c,
+                progress=progress,
             )
         ]
     return out
+
+
+def missing(record: dict[str, Any]) -> list[str]:
+    """Audits that the record does not have."""
+    return [name for name in jobs(Path()) if name not in AUDITS.rows(record)]
 
 
 def _one_run(method: str, epsilon: float) -> list[AuditResult]:
@@ -82,33 +106,73 @@ def _one_run(method: str, epsilon: float) -> list[AuditResult]:
     return [one_run.audit_one_run(model, inserted)]
 
 
+@contextmanager
+def cpu_time(path: Path) -> Iterator[Callable[[], float]]:
+    """CPU seconds of a measurement, those of its interrupted parts included, which ``path`` keeps meanwhile."""
+    earlier = float(path.read_text("utf-8")) if path.exists() else 0.0
+    started = time.process_time()
+
+    def spent() -> float:
+        return earlier + time.process_time() - started
+
+    try:
+        yield spent
+    except BaseException:
+        path.write_text(f"{spent():.1f}", "utf-8")
+        raise
+    path.unlink(missing_ok=True)
+
+
 def main() -> None:
-    """Run what is not there yet."""
+    """Measure what is missing or stale."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, help="begin no audit or fit after so many minutes")
     parser.add_argument("--runs", type=Path, default=Path("build/audits"))
     parser.add_argument("--out", type=Path, default=HERE / "audits.json")
-    parser.add_argument("--black", type=int, help="fits a world, of black-box audits")
-    parser.add_argument("--again", action="store_true", help="run what is there already, too")
+    parser.add_argument("--black", type=int, help="fits of each neighbour, of black-box audits")
+    parser.add_argument("--again", action="store_true", help="measure current audits too")
     parser.add_argument("names", nargs="*", help="parts of names; all if none")
     asked = parser.parse_args()
     asked.runs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    for name, job in jobs(asked.runs, asked.black).items():
-        if asked.names and not any(part in name for part in asked.names):
+    watch, clock = (
+        evidence.Watch(Path(tabsynth.__file__).parent),
+        evidence.Clock("audits", asked.minutes),
+    )
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        clock.show(done / total if total else 0.0)
+        if clock.over:
+            raise TimeIsUp
+
+    measured = jobs(asked.runs, asked.black, progress)
+    record = evidence.read(asked.out)
+    rows = AUDITS.rows(record)
+    left = {
+        name: rows.get(name, {}).get("cpu_seconds") or SECONDS[name.split()[0]]
+        for name in measured
+        if not asked.names or any(part in name for part in asked.names)
+        if asked.again or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
+    }
+    for name in clock.each(left):
+        place = asked.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"
+        try:
+            with cpu_time(place) as spent:
+                found = [result.to_dict() for result in measured[name]()]
+        except TimeIsUp:
+            evidence.clear_line()
+            print(f"{name}: the time is up; the same command goes on with the fits that are kept.")
             continue
-        if name in _kept(asked.out) and not asked.again:
-            continue
-        started = time.process_time()
-        found = [result.to_dict() for result in job()]
-        kept = _kept(asked.out)  # another process may have added to it
-        kept[name] = {"cpu_seconds": round(time.process_time() - started, 1), "results": found}
-        write_text(asked.out, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        row = {"cpu_seconds": round(spent(), 1), "results": found}
+        record = evidence.read(asked.out)  # another process may have added to it
+        evidence.set_modules(record, row, watch.hashes(evidence.imported()))
+        rows = {**AUDITS.rows(record), name: row}
+        record["audits"] = {name: rows[name] for name in measured if name in rows}
+        write_text(asked.out, evidence.text_of(AUDITS, record))
+        evidence.clear_line()
         for result in found:
             print(f"{name}, {result['part']}: {result['sentence']}", flush=True)
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    print(evidence.sentence(AUDITS, record, watch.before))
 
 
 if __name__ == "__main__":

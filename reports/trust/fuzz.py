@@ -1,9 +1,10 @@
 """Fuzz every reader of files, and write reports/trust/fuzz.json.
 
-    python reports/trust/fuzz.py [--inputs 110000] [--seed 1] [--only schema,csv] [--saved DIR]
+    python reports/trust/fuzz.py [--minutes M] [--inputs 101000] [--seed 1] [--only schema,csv] [--saved DIR]
 
-Inputs are made from (reader, seed, number), so that any can be made again; with --only, the figures of
-the other readers stay as they are in the file. What is not a clean refusal
+Inputs are made from (reader, seed, number), so that any can be made again. Readers that are missing or stale
+(:mod:`evidence`) are measured, each in a process of its own; the figures of the others stay as they are in the file,
+if they are of as many inputs and the same seed. What is not a clean refusal
 or a success is a finding; its input is saved, and the exit code is 1.
 """
 
@@ -13,6 +14,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,9 +23,15 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "fuzz"))
 
+import evidence  # noqa: E402
+from evidence import FUZZ, TODAY  # noqa: E402
 from fuzzing import MEMORY, SECONDS, Tally, fuzz  # noqa: E402
 from readers import READERS  # noqa: E402
 
+import tabsynth  # noqa: E402
+from tabsynth._files import write_text  # noqa: E402
+
+INPUTS, SEED = 101_000, 1
 # Shares of the inputs; those of slow readers are smaller.
 SHARES = {
     "schema": 30,
@@ -36,60 +44,107 @@ SHARES = {
 }
 
 
-def run(name: str, inputs: int, seed: int, saved: Path) -> Tally:
-    """Fuzz one reader in a folder of its own, in memory where there is one."""
+def run(
+    name: str, inputs: int, seed: int, saved: Path, last: float | None
+) -> tuple[Tally, list[str]] | None:
+    """Fuzz one reader in a folder of its own, in memory where there is one.
+
+    Returns
+    -------
+    tuple or None
+        What became of the inputs, and the modules that this process has imported; None if it is later than
+        ``last``, in seconds of :func:`time.time`.
+    """
+    if last is not None and time.time() > last:
+        return None
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     try:
         reader = READERS[name](folder)
-        return fuzz(name, reader.make, reader.read, inputs, seed, saved)
+        return fuzz(name, reader.make, reader.read, inputs, seed, saved), evidence.imported()
     finally:
         shutil.rmtree(folder)
 
 
+def missing(record: dict[str, Any]) -> list[str]:
+    """Readers that the record does not have."""
+    return [name for name in SHARES if name not in FUZZ.rows(record)]
+
+
 def main() -> int:
-    """Run, write, and say what was found."""
+    """Measure what is missing or stale, write it, and print what was found."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--inputs", type=int, default=110_000)
-    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--minutes", type=float, help="begin no reader after so many minutes")
+    words.add_argument("--inputs", type=int, default=INPUTS)
+    words.add_argument("--seed", type=int, default=SEED)
     words.add_argument("--only", default=",".join(SHARES))
+    words.add_argument("--again", action="store_true", help="measure current readers too")
     words.add_argument("--workers", type=int, default=2)
     words.add_argument("--saved", type=Path, default=Path("fuzz-findings"))
     words.add_argument("--out", type=Path, default=HERE / "fuzz.json")
     asked = words.parse_args()
-    shares = {name: SHARES[name] for name in asked.only.split(",")}
-    tallies = {}
-    with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as pool:
+    watch = evidence.Watch(Path(tabsynth.__file__).parent)
+    record = opened(asked.out, asked.inputs, asked.seed)
+    rows = FUZZ.rows(record)
+    left = [
+        name
+        for name in asked.only.split(",")
+        if asked.again or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
+    ]
+    last = None if asked.minutes is None else time.time() + 60 * asked.minutes
+    clock = evidence.Clock("fuzz")
+    found, context = False, get_context("spawn")
+    with ProcessPoolExecutor(asked.workers, mp_context=context, max_tasks_per_child=1) as pool:
         waiting = {
             pool.submit(
-                run, name, -(-asked.inputs * share // sum(SHARES.values())), asked.seed, asked.saved
+                run, name, inputs_of(name, asked.inputs), asked.seed, asked.saved, last
             ): name
-            for name, share in shares.items()
+            for name in left
         }
-        for done in as_completed(waiting):
-            name = waiting[done]
-            tallies[name] = done.result()
-            print(name, json.dumps(tallies[name].to_dict()), flush=True)
-            for finding in tallies[name].findings[:20]:
+        ended = as_completed(waiting)
+        for _ in clock.each({name: SHARES[name] for name in left}):
+            done = next(ended)
+            name, result = waiting[done], done.result()
+            if result is None:
+                print(f"{name}: the time is up; the same command measures it.", flush=True)
+                continue
+            tally, names = result
+            row = tally.to_dict()
+            record = opened(asked.out, asked.inputs, asked.seed)  # another process may have added
+            evidence.set_modules(record, row, watch.hashes(names))
+            write_text(asked.out, evidence.text_of(FUZZ, together(record, name, row)))
+            evidence.clear_line()
+            print(name, json.dumps(tally.to_dict()), flush=True)
+            for finding in tally.findings[:20]:
                 print(json.dumps(finding, indent=1), flush=True)
-    facts = together({name: tally.to_dict() for name, tally in tallies.items()}, asked)
-    asked.out.write_text(json.dumps(facts, indent=1) + "\n")
-    return 1 if any(tally.findings for tally in tallies.values()) else 0
+            found = found or bool(tally.findings)
+    print(evidence.sentence(FUZZ, evidence.read(asked.out), watch.before))
+    return 1 if found else 0
 
 
-def together(new: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
-    """All readers' figures: those of this run, and of earlier runs of the same inputs for the others."""
+def inputs_of(name: str, inputs: int) -> int:
+    """How many of all inputs one reader gets."""
+    return -(-inputs * SHARES[name] // sum(SHARES.values()))
+
+
+def opened(path: Path, inputs: int, seed: int) -> dict[str, Any]:
+    """The record; an empty one if that in the file is of other inputs."""
+    record = evidence.read(path)
+    command = f"python reports/trust/fuzz.py --inputs {inputs} --seed {seed}"
+    return record if record.get("command") == command else {"command": command}
+
+
+def together(record: dict[str, Any], name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The record with the figures of one reader, and with the sums over all readers."""
+    rows = {**FUZZ.rows(record), name: row}
+    readers = {reader: rows[reader] for reader in SHARES if reader in rows}
+    counted = ("inputs", "accepted", "refused", "findings")
+    total = {key: sum(found[key] for found in readers.values()) for key in counted}
     about = {
-        "command": f"python reports/trust/fuzz.py --inputs {asked.inputs} --seed {asked.seed}",
         "python": platform.python_version(),
         "limits": {"seconds_of_cpu": SECONDS, "bytes_of_memory": MEMORY},
     }
-    before = json.loads(asked.out.read_text()) if asked.out.exists() else {}
-    kept = before.get("readers", {}) if before.get("command") == about["command"] else {}
-    readers = {name: {**kept, **new}[name] for name in SHARES if name in {**kept, **new}}
-    counted = ("inputs", "accepted", "refused", "findings")
-    total = {key: sum(found[key] for found in readers.values()) for key in counted}
-    return {**about, **total, "readers": readers}
+    return {**record, **about, **total, "readers": readers}
 
 
 if __name__ == "__main__":

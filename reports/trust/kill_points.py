@@ -1,7 +1,10 @@
 """Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
 
-    python reports/trust/kill_points.py                # 200 points, some CPU minutes; writes kill_points.json
-    python reports/trust/kill_points.py --points 12    # fewer; writes nothing
+    python reports/trust/kill_points.py [--minutes M]  # 200 points, some CPU minutes; writes kill_points.json
+    python reports/trust/kill_points.py --points 12    # another number; writes nothing
+
+The points of one method in one way are a row, which is written when all of them are measured. Rows that are missing
+or stale (:mod:`evidence`) are measured, so that an interrupted run can be resumed.
 
 Each point is a fit of a small made-up table in a process of its own, which is killed (SIGKILL): half of them
 by its parent after a time drawn uniformly from the length of a whole fit; half by itself, before or after
@@ -32,10 +35,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import evidence
 import numpy as np
 import pandas as pd
 import torch
+from evidence import KILL_POINTS, TODAY
 
+import tabsynth
 from tabsynth import (
     DPGAN,
     DPWGAN,
@@ -47,6 +53,7 @@ from tabsynth import (
     ProjectLedger,
     Schema,
 )
+from tabsynth._files import write_text
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.dpgan import VARIANTS
 from tabsynth.generators.margnet_config import MargNetConfig
@@ -61,6 +68,7 @@ from tabsynth.training.checkpoint import EARLIER
 
 OUT = Path(__file__).with_suffix(".json")
 POINTS, JOBS = 200, 2
+SECONDS = 10.0  # expected of a row of which no time is known
 BLOCKS = 8  # so that steps of these small fits are reserved several at a time, as those of large ones are
 EPSILON, DELTA = 3.0, 1e-5
 LIMIT = 6.0  # of the project: the killed fit and one more
@@ -195,11 +203,12 @@ def fit(folder: str, method: str, way: str, at: float, told: Any) -> None:
     try:
         model.fit(table, announce=False, **where)
     except BudgetError as error:
-        told.send({"refused": str(error)})
+        told.send({"refused": str(error), "modules": evidence.imported()})
         return
     taken = time.monotonic() - started
     assert model.certificate()["training"]["stopped"] is None
-    told.send({"seconds": taken, "spends": spends, "run": model.ledger_.run})
+    facts = {"seconds": taken, "spends": spends, "run": model.ledger_.run}
+    told.send({**facts, "modules": evidence.imported()})
 
 
 def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
@@ -367,66 +376,111 @@ def cells(points: int) -> list[tuple[str, str, str]]:
     return [kinds[i % len(kinds)] for i in range(points)]
 
 
-def run(points: int, jobs: int = JOBS) -> list[Point]:
-    """All points; AssertionError at the first that is not sound."""
+def dealt(points: int) -> dict[tuple[str, str], list[str]]:
+    """The kinds of the points of every method and way."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for method, way, by in cells(points):
+        found.setdefault((method, way), []).append(by)
+    return found
+
+
+def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, Any]:
+    """The points of one row; AssertionError at the first that is not sound.
+
+    Returns
+    -------
+    dict
+        The row, and under ``"imported"`` the names of the modules that it depends on: those that this process
+        has imported and those that an uninterrupted fit imports.
+    """
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        place, wanted = Path(folder), cells(points)
+        place = Path(folder)
+        scale = whole(prepared(place / "whole", way), method, way)
 
-        def scale(cell: tuple[str, str]) -> dict[str, Any]:
-            return whole(prepared(place / "-".join(cell), cell[1]), *cell)
-
-        asked = sorted({(method, way) for method, way, _ in wanted})
-        scales = dict(zip(asked, pool.map(scale, asked), strict=True))
-
-        def one(job: tuple[int, tuple[str, str, str]]) -> Point:
-            number, (method, way, by) = job
+        def one(job: tuple[int, str]) -> Point:
+            number, by = job
             (place / str(number)).mkdir()
-            found = point(place / str(number), method, way, by, scales[method, way])
-            print(f"\r{number + 1} of {points}", end="", flush=True)
-            return found
+            return point(place / str(number), method, way, by, scale)
 
-        return list(pool.map(one, enumerate(wanted)))
-
-
-def summary(found: list[Point], seconds: float) -> dict[str, Any]:
-    """By method and way; a point that was not sound would have ended the run."""
-    table: dict[str, Any] = {}
-    for method in METHODS:
-        table[method] = {}
-        for way in WAYS:
-            mine = [p for p in found if (p.method, p.way) == (method, way)]
-            table[method][way] = {
-                "points": len(mine),
-                "sound": len(mine),
-                "killed_by": dict(Counter(p.by for p in mine)),
-                "lost_uses_max": max((p.lost for p in mine), default=0),
-                "lost_uses_mean": round(float(np.mean([p.lost for p in mine])), 2) if mine else 0,
-                "uses_before_the_kill_max": max((p.killed_after for p in mine), default=0),
-                "outcomes": dict(Counter(p.outcome for p in mine)),
-            }
+        found = list(pool.map(one, enumerate(kinds)))
     return {
         "points": len(found),
         "sound": len(found),
+        "killed_by": dict(Counter(p.by for p in found)),
+        "lost_uses_max": max(p.lost for p in found),
+        "lost_uses_mean": round(float(np.mean([p.lost for p in found])), 2),
+        "uses_before_the_kill_max": max(p.killed_after for p in found),
+        "outcomes": dict(Counter(p.outcome for p in found)),
+        "seconds": round(time.monotonic() - started, 1),
+        "imported": sorted({*evidence.imported(), *scale["modules"]}),
+    }
+
+
+def together(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The record with these rows, in the order of methods and ways, and with the sums over all rows."""
+    table = {
+        method: {way: rows[f"{method}, {way}"] for way in WAYS if f"{method}, {way}" in rows}
+        for method in METHODS
+    }
+    every = [cell for ways in table.values() for cell in ways.values()]
+    return {
+        "points": sum(cell["points"] for cell in every),
+        "sound": sum(cell["sound"] for cell in every),
         "epsilon": EPSILON,
         "delta": DELTA,
         "limit_of_the_project": LIMIT,
-        "seconds": round(seconds),
+        "modules": record.get("modules", {}),
         "by_method": table,
     }
 
 
+def missing(record: dict[str, Any]) -> list[str]:
+    """Rows that the record does not have, or has with another number of points."""
+    rows = KILL_POINTS.rows(record)
+    return [
+        f"{method}, {way}"
+        for (method, way), kinds in dealt(POINTS).items()
+        if rows.get(f"{method}, {way}", {}).get("points") != len(kinds)
+    ]
+
+
 def main() -> None:
+    """Measure what is missing or stale."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--points", type=int, default=POINTS)
+    parser.add_argument("--minutes", type=float, help="begin no row after so many minutes")
+    parser.add_argument("--points", type=int, default=POINTS, help="another number is not written")
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--only", default="", help="rows whose names begin so")
+    parser.add_argument("--again", action="store_true", help="measure current rows too")
+    parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     CONTEXT.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
-    started = time.monotonic()
-    results = summary(run(asked.points, asked.jobs), time.monotonic() - started)
-    text = json.dumps(results, indent=1)
-    print(f"\n{text}")
-    if asked.points >= POINTS:
-        OUT.write_text(text + "\n")
+    watch = evidence.Watch(Path(tabsynth.__file__).parent)
+    written = asked.points == POINTS
+    record = evidence.read(asked.out) if written else {}
+    rows, lacking = KILL_POINTS.rows(record), missing(record)
+    left = {
+        (method, way): rows.get(name, {}).get("seconds", SECONDS)
+        for method, way in dealt(asked.points)
+        if (name := f"{method}, {way}").startswith(asked.only)
+        if asked.again
+        or name in lacking
+        or evidence.state(record, rows[name], watch.before) != TODAY
+    }
+    for method, way in evidence.Clock("kill points", asked.minutes).each(left):
+        row = run(method, way, dealt(asked.points)[method, way], asked.jobs)
+        modules = watch.hashes(row.pop("imported"))
+        evidence.clear_line()
+        print(f"{method}, {way}: {json.dumps(row)}", flush=True)
+        if not written:
+            continue
+        record = evidence.read(asked.out)  # another process may have added to it
+        evidence.set_modules(record, row, modules)
+        record = together(record, {**KILL_POINTS.rows(record), f"{method}, {way}": row})
+        write_text(asked.out, evidence.text_of(KILL_POINTS, record))
+    if written:
+        print(evidence.sentence(KILL_POINTS, record, watch.before))
 
 
 if __name__ == "__main__":

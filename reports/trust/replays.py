@@ -1,26 +1,27 @@
 """Record and replay (R1): every method on every kind of neighbour, 20 seeds; every variant, one seed.
 
-    python reports/trust/replays.py [--seeds 20] [--variant-seeds 1] [--only NAME]
+    python reports/trust/replays.py [--minutes M] [--seeds 20] [--variant-seeds 1] [--only NAME]
 
-Results go to replays.json beside this script after each seed of a system, and a second run goes on from
-there. The table is made up, 60 rows of four columns; networks are tiny and epsilon is 60, where accounting
+Results go to replays.json beside this script after each seed of a system. Seeds that are missing are measured, and a
+system that is stale (:mod:`evidence`) begins again with its first seed, so that an interrupted run can be resumed. The
+table is made up, 60 rows of four columns; networks are tiny and epsilon is 60, where accounting
 is quick: a leak that a replay finds is one of control flow, whatever the size and the noise.
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
+import evidence
 import torch
+from evidence import REPLAYS, TODAY
 
+import tabsynth
 from tabsynth._files import write_text
-from tabsynth._progress import progress_bar
 from tabsynth.audit.replay import audit_replay
 from tabsynth.audit.replay_audit import ROWS, SCHEMA, made_up_table
 from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_published import replay_published
 from tabsynth.audit.replay_systems import systems, tiny
 from tabsynth.synthesizers import released
 from tabsynth.synthesizers.loading import METHODS
@@ -28,6 +29,8 @@ from tabsynth.synthesizers.loading import METHODS
 HERE = Path(__file__).resolve().parent
 PUBLISHED = "evaluate(epsilon=…)"
 EPSILON = 60.0
+SEEDS, VARIANT_SEEDS = 20, 1
+SECONDS = 10.0  # expected of a seed of a system of which no time is known
 
 
 def found(system: str, seed: int) -> list[dict[str, Any]]:
@@ -35,6 +38,9 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
     if system != PUBLISHED:
         listed = audit_replay(system, made_up_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
+    # Imported here: the other systems do not depend on the modules of the reports.
+    from tabsynth.audit.replay_published import replay_published
+
     model = tiny("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
     made = model.fit(made_up_table(seed), announce=False).sample(ROWS)
     lines = []
@@ -62,40 +68,90 @@ def merged(known: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dic
     return known
 
 
+def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
+    """Systems with their seeds: a first seed of all, then a second; what imports further modules comes last."""
+    names = sorted(systems(), key=lambda name: name not in METHODS)  # the methods' defaults first
+    dealt = [
+        (name, seed)
+        for seed in range(max(seeds, variant_seeds))
+        for name in names
+        if seed < (seeds if name in METHODS else variant_seeds)
+    ]
+    return dealt + [(PUBLISHED, seed) for seed in range(seeds)]
+
+
+def missing(
+    record: dict[str, Any], seeds: int = SEEDS, variant_seeds: int = VARIANT_SEEDS
+) -> list[str]:
+    """Systems of which the record lacks a seed."""
+    rows = REPLAYS.rows(record)
+    lacking = [
+        name
+        for name, seed in plan(seeds, variant_seeds)
+        if seed not in rows.get(name, {}).get("seeds", [])
+    ]
+    return list(dict.fromkeys(lacking))
+
+
 def main() -> None:
-    """Run what is not there yet."""
+    """Measure what is missing or stale."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="of each method's default")
-    parser.add_argument("--variant-seeds", type=int, default=1, help="of every other system")
-    parser.add_argument("--only", help="names of systems begin so")
+    parser.add_argument("--minutes", type=float, help="begin no seed after so many minutes")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="of each method's default")
+    parser.add_argument(
+        "--variant-seeds", type=int, default=VARIANT_SEEDS, help="of every other system"
+    )
+    parser.add_argument("--only", default="", help="names of systems begin so")
+    parser.add_argument("--again", action="store_true", help="measure current systems too")
     parser.add_argument("--output", type=Path, default=HERE / "replays.json")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     released.RELEASED_ROWS = 1000  # a warm start draws fewer rows
-    results = json.loads(asked.output.read_text("utf-8")) if asked.output.exists() else {}
-    known = results.setdefault("systems", {})
-    results |= {"epsilon": EPSILON, "rows": ROWS}
-    names = [n for n in (*systems(), PUBLISHED) if not asked.only or n.startswith(asked.only)]
-    names.sort(key=lambda name: name not in METHODS)  # the methods' defaults first
-    plan = [  # a first seed of all, then a second …
-        (name, seed)
-        for seed in range(max(asked.seeds, asked.variant_seeds))
-        for name in names
-        if seed < (asked.seeds if name in (*METHODS, PUBLISHED) else asked.variant_seeds)
-    ]
-    with progress_bar(True) as shown:
-        for done, (name, seed) in enumerate(plan, 1):
-            if seed not in known.get(name, {}).get("seeds", []):
-                started = time.process_time()
-                known[name] = merged(known.get(name, {}), found(name, seed), seed)
-                spent = time.process_time() - started
-                known[name]["cpu_seconds"] = round(known[name].get("cpu_seconds", 0) + spent, 1)
-                write_text(asked.output, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-            if shown is not None:
-                shown("replays", done, len(plan))
-    cells = [cell for system in known.values() for cell in system["neighbours"].values()]
+    watch = evidence.Watch(Path(tabsynth.__file__).parent)
+    planned = plan(asked.seeds, asked.variant_seeds)
+    record = opened(asked.output, planned)
+    known = record["systems"]
+    # Earlier results of these are dropped when their first seed is measured.
+    restarted = {
+        name
+        for name, row in known.items()
+        if asked.again or evidence.state(record, row, watch.before) != TODAY
+    }
+    left = {
+        (name, seed): seconds(known.get(name, {}))
+        for name, seed in planned
+        if name.startswith(asked.only)
+        if name in restarted or seed not in known.get(name, {}).get("seeds", [])
+    }
+    for name, seed in evidence.Clock("replays", asked.minutes).each(left):
+        started = time.process_time()
+        lines = found(name, seed)
+        record = opened(asked.output, planned)  # another process may have added to it
+        row = {} if name in restarted else record["systems"].get(name, {})
+        modules = evidence.modules_of_row(record, row) | watch.hashes(evidence.imported())
+        spent = row.get("cpu_seconds", 0.0) + time.process_time() - started
+        row = {**merged(row, lines, seed), "cpu_seconds": round(spent, 1)}
+        evidence.set_modules(record, row, modules)
+        record["systems"][name] = row
+        restarted.discard(name)
+        write_text(asked.output, evidence.text_of(REPLAYS, record))
+    cells = [cell for row in record["systems"].values() for cell in row["neighbours"].values()]
     failed = sum(cell["runs"] - cell["passed"] for cell in cells)
     print(f"{sum(cell['runs'] for cell in cells)} replays, {failed} failed")
+    print(evidence.sentence(REPLAYS, record, watch.before))
+
+
+def opened(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
+    """The record, without systems that are no longer measured."""
+    record = evidence.read(path)
+    rows, names = REPLAYS.rows(record), dict.fromkeys(name for name, _ in planned)
+    known = {name: rows[name] for name in names if name in rows}
+    return {**record, "epsilon": EPSILON, "rows": ROWS, "systems": known}
+
+
+def seconds(row: dict[str, Any]) -> float:
+    """The expected CPU seconds of one seed of a system."""
+    return row.get("cpu_seconds", SECONDS) / max(1, len(row.get("seeds", [])))
 
 
 if __name__ == "__main__":

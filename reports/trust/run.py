@@ -1,16 +1,24 @@
-"""The page that a data-protection officer reads: what was tried against our own claims, and what came of it.
+"""The page for readers who answer for data protection: which claims were tested, how, and with which result.
 
-    python reports/trust/run.py         # writes README.md from the five records beside it
+    python reports/trust/run.py            # writes README.md from the five records beside it
+    python reports/trust/run.py --stale    # lists the rows that are not of today's code; exit code 1 if there are any
 
-The records are made by `audits.py`, `replays.py`, `kill_points.py`, `fuzz.py` and by `make mutants`; each says
-how long it takes, and goes on where it was.
+The records are made by `audits.py`, `replays.py`, `kill_points.py`, `fuzz.py` and by `make mutants`. Each of the first
+four measures what is stale or missing, keeps the rest, and stops after `--minutes M` if that is given.
 """
 
+import argparse
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import evidence  # noqa: E402
+from evidence import AUDITS, FUZZ, KILL_POINTS, KINDS, REPLAYS, Modules  # noqa: E402
 
 
 def record(name: str) -> dict[str, Any]:
@@ -36,35 +44,38 @@ def found(results: list[dict[str, Any]]) -> list[list[str]]:
             mu = [r["mu_claimed"], r["mu_estimate"], r["mu_lower"]]
         figures = [r["epsilon_claimed"], *mu, r["epsilon_lower"]]
         row = [f"`{r['method']}`", r["kind"], r["part"], *map(shown, figures), f"{r['runs']:,}"]
-        rows.append([*row, r["verdict"]])
+        rows.append([*row, r["verdict"], r["state"]])
     return rows
 
 
-def results() -> list[dict[str, Any]]:
+def results(today: Modules) -> list[dict[str, Any]]:
     """Of all audits; the part says what is special of an audit, as its name does after the comma."""
-    out = []
-    for name, entry in record("audits").items():
+    out, kept = [], record("audits")
+    for name, entry in AUDITS.rows(kept).items():
         special = name.partition(", ")[2]
+        state = evidence.state(kept, entry, today)
         for r in entry["results"]:
-            out.append({**r, "part": f"{r['part']}, {special}" if special else r["part"]})
+            part = f"{r['part']}, {special}" if special else r["part"]
+            out.append({**r, "part": part, "state": state})
     return out
 
 
-def audits() -> str:
+def audits(today: Modules) -> str:
     head = ["method", "attack", "of", "ε claimed", "μ claimed", "μ seen", "μ at least"]
-    head += ["ε at least", "runs", "verdict"]
-    return table(head, found(results()))
+    head += ["ε at least", "runs", "verdict", "code"]
+    return table(head, found(results(today)))
 
 
 def audited() -> dict[str, Any]:
-    verdicts = [r["verdict"] for r in results()]
+    entries = AUDITS.rows(record("audits")).values()
+    verdicts = [r["verdict"] for entry in entries for r in entry["results"]]
     counts = {name: verdicts.count(name) for name in ("refuted", "invalid")}
     return {"audits": len(verdicts), **counts}
 
 
-def replays() -> str:
-    rows = []
-    for name, system in record("replays")["systems"].items():
+def replays(today: Modules) -> str:
+    rows, kept = [], record("replays")
+    for name, system in REPLAYS.rows(kept).items():
         cells = list(system["neighbours"].values())
         rows.append(
             [
@@ -73,11 +84,11 @@ def replays() -> str:
                 str(sum(c["runs"] for c in cells)),
                 str(sum(c["passed"] for c in cells)),
                 f"{max(c['worst_move'] for c in cells):.4f}",
+                evidence.state(kept, system, today),
             ]
         )
-    return table(
-        ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move"], rows
-    )
+    head = ["what was fitted", "kinds of neighbours", "replays", "the same", "worst move", "code"]
+    return table(head, rows)
 
 
 def replayed() -> dict[str, Any]:
@@ -89,23 +100,34 @@ def replayed() -> dict[str, Any]:
     }
 
 
-def kills() -> str:
-    rows = []
-    for method, ways in record("kill_points")["by_method"].items():
-        for way, cell in ways.items():
-            ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
-            counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
-            rows.append([f"`{method}`", way, *counts, ends])
-    head = ["method", "with", "killed", "sound", "most uses written off and not used", "afterwards"]
+def kills(today: Modules) -> str:
+    rows, kept = [], record("kill_points")
+    for name, cell in KILL_POINTS.rows(kept).items():
+        method, way = name.split(", ")
+        ends = ", ".join(f"{n} {what}" for what, n in sorted(cell["outcomes"].items()))
+        counts = [str(cell["points"]), str(cell["sound"]), str(cell["lost_uses_max"])]
+        rows.append([f"`{method}`", way, *counts, ends, evidence.state(kept, cell, today)])
+    head = ["method", "with", "killed", "sound", "most uses written off and not used"]
+    return table([*head, "afterwards", "code"], rows)
+
+
+def readers(today: Modules) -> str:
+    kept = record("fuzz")
+    rows = [
+        [
+            name,
+            *(f"{cell[k]:,}" for k in ("inputs", "accepted", "refused", "findings")),
+            evidence.state(kept, cell, today),
+        ]
+        for name, cell in FUZZ.rows(kept).items()
+    ]
+    head = ["reader", "damaged files", "read", "refused in one line", "anything else", "code"]
     return table(head, rows)
 
 
-def readers() -> str:
-    rows = [
-        [name, *(f"{cell[k]:,}" for k in ("inputs", "accepted", "refused", "findings"))]
-        for name, cell in record("fuzz")["readers"].items()
-    ]
-    return table(["reader", "damaged files", "read", "refused in one line", "anything else"], rows)
+def current(today: Modules) -> str:
+    """How much of each record is of today's code, as a list."""
+    return "\n".join(f"- {evidence.sentence(kind, record(kind.name), today)}" for kind in KINDS)
 
 
 def mutants() -> dict[str, Any]:
@@ -114,9 +136,10 @@ def mutants() -> dict[str, Any]:
     return {"mutants": len(states), "killed": states.count("killed")}
 
 
-def page() -> str:
-    """README.md."""
+def page(today: Modules | None = None) -> str:
+    """README.md; ``today`` holds the hashes of the package's modules, by default those of the files."""
     text = (HERE / "template.md").read_text("utf-8")
+    today = evidence.modules_of() if today is None else today
     kill, fuzz = record("kill_points"), record("fuzz")
     facts = {
         **audited(),
@@ -126,19 +149,43 @@ def page() -> str:
         "sound": kill["sound"],
         "inputs": f"{fuzz['inputs']:,}",
         "findings": fuzz["findings"],
-        "AUDITS": audits(),
-        "REPLAYS": replays(),
-        "KILLS": kills(),
-        "READERS": readers(),
+        "CURRENT": current(today),
+        "AUDITS": audits(today),
+        "REPLAYS": replays(today),
+        "KILLS": kills(today),
+        "READERS": readers(today),
     }
     for name, value in facts.items():
         text = text.replace(f"<{name}>", str(value))
     return text
 
 
-def main() -> None:
+def report() -> int:
+    """Print how much of each record is of today's code, and which rows to measure; 1 if there are any."""
+    today, code = evidence.modules_of(), 0
+    for kind in KINDS:
+        kept = record(kind.name)
+        reasons = evidence.stale(kind, kept, today)
+        missing = import_module(kind.name).missing(kept)
+        if missing:
+            reasons["missing or incomplete"] = missing
+        print(evidence.sentence(kind, kept, today))
+        for why, names in reasons.items():
+            code = 1
+            print(f"  {why} ({len(names)}): {'; '.join(names)}")
+        if reasons:
+            print(f"  To measure them: python reports/trust/{kind.name}.py")
+    return code
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stale", action="store_true", help="list the rows to measure again")
+    if parser.parse_args().stale:
+        return report()
     (HERE / "README.md").write_text(page(), "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

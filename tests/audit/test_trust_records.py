@@ -1,11 +1,28 @@
-"""reports/trust: the records say what its page says, and nothing in them contradicts a claim."""
+"""reports/trust: the records say what its page says, and nothing in them contradicts a claim.
 
+Its scripts record the code that each row was measured on, and measure what is stale or missing.
+"""
+
+import importlib.util
 import json
-import runpy
+import shutil
+import sys
+import textwrap
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 TRUST = Path(__file__).resolve().parents[2] / "reports" / "trust"
 MUTANTS = TRUST.parents[1] / "tests" / "mutants"
+sys.path.insert(0, str(TRUST))
+import audits  # noqa: E402
+import evidence  # noqa: E402
+import fuzz  # noqa: E402
+import kill_points  # noqa: E402
+import replays  # noqa: E402
+from evidence import AUDITS, EARLIER, FUZZ, KILL_POINTS, KINDS, REPLAYS, TODAY, UNKNOWN  # noqa: E402
 
 
 def record(name):
@@ -13,7 +30,7 @@ def record(name):
 
 
 def test_audits_hold():
-    found = {name: entry["results"] for name, entry in record("audits").items()}
+    found = {name: entry["results"] for name, entry in record("audits")["audits"].items()}
     for name, results in found.items():
         for r in results:
             assert r["verdict"] == "not refuted", name
@@ -35,6 +52,411 @@ def test_mutants_are_killed():
     assert {found["outcome"] for found in known.values()} == {"killed"}
 
 
-def test_page_is_what_the_records_make():
-    page = runpy.run_path(str(TRUST / "run.py"))["page"]()
-    assert page == (TRUST / "README.md").read_text("utf-8")
+@pytest.fixture
+def trust(tmp_path, monkeypatch):
+    """run.py as a module that works on copies of the records."""
+    spec = importlib.util.spec_from_file_location("trust_run", TRUST / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for path in (*TRUST.glob("*.json"), TRUST / "template.md"):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    return module
+
+
+def test_page_is_what_the_records_make(trust):
+    # A change of the code makes rows stale, and the page has to say so.
+    page = (TRUST / "README.md").read_text("utf-8")
+    assert page == trust.page(), "README.md is out of date; run: python reports/trust/run.py"
+
+
+# The hash of a module.
+
+SOURCE = """
+def add(a, b=1):
+    total = a + b
+    return f"{total:.2f}"
+"""
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        SOURCE + "# a comment\n",
+        '"""A docstring."""\n' + SOURCE,
+        SOURCE.replace("    total =", '    """Add."""\n\n    total ='),
+        SOURCE.replace("a + b", "(a\n        + b)  # both"),
+        SOURCE.replace('"', "'"),
+    ],
+)
+def test_comments_docstrings_and_layout_do_not_count(same):
+    assert same != SOURCE and evidence.source_hash(same) == evidence.source_hash(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("b=1", "b=2"),
+        ("b=1", "b=1.0"),
+        ("b=1", "b=None"),
+        ("b=1", "b='1'"),
+        ("a + b", "a - b"),
+        (".2f", ".3f"),
+        ("    total = a + b\n", "    total = a + b\n    total += 0\n"),
+        ("total", "sum_"),
+        ("return", "return ("),  # no Python
+    ],
+)
+def test_every_other_change_counts(old, new):
+    assert old in SOURCE
+    assert evidence.source_hash(SOURCE.replace(old, new)) != evidence.source_hash(SOURCE)
+
+
+def test_the_hash_is_of_the_same_tree_in_every_python():
+    """Pinned: a version of Python whose syntax trees differ would make every row stale."""
+    text = textwrap.dedent(
+        """
+        from __future__ import annotations
+        @decorate(x=1)
+        class A(B, metaclass=C):
+            y: int = u"é"
+            async def f(self, /, a, *, b=-1, **c) -> list[int]:
+                match a:
+                    case [1, *rest] if rest: return {**c, "k": (a := b"x")}
+                    case _: raise E from None
+                return [f"{i!r:>{b}}" "s" for i in a[1:, ...] if not i < 2 <= 3]
+        """
+    )
+    assert evidence.source_hash(text) == "28ead495adae"
+
+
+# Rows and the modules that they depend on.
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package of four modules."""
+    folder = tmp_path / "tabsynth"
+    (folder / "privacy").mkdir(parents=True)
+    for name in ("__init__", "noise", "page", "privacy/__init__"):
+        (folder / f"{name}.py").write_text(SOURCE)
+    return folder
+
+
+def measured_on(package, record, *names):
+    """A row of 10 damaged files that depends on these modules."""
+    row = {"inputs": 10}
+    evidence.set_modules(record, row, evidence.Watch(package).hashes(names))
+    return row
+
+
+def test_modules_have_their_full_names(package):
+    names = ["tabsynth", "tabsynth.noise", "tabsynth.page", "tabsynth.privacy"]
+    assert list(evidence.modules_of(package)) == names
+
+
+def test_the_modules_of_this_process_are_modules_of_the_package():
+    names = evidence.imported()
+    assert {"tabsynth", "tabsynth.privacy.noise"} <= set(names)
+    assert set(names) <= evidence.modules_of().keys()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "stale"),
+    [
+        ("noise", SOURCE.replace("a + b", "a"), {"changed since: tabsynth.noise": ["csv"]}),
+        ("noise", None, {"changed since: tabsynth.noise": ["csv"]}),
+        ("noise", SOURCE + "# comment", {}),
+        ("noise", '"""Docstring."""' + SOURCE, {}),
+        ("privacy/__init__", "x = 1", {}),  # no row depends on it
+        ("new", "x = 1", {}),
+        ("__init__", "x = 1", {"changed since: tabsynth": ["csv", "schema"]}),
+    ],
+)
+def test_a_changed_module_makes_its_rows_stale(package, file, text, stale):
+    record = {"readers": {}}
+    rows = record["readers"]
+    rows["csv"] = measured_on(package, record, "tabsynth", "tabsynth.noise")
+    rows["schema"] = measured_on(package, record, "tabsynth", "tabsynth.page")
+    assert evidence.stale(FUZZ, record, evidence.modules_of(package)) == {}
+    path = package / f"{file}.py"
+    path.unlink() if text is None else path.write_text(text)
+    today = evidence.modules_of(package)
+    assert evidence.stale(FUZZ, record, today) == stale
+    names = {name for found in stale.values() for name in found}
+    for name, row in rows.items():
+        assert evidence.state(record, row, today) == (EARLIER if name in names else TODAY)
+    current = 20 - 10 * len(names)
+    sentence = f"{current} of 20 damaged files are measured on today's code."
+    assert evidence.sentence(FUZZ, record, today) == sentence
+
+
+@pytest.mark.parametrize("row", [{}, {"modules": "0123"}])
+def test_a_row_without_a_hash_is_stale(package, row):
+    record = {"modules": {}, "readers": {"csv": {"inputs": 5, **row}}}
+    today = evidence.modules_of(package)
+    assert evidence.state(record, record["readers"]["csv"], today) == UNKNOWN
+    assert evidence.stale(FUZZ, record, today) == {"of unknown code": ["csv"]}
+    assert evidence.sentence(FUZZ, record, today).startswith("0 of 5 ")
+
+
+def test_rows_share_their_list_of_modules(package):
+    record = {"readers": {}}
+    for name in ("csv", "schema"):
+        record["readers"][name] = measured_on(package, record, "tabsynth", "tabsynth.noise")
+    measured_on(package, record, "tabsynth")  # of a row that is replaced
+    assert len(record["modules"]) == 2
+    written = json.loads(evidence.text_of(FUZZ, record))
+    (modules,) = written["modules"].values()
+    assert list(modules) == ["tabsynth", "tabsynth.noise"]
+    assert written["readers"] == record["readers"]
+
+
+def test_a_module_that_is_edited_during_the_measurement(package):
+    watch = evidence.Watch(package)
+    (package / "noise.py").write_text("x = 1")
+    (package / "page.py").write_text(SOURCE + "# comment")
+    assert watch.hashes(["tabsynth.page"]) == {"tabsynth.page": evidence.source_hash(SOURCE)}
+    with pytest.raises(SystemExit, match=r"^tabsynth\.noise: edited during the measurement"):
+        watch.hashes(["tabsynth.page", "tabsynth.noise"])
+
+
+# The page and the list of stale rows.
+
+
+def set_all(folder, modules, kinds=KINDS):
+    """Say of every row of the copied records that it was measured on these modules."""
+    for kind in kinds:
+        path = folder / f"{kind.name}.json"
+        kept = evidence.read(path)
+        for row in kind.rows(kept).values():
+            evidence.set_modules(kept, row, modules)
+        path.write_text(evidence.text_of(kind, kept), "utf-8")
+
+
+def test_the_page_states_how_many_rows_are_of_todays_code(trust, tmp_path):
+    set_all(tmp_path, {"tabsynth": "a", "tabsynth.noise": "b"}, [AUDITS, FUZZ])
+    page = trust.page({"tabsynth": "a", "tabsynth.noise": "b", "tabsynth.page": "c"})
+    audited, read = trust.audited()["audits"], record("fuzz")["inputs"]
+    replayed, killed = trust.replayed()["replays"], record("kill_points")["points"]
+    head = page[: page.index("| question |")]
+    assert f"\n- {audited} of {audited} audits are measured on today's code.\n" in head
+    assert f"\n- 0 of {replayed:,} replays are measured on today's code.\n" in head
+    assert f"\n- 0 of {killed} killed fits are measured on today's code.\n" in head
+    assert f"\n- {read:,} of {read:,} damaged files are measured on today's code.\n" in head
+    assert page.count("| today's |") == audited + len(record("fuzz")["readers"])
+    assert page.count("| unknown |") == len(record("replays")["systems"]) + len(
+        KILL_POINTS.rows(record("kill_points"))
+    )
+    later = trust.page({"tabsynth": "a", "tabsynth.noise": "B"})
+    assert f"\n- 0 of {audited} audits are measured on today's code.\n" in later
+    assert later.count("| earlier |") == audited + len(record("fuzz")["readers"])
+    assert "| today's |" not in later
+
+
+def test_stale_rows_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, capsys):
+    for script in (audits, replays, kill_points, fuzz):
+        monkeypatch.setattr(script, "missing", lambda record: [])
+    modules = evidence.modules_of()
+    monkeypatch.setattr(sys, "argv", ["run.py", "--stale"])
+    set_all(tmp_path, {"tabsynth.privacy.noise": modules["tabsynth.privacy.noise"]})
+    assert trust.main() == 0
+    assert capsys.readouterr().out.count("\n") == len(KINDS)  # a line of each, and nothing to do
+    set_all(tmp_path, {"tabsynth.privacy.noise": "other"}, [FUZZ])
+    assert trust.main() == 1
+    out = capsys.readouterr().out
+    assert "changed since: tabsynth.privacy.noise (7): schema; csv; " in out
+    assert out.endswith("To measure them: python reports/trust/fuzz.py\n")
+    set_all(tmp_path, {"tabsynth.privacy.noise": modules["tabsynth.privacy.noise"]})
+    monkeypatch.setattr(audits, "missing", lambda record: ["white-box new 8"])
+    assert trust.main() == 1
+    assert "missing or incomplete (1): white-box new 8" in capsys.readouterr().out
+    assert not (tmp_path / "README.md").exists()  # it lists, and writes nothing
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [(audits, AUDITS), (replays, REPLAYS), (kill_points, KILL_POINTS), (fuzz, FUZZ)],
+)
+def test_a_row_that_is_not_there_is_missing(script, kind):
+    kept = record(kind.name)
+    there = [name for name in script.missing({}) if name not in script.missing(kept)]
+    assert there and set(there) <= kind.rows(kept).keys()
+
+
+# The scripts measure what is stale or missing, and keep the rest.
+
+
+@pytest.fixture
+def measure(package, tmp_path, monkeypatch):
+    """Runs a script on a record in ``tmp_path``; what it measures depends on two modules of ``package``."""
+    monkeypatch.setattr(evidence, "imported", lambda: ["tabsynth", "tabsynth.noise"])
+
+    def call(script, *words):
+        monkeypatch.setattr(script.tabsynth, "__file__", str(package / "__init__.py"))
+        monkeypatch.setattr(sys, "argv", [script.__name__, *words])
+        script.main()
+        return json.loads((tmp_path / "record.json").read_text("utf-8"))
+
+    return SimpleNamespace(call=call, path=tmp_path / "record.json", package=package)
+
+
+def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch):
+    done = []
+
+    def jobs(runs, black=None, progress=None):
+        def job(name):
+            done.append(name)
+            return [SimpleNamespace(to_dict=lambda: {"part": name, "sentence": "."})]
+
+        return {name: lambda n=name: job(n) for name in ("one-run x", "one-run y")}
+
+    monkeypatch.setattr(audits, "jobs", jobs)
+    monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
+    words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
+    measure.path.write_text(json.dumps({"audits": {"one-run gone": {"results": []}}}))
+    measure.call(audits, *words, "y")
+    kept = measure.call(audits, *words)
+    assert done == ["one-run y", "one-run x"]
+    assert list(kept["audits"]) == ["one-run x", "one-run y"]  # in the order of the jobs
+    assert len(kept["modules"]) == 1
+    (measure.package / "page.py").write_text("x = 1")
+    assert measure.call(audits, *words) == kept
+    (measure.package / "noise.py").write_text("x = 1")
+    assert measure.call(audits, *words, "--minutes", "0") == kept
+    assert len(done) == 2
+    assert measure.call(audits, *words)["modules"] != kept["modules"]
+    assert done[2:] == ["one-run x", "one-run y"]
+    measure.call(audits, *words, "--again", "y")
+    assert done[4:] == ["one-run y"]
+
+
+def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatch, capsys):
+    """The progress ends it between two fits; its CPU time is that of both parts."""
+    fits, cpu = [], iter(range(0, 1000, 10))
+    monkeypatch.setattr(audits.time, "process_time", lambda: next(cpu))
+    monkeypatch.setattr(audits.torch, "set_num_threads", lambda threads: None)
+
+    def jobs(runs, black=None, progress=None):
+        def job():
+            while len(fits) < 3:
+                fits.append(len(fits))
+                progress("black-box a", len(fits), 3)
+            return [SimpleNamespace(to_dict=lambda: {"part": "a", "sentence": "."})]
+
+        return {"black-box a": job}
+
+    monkeypatch.setattr(audits, "jobs", jobs)
+    words = ["--out", str(measure.path), "--runs", str(tmp_path / "runs")]
+    measure.path.write_text("{}")
+    times = iter([False, True])
+    with monkeypatch.context() as patch:
+        patch.setattr(evidence.Clock, "over", property(lambda clock: next(times)))
+        assert measure.call(audits, *words, "--minutes", "1") == {}
+    assert fits == [0] and "black-box a: the time is up" in capsys.readouterr().out
+    row = measure.call(audits, *words)["audits"]["black-box a"]
+    assert fits == [0, 1, 2] and row["cpu_seconds"] == 20.0
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
+    done = []
+
+    def found(system, seed):
+        done.append((system, seed))
+        facts = {"passed": True, "worst_move": 1.0, "compared": 3, "first_difference": None}
+        return [{"kind": "outlier", "change": "added", **facts}]
+
+    monkeypatch.setattr(replays, "found", found)
+    monkeypatch.setattr(replays, "systems", lambda: ["margnet, target", "margnet"])
+    monkeypatch.setattr(replays.torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(replays.released, "RELEASED_ROWS", 1000)
+    words = ["--output", str(measure.path), "--seeds", "2"]
+    old = {"neighbours": {}, "seeds": [0, 1], "compared": 9, "cpu_seconds": 9.0}
+    measure.path.write_text(json.dumps({"systems": {"margnet": old, "gone": old}}))
+    last = replays.PUBLISHED
+    kept = measure.call(replays, *words)
+    plan = [("margnet", 0), ("margnet, target", 0), ("margnet", 1), (last, 0), (last, 1)]
+    assert done == plan
+    assert list(kept["systems"]) == ["margnet", "margnet, target", last]
+    assert kept["systems"]["margnet"]["seeds"] == [0, 1]
+    assert kept["systems"]["margnet"]["compared"] == 6  # nothing of the earlier code
+    assert kept["systems"]["margnet"]["neighbours"]["outlier, added"]["runs"] == 2
+    assert len(kept["modules"]) == 1
+    words[-1] = "3"
+    measure.call(replays, *words)
+    assert done[5:] == [("margnet", 2), (last, 2)]
+    assert replays.missing(kept, 3, 1) == ["margnet", last]
+    (measure.package / "noise.py").write_text("x = 1")
+    kept = measure.call(replays, *words, "--only", "margnet")
+    assert done[7:] == [("margnet", 0), ("margnet, target", 0), ("margnet", 1), ("margnet", 2)]
+    assert kept["systems"]["margnet"]["compared"] == 9
+    stale = evidence.stale(REPLAYS, kept, evidence.modules_of(measure.package))
+    assert stale == {"changed since: tabsynth.noise": [last]}
+
+
+def test_kill_points_are_measured_if_stale_or_missing(measure, monkeypatch):
+    done = []
+
+    def run(method, way, kinds, jobs):
+        done.append(f"{method}, {way}")
+        row = {"points": len(kinds), "sound": len(kinds), "seconds": 1.0}
+        return {**row, "imported": ["tabsynth", "tabsynth.noise"]}
+
+    monkeypatch.setattr(kill_points, "run", run)
+    monkeypatch.setattr(
+        kill_points, "CONTEXT", SimpleNamespace(set_forkserver_preload=lambda names: None)
+    )
+    words = ["--out", str(measure.path)]
+    shutil.copy(kill_points.OUT, measure.path)
+    kept = measure.call(kill_points, *words, "--only", "margnet")
+    assert done == [f"margnet, {way}" for way in kill_points.WAYS]
+    assert kept["points"] == kept["sound"] == kill_points.POINTS
+    kept = measure.call(kill_points, *words)
+    assert len(done) == len(set(done)) == 15
+    assert "imported" not in kept["by_method"]["margnet"]["ledger"]
+    assert measure.call(kill_points, *words) == kept and len(done) == 15
+    (measure.package / "noise.py").write_text("x = 1")
+    assert measure.call(kill_points, *words, "--points", "12") == kept
+    assert len(done) == 27  # measured, and not written
+
+
+def test_fuzzed_readers_are_measured_if_stale_or_missing(measure, monkeypatch):
+    done = []
+
+    class Pool:
+        """Runs in this process what is submitted."""
+
+        def __init__(self, workers, mp_context, max_tasks_per_child):
+            assert max_tasks_per_child == 1  # the modules of one reader are not those of another
+
+        def submit(self, call, name, *rest):
+            future = Future()
+            future.set_result(call(name, *rest))
+            return future
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+    def run(name, inputs, seed, saved, last):
+        done.append(name)
+        tally = fuzz.Tally(inputs=inputs, accepted=inputs)
+        return None if last is not None else (tally, evidence.imported())
+
+    monkeypatch.setattr(fuzz, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(fuzz, "run", run)
+    words = ["--out", str(measure.path)]
+    shutil.copy(TRUST / "fuzz.json", measure.path)
+    kept = measure.call(fuzz, *words, "--only", "csv,model")
+    assert sorted(done) == ["csv", "model"]
+    assert list(kept["readers"]) == list(fuzz.SHARES) and kept["inputs"] == fuzz.INPUTS
+    assert kept["readers"]["csv"]["refused"] == 0 < kept["readers"]["schema"]["refused"]
+    kept = measure.call(fuzz, *words)
+    assert sorted(done) == sorted(fuzz.SHARES) and kept["refused"] == 0
+    (measure.package / "noise.py").write_text("x = 1")
+    assert measure.call(fuzz, *words, "--minutes", "0") == kept
+    kept = measure.call(fuzz, *words, "--only", "csv", "--seed", "2")
+    assert list(kept["readers"]) == ["csv"]  # of other inputs: the sums hold no row of both
