@@ -92,8 +92,14 @@ def jobs(
 
 
 def missing(record: dict[str, Any]) -> list[str]:
-    """Audits that the record does not have."""
-    return [name for name in jobs(Path()) if name not in AUDITS.rows(record)]
+    """Audits that the record does not have, or has of fewer fits than are planned."""
+    rows = AUDITS.rows(record)
+    planned = {f"black-box {method} 1": BLACK[method] // 2 for method in METHODS}
+    return [
+        name
+        for name in jobs(Path())
+        if name not in rows or rows[name]["results"][0]["runs"] < planned.get(name, 0)
+    ]
 
 
 def _one_run(method: str, epsilon: float) -> list[AuditResult]:
@@ -135,10 +141,8 @@ def main() -> None:
     asked = parser.parse_args()
     asked.runs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    watch, clock = (
-        evidence.Watch(Path(tabsynth.__file__).parent),
-        evidence.Clock("audits", asked.minutes),
-    )
+    watch = evidence.Watch(Path(tabsynth.__file__).parent)
+    clock = evidence.Clock("audits", asked.minutes)
 
     def progress(stage: str, done: int, total: int | None) -> None:
         clock.show(done / total if total else 0.0)
@@ -147,12 +151,14 @@ def main() -> None:
 
     measured = jobs(asked.runs, asked.black, progress)
     record = evidence.read(asked.out)
-    rows = AUDITS.rows(record)
+    rows, lacking = AUDITS.rows(record), [] if asked.black else missing(record)
     left = {
         name: rows.get(name, {}).get("cpu_seconds") or SECONDS[name.split()[0]]
         for name in measured
         if not asked.names or any(part in name for part in asked.names)
-        if asked.again or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
+        if asked.again
+        or name in lacking
+        or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
     }
     for name in clock.each(left):
         place = asked.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"

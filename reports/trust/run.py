@@ -73,6 +73,14 @@ def audited() -> dict[str, Any]:
     return {"audits": len(verdicts), **counts}
 
 
+def black_box() -> dict[str, Any]:
+    """What the black-box audit of PATE-GAN found, in its own sentences."""
+    (found,) = AUDITS.rows(record("audits"))["black-box pate-gan 1"]["results"]
+    # One half of the fits is not counted: the attack was learned from it.
+    fits = f"{2 * found['runs']:,}"
+    return {"fits": fits, "finding": found["sentence"], "power": found["power"]}
+
+
 def replays(today: Modules) -> str:
     rows, kept = [], record("replays")
     for name, system in REPLAYS.rows(kept).items():
@@ -143,6 +151,7 @@ def page(today: Modules | None = None) -> str:
     kill, fuzz = record("kill_points"), record("fuzz")
     facts = {
         **audited(),
+        **black_box(),
         **replayed(),
         **mutants(),
         "points": kill["points"],

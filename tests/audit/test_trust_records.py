@@ -284,6 +284,14 @@ def test_a_row_that_is_not_there_is_missing(script, kind):
     assert there and set(there) <= kind.rows(kept).keys()
 
 
+def test_a_black_box_audit_of_few_fits_is_incomplete():
+    kept = record("audits")
+    name = "black-box margnet 1"
+    assert name not in audits.missing(kept)
+    kept["audits"][name]["results"][0]["runs"] -= 1
+    assert name in audits.missing(kept)
+
+
 # The scripts measure what is stale or missing, and keep the rest.
 
 
@@ -307,7 +315,7 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
     def jobs(runs, black=None, progress=None):
         def job(name):
             done.append(name)
-            return [SimpleNamespace(to_dict=lambda: {"part": name, "sentence": "."})]
+            return [SimpleNamespace(to_dict=lambda: {"part": name, "runs": 9, "sentence": "."})]
 
         return {name: lambda n=name: job(n) for name in ("one-run x", "one-run y")}
 
@@ -342,7 +350,7 @@ def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatc
             while len(fits) < 3:
                 fits.append(len(fits))
                 progress("black-box a", len(fits), 3)
-            return [SimpleNamespace(to_dict=lambda: {"part": "a", "sentence": "."})]
+            return [SimpleNamespace(to_dict=lambda: {"part": "a", "runs": 9, "sentence": "."})]
 
         return {"black-box a": job}
 
