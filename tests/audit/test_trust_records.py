@@ -337,6 +337,9 @@ def test_audits_are_measured_if_stale_or_missing(measure, tmp_path, monkeypatch)
     assert done[2:] == ["one-run x", "one-run y"]
     measure.call(audits, *words, "--again", "y")
     assert done[4:] == ["one-run y"]
+    monkeypatch.setattr(audits, "missing", lambda record: ["one-run x"])  # of too few fits
+    measure.call(audits, *words)
+    assert done[5:] == ["one-run x"]
 
 
 def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatch, capsys):
