@@ -36,11 +36,13 @@ def test_a_project_end_to_end(folder, monkeypatch):
     under = ("--ledger", "project.ledger")
     said = done(*MARGNET, "--epsilon", 1, *under, cwd=folder)
     assert "epsilon = 0 of 1.5 is spent" in said and "epsilon = 1 of 1.5 is spent" in said
-    done("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv", cwd=folder)
+    done("keygen", "key", cwd=folder)
+    words = ("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv")
+    done(*words, "--sign", "key", cwd=folder)
     certificate = json.loads((folder / "synthetic.csv.certificate.json").read_text())
     assert certificate["project"]["ledger"] == "project.ledger"
     assert str(folder) not in json.dumps(certificate)
-    done("verify", "synthetic.csv", cwd=folder)
+    done("verify", "synthetic.csv", "--key", "key.pub", cwd=folder)
 
     # Past the limit: exit code 2 in one line, before the table is read; nothing changes.
     before = (folder / "project.ledger").read_bytes()
