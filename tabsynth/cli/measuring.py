@@ -35,8 +35,6 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
         raise InputError(f"The certificate of {table} is refused: {'; '.join(found.problems)}.")
     for problem in found.problems:
         warn(f"the certificate of {table} is not used: {problem}.")
-    if found.consistent and not found.authenticated:
-        warn(f"the certificate of {table} is not authenticated ({found.signature}): see --key.")
     return found if found.consistent else None
 
 

@@ -226,6 +226,8 @@ def published(
             own.close()
         stated = None if project is None else project.statement(own.run)
         budget = None if project is None else (project.epsilon, project.delta)
+    if ledger is None:
+        logger.warning("%s", ALONE)
     return PublishedReport(
         label=label,
         metrics=(*metrics, made.violations),
@@ -258,7 +260,6 @@ def _charged(
                 f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
                 " ledger, so that this report is counted there too."
             )
-        logger.warning("%s", ALONE)
         yield Ledger(epsilon, delta), None
         return
     with ProjectLedger(path) as project:
