@@ -92,7 +92,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     assert "The figures alone cost (0.49" in done.stdout and "together within" not in done.stdout
     assert "neither the table nor any other report" in done.stderr
     found = json.loads((fitted / "published" / "metrics.json").read_text())
-    assert found["format"] == "tabsynth-published-report/1" and found["epsilon"] <= 0.5
+    assert found["format"] == "tabsynth-published-report/2" and found["epsilon"] <= 0.5
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}

@@ -132,10 +132,17 @@ def verify_command(
 ) -> None:
     """Check a table's certificate: hashes, epsilon by two accountants, audits, signature.
 
-    Exit codes: 0, consistent, unconditional, and signed by the key that you gave. 2, refused: something
-    contradicts the certificate, its list of mechanisms is incomplete, or the signature is not that of the key.
-    3, consistent and CONDITIONAL: the claim holds only if facts that were copied from a table are public. 4,
-    consistent, not authenticated: it is unsigned, or you gave no key. 5, consistent, and it claims no privacy.
+    Exit codes:
+
+    0: authenticated: consistent, unconditional, and signed by the key that you gave.
+
+    2: refused: something contradicts it, its list of mechanisms is incomplete, or the key is another.
+
+    3: conditional: consistent, if facts that were copied from a table are public.
+
+    4: not authenticated: consistent, but unsigned, or you gave no key.
+
+    5: not private: consistent, and it claims no privacy (seeded, or epsilon is infinite).
     """
     from tabsynth.privacy.verification import verify
 
@@ -168,8 +175,10 @@ def _facts(found: "Verification") -> dict[str, Any]:
 
 
 def _tell(found: "Verification") -> None:
+    from tabsynth.privacy.certificate import rounded_up
+
     data = found.certificate
-    say(f"claim: epsilon = {shown(data['epsilon'])} at delta = {shown(data['delta'])}")
+    say(f"claimed: epsilon = {rounded_up(float(data['epsilon']))}, delta = {data['delta']:g}")
     for number, opinion in enumerate(found.opinions, 1):
         say(f"accountant {number}: {opinion}")
     say(f"signature: {found.signature}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 ADJACENCY = "add or remove one record"
+LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
 ALIKE = {
     "variant": "(epsilon, delta)-differential privacy",
@@ -101,6 +102,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     """ε to four digits, never rounded down: a claim may not shrink in print."""
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
+    epsilon = max(epsilon, LEAST)
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - digits + 1)
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 

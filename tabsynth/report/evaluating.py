@@ -89,9 +89,9 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     schema : Schema
     certificate : dict or Verification, optional
         Default: ``synthetic.attrs["certificate"]``, if there is one and the table's columns, dtypes, cells and
-        order of rows are still those that were sampled. The report shows a claim as authenticated only
-        for the result of :func:`tabsynth.privacy.verification.verify` with a key, and takes your word
-        that ``synthetic`` is the file that was verified.
+        order of rows are still those that were sampled. A certificate that you give is taken on your
+        word to be that of ``synthetic``, unless it has a hash of other content. The report shows a claim
+        as authenticated only for the result of :func:`tabsynth.privacy.verification.verify` with a key.
     target : str, optional
         A column to predict (AUROC, AUPRC, calibration) and to explain by a regression.
     by : str or sequence of str, optional

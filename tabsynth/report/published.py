@@ -41,7 +41,7 @@ from tabsynth.report.page import render_page
 from tabsynth.report.privacy import is_private, unauthenticated
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
-FORMAT = "tabsynth-published-report/1"
+FORMAT = "tabsynth-published-report/2"
 PURPOSE = "report"
 ALONE = (
     "The privacy cost of this published report is that of its figures alone: it includes neither the table nor any"

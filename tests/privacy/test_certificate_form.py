@@ -375,7 +375,7 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     done = tell("verify", table, "--key", f"{keys}.pub")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("claim: epsilon = ") and "exact Gaussian" in lines[1]
+    assert lines[0].startswith("claimed: epsilon = ") and "exact Gaussian" in lines[1]
     assert lines[2].startswith("accountant 2: ") and "the key given" in lines[3]
     assert "is authenticated" in lines[-2] and lines[-1].startswith("Private: (")
     facts = json.loads(tell("verify", table, "--json").stdout)
