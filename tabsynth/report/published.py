@@ -211,6 +211,8 @@ def published(
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)
+        if project is None:
+            logger.warning("%s", ALONE)  # after the last refusal, before the first row is read
         try:
             metrics = charged_metrics(
                 PrivateTable(rows, own),
@@ -226,8 +228,6 @@ def published(
             own.close()
         stated = None if project is None else project.statement(own.run)
         budget = None if project is None else (project.epsilon, project.delta)
-    if ledger is None:
-        logger.warning("%s", ALONE)
     return PublishedReport(
         label=label,
         metrics=(*metrics, made.violations),
