@@ -185,6 +185,9 @@ def nulls_refused(column: Column) -> str:
 def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refuse") -> None:
     """Write a table as CSV or Parquet by suffix, whole or not at all.
 
+    ``attrs`` are not written: a certificate belongs in a file of its own, beside the table and with its hash
+    (:meth:`tabsynth.MargNet.sample_to`).
+
     Parameters
     ----------
     table : DataFrame
@@ -209,4 +212,6 @@ def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refus
         if kind == ".csv":
             table.to_csv(temporary, index=False, na_rep="")
         else:
-            table.to_parquet(temporary, engine="pyarrow", index=False)
+            bare = table.copy(deep=False)
+            bare.attrs = {}  # pandas would write them into the file, unsigned
+            bare.to_parquet(temporary, engine="pyarrow", index=False)

@@ -51,7 +51,8 @@ def test_the_main_job(fitted):
     assert certificate["private"] is True
     assert 1.98 <= certificate["epsilon"] <= 2
     assert certificate["table"]["rows"] == 500
-    assert "agrees" in run("verify", "synthetic.csv", cwd=fitted).stdout
+    unsigned = run("verify", "synthetic.csv", cwd=fitted, code=4).stdout
+    assert "consistent, not authenticated" in unsigned and "Private" not in unsigned
     done = run(
         *("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv"),
         *("--holdout", "holdout.csv", "--schema", "schema.json", "-o", "report"),
@@ -60,7 +61,27 @@ def test_the_main_job(fitted):
     assert "shuffled columns" in done.stdout
     metrics = json.loads((fitted / "report" / "metrics.json").read_text())
     assert metrics["certificate"]["epsilon"] == certificate["epsilon"]
+    assert metrics["authenticated"] is False and "nobody vouches for this claim" in done.stdout
     assert "confidential" in (fitted / "report" / "report.html").read_text()
+
+
+def test_a_signed_table_is_authenticated_by_its_signers_key(fitted):
+    for name in ("key", "other"):
+        run("keygen", name, cwd=fitted)
+    words = ("sample", "model.tabsynth", "-n", 60, "-o", "signed.csv", "--sign", "key")
+    run(*words, cwd=fitted)
+    found = run("verify", "signed.csv", "--key", "key.pub", cwd=fitted)
+    assert found.stdout.splitlines()[-1].startswith("Private: (")
+    run("verify", "signed.csv", cwd=fitted, code=4)
+    refused("verify", "signed.csv", "--key", "other.pub", cwd=fitted, says="the key given is")
+    words = ("evaluate", "--real", "people.csv", "--synthetic", "signed.csv")
+    words = (*words, "--schema", "schema.json", "--epsilon", 0.5)
+    refused(*words, "-o", "no", "--key", "other.pub", cwd=fitted, says="the key given is")
+    done = run(*words, "-o", "vouched", "--key", "key.pub", cwd=fitted)
+    metrics = json.loads((fitted / "vouched" / "metrics.json").read_text())
+    assert metrics["authenticated"] is True and "nobody vouches" not in done.stdout
+    (fitted / "signed.csv.certificate.json").unlink()
+    refused(*words, "-o", "no", "--key", "key.pub", cwd=fitted, says="No certificate lies beside")
 
 
 def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
@@ -68,9 +89,10 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     words = ("evaluate", "--real", "people.csv", "--synthetic", "public.csv")
     words = (*words, "--schema", "schema.json")
     done = run(*words, "-o", "published", "--epsilon", 0.5, cwd=fitted)
-    assert "The figures cost epsilon=" in done.stdout
+    assert "The figures alone cost (0.49" in done.stdout and "together within" not in done.stdout
+    assert "neither the table nor any other report" in done.stderr
     found = json.loads((fitted / "published" / "metrics.json").read_text())
-    assert found["format"] == "tabsynth-published-report/1" and found["epsilon"] <= 0.5
+    assert found["format"] == "tabsynth-published-report/2" and found["epsilon"] <= 0.5
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
@@ -119,7 +141,7 @@ def test_time_limit_gives_a_valid_model_and_a_smaller_epsilon(folder):
     run("sample", "model.tabsynth", "-n", 10, "-o", "s.csv", cwd=folder)
     certificate = json.loads((folder / "s.csv.certificate.json").read_text())
     assert certificate["epsilon"] < 7.9
-    run("verify", "s.csv", cwd=folder)
+    run("verify", "s.csv", cwd=folder, code=4)
 
 
 def test_infinite_epsilon_says_not_private(folder):
@@ -315,5 +337,5 @@ def test_formulas_are_not_written_unasked(tmp_path):
     run("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "escape", cwd=tmp_path)
     text = (tmp_path / "o.csv").read_text()
     assert "\n'=cmd|" in text and "\n=cmd|" not in text and ",-1\n" in text
-    run("verify", "o.csv", cwd=tmp_path)  # of what was written
+    run("verify", "o.csv", cwd=tmp_path, code=3)  # of what was written; its domains were drafted
     run("sample", "m", "-n", 50, "-o", "o.parquet", cwd=tmp_path)

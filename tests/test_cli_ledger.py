@@ -36,11 +36,13 @@ def test_a_project_end_to_end(folder, monkeypatch):
     under = ("--ledger", "project.ledger")
     said = done(*MARGNET, "--epsilon", 1, *under, cwd=folder)
     assert "epsilon = 0 of 1.5 is spent" in said and "epsilon = 1 of 1.5 is spent" in said
-    done("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv", cwd=folder)
+    done("keygen", "key", cwd=folder)
+    words = ("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv")
+    done(*words, "--sign", "key", cwd=folder)
     certificate = json.loads((folder / "synthetic.csv.certificate.json").read_text())
     assert certificate["project"]["ledger"] == "project.ledger"
     assert str(folder) not in json.dumps(certificate)
-    done("verify", "synthetic.csv", cwd=folder)
+    done("verify", "synthetic.csv", "--key", "key.pub", cwd=folder)
 
     # Past the limit: exit code 2 in one line, before the table is read; nothing changes.
     before = (folder / "project.ledger").read_bytes()
@@ -60,7 +62,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
     refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
     refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="past its limit of 1.5")
     said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
-    assert "under ledger project.ledger so far" in said
+    assert "charged to ledger project.ledger: all fits and reports under it" in said
     assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
 
     found = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))

@@ -38,7 +38,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
     assert set(pd.read_csv(folder / "two.csv")["job"]) == {2}
     assert pd.read_csv(folder / "null.csv", na_values=["N"])["job"].isna().all()
     assert pd.read_csv(folder / "all.csv", na_values=["N"])["job"].nunique() > 1
-    assert verify(folder / "two.csv").valid
+    assert verify(folder / "two.csv").consistent
     certificate = json.loads((folder / "two.csv.certificate.json").read_text())
     assert [m["purpose"] for m in certificate["mechanisms"]] == ["one-way counts", "votes"]
     refused(

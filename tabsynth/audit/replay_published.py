@@ -30,7 +30,7 @@ def replay_published(
     """
     encoder = TableEncoder(schema)
     made = indexed_synthetic(encoder, synthetic)
-    certificate = certificate_with(synthetic, None)
+    certificate, _ = certificate_with(synthetic, None)
 
     def run(rows: Any, note: Callable[[str, Any], None]) -> None:
         report = published(

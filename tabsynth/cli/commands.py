@@ -229,7 +229,7 @@ def sample(
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
     from tabsynth.cli.certifying import private_key
-    from tabsynth.privacy.certificate import certify
+    from tabsynth.privacy.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
     suffix(out)
@@ -237,6 +237,8 @@ def sample(
     keep_apart(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
+    if key is not None:
+        check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
     options |= of_class(synthesizer, label) if label is not None else {}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
@@ -268,6 +270,13 @@ def evaluate(
         float | None, typer.Option(help="Only noised figures, for this price: to be published.")
     ] = None,
     ledger: LedgerOption = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="The public key of a signer whom you trust: the synthetic table's certificate must be"
+            " signed by it."
+        ),
+    ] = None,
 ) -> None:
     """Measure a synthetic table against the real one: report.html and metrics.json."""
     facts = Schema.load(schema)
@@ -276,6 +285,7 @@ def evaluate(
     held = None if holdout is None else read_table(holdout, facts)
     asked: dict[str, Any] = {"target": target, "by": by, "weights": weights}
     asked |= {"boosting": boosting, "epsilon": epsilon, "ledger": ledger}
-    report = measured(frames[0], frames[1], held, facts, certificate_of(synthetic), **asked)
+    certificate = certificate_of(synthetic, key)
+    report = measured(frames[0], frames[1], held, facts, certificate, **asked)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)

@@ -47,6 +47,11 @@ def say_error(message: str, kind: str = "error") -> None:
     say(f"{kind}: {' '.join(message.split())}", error=True)
 
 
+def warn(message: str) -> None:
+    """What a person should know and that refuses nothing, one line on stderr."""
+    say_error(message, "warning")
+
+
 class Warnings(logging.Handler):
     """What the library warns of, a line on stderr each."""
 

@@ -4,26 +4,38 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabsynth.cli.console import fractions, say
+from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import keep_apart, make_folder
+from tabsynth.errors import InputError
 from tabsynth.schema import Schema
 
 if TYPE_CHECKING:
+    from tabsynth.privacy.verification import Verification
     from tabsynth.report import Report
 
 
-def certificate_of(table: Path) -> dict[str, Any] | None:
-    """The certificate beside a table, if there is one and nothing contradicts it."""
+def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
+    """What is found of the certificate beside a table, if there is one and nothing contradicts it.
+
+    Raises
+    ------
+    InputError
+        If a ``key`` was given, and the certificate is not there, not consistent, or not signed by it.
+    """
     from tabsynth.privacy.certificate import beside
     from tabsynth.privacy.verification import verify
 
     if not beside(table).exists():
+        if key is not None:
+            raise InputError(f"No certificate lies beside {table}; leave out --key.")
         say(f"No certificate beside {table}: the report claims no privacy.", error=True)
         return None
-    found = verify(table)
+    found = verify(table, key)
+    if key is not None and not found.consistent:
+        raise InputError(f"The certificate of {table} is refused: {'; '.join(found.problems)}.")
     for problem in found.problems:
-        say(f"warning: the certificate of {table} is not used: {problem}.", error=True)
-    return found.certificate if found.valid else None
+        warn(f"the certificate of {table} is not used: {problem}.")
+    return found if found.consistent else None
 
 
 def measured(

@@ -12,6 +12,7 @@ from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting import accountant_of
+from tabsynth.privacy.completeness import incomplete
 from tabsynth.privacy.described import COMPOSITIONS, described
 from tabsynth.privacy.ledger import Ledger
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 ADJACENCY = "add or remove one record"
+LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
 ALIKE = {
     "variant": "(epsilon, delta)-differential privacy",
@@ -100,6 +102,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     """ε to four digits, never rounded down: a claim may not shrink in print."""
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
+    epsilon = max(epsilon, LEAST)
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - digits + 1)
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 
@@ -135,7 +138,8 @@ def certify(
     Raises
     ------
     InputError
-        If nothing is to be done, or the certificate is signed and there is no key to sign it anew.
+        If nothing is to be done, the certificate is signed and there is no key to sign it anew, or a
+        certificate is to be signed whose list of mechanisms is empty or incomplete.
     FileFormatError
         If an audit lacks a field, or has one that is none; see ``certificate.schema.json``.
     """
@@ -159,9 +163,22 @@ def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") ->
     if key is not None:
         from tabsynth.privacy.signing import signed
 
+        check_complete(data, str(path))
         data = signed(data, key)
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
     return path
+
+
+def check_complete(certificate: Mapping[str, Any], what: str) -> None:
+    """Refuse to vouch for a certificate whose list of mechanisms is empty or incomplete.
+
+    Raises
+    ------
+    InputError
+    """
+    problems = incomplete(certificate)
+    if problems:
+        raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
 
 
 def read_certificate(path: str | Path) -> dict[str, Any]:

@@ -1,8 +1,13 @@
-"""Whether a certificate can be believed: every claim is recomputed that can be."""
+"""Whether a certificate is consistent, and who vouches for it: every claim is recomputed that can be.
+
+Whoever can write a file can write a consistent certificate for it. So consistency is no proof of privacy: the claim
+rests on the signature of a person whose key the reader has from a source of their own.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +21,51 @@ from tabsynth.privacy.certificate import (
     read_certificate,
     statement_of,
 )
+from tabsynth.privacy.completeness import columns_of, incomplete
 from tabsynth.privacy.described import COMPOSITIONS, code, described
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.second import Opinion, second_opinion
 from tabsynth.tables import read_any
 
+UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
 
+class State(StrEnum):
+    """What a verification comes to; the first that applies, in this order."""
+
+    REFUSED = "refused"
+    """Something contradicts the certificate, or it is incomplete."""
+    NOT_PRIVATE = "not private"
+    """It is consistent and claims no privacy: a seeded fit, or one that read rows without noise."""
+    CONDITIONAL = "conditional"
+    """It is consistent, and its claim holds only if facts that were copied from a table are public."""
+    NOT_AUTHENTICATED = "not authenticated"
+    """It is consistent, and nobody whose key was given has signed it."""
+    AUTHENTICATED = "authenticated"
+    """It is consistent, its claim has no such condition, and the signer whose key was given has signed it."""
+
+
+def conditions(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns whose domain was drafted from a table: the claim holds only if those domains are public.
+
+    A certificate without the field ``conditional`` lists them as ``public.drafted``.
+    """
+    public = certificate.get("public")
+    drafted = public.get("drafted") if isinstance(public, Mapping) else None
+    lists = [
+        names for names in (certificate.get("conditional"), drafted) if isinstance(names, list)
+    ]
+    return tuple(dict.fromkeys(str(name) for names in lists for name in names))
+
+
 @dataclass(frozen=True)
 class Verification:
-    """What ``verify`` found: the claim, and every reason not to believe it.
+    """What ``verify`` found: the claim, every reason to refuse it, and whether somebody vouches for it.
 
     Attributes
     ----------
@@ -45,6 +80,8 @@ class Verification:
         ε by two accountants.
     signature : str
         Who signed, in words.
+    authenticated : bool
+        Whether the signature is that of the key which the reader gave.
     """
 
     certificate: dict[str, Any]
@@ -52,20 +89,44 @@ class Verification:
     problems: tuple[str, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
     opinions: tuple[Opinion, ...] = field(default=())
-    signature: str = "unsigned"
+    signature: str = UNSIGNED
+    authenticated: bool = False
 
     @property
-    def valid(self) -> bool:
-        """Whether nothing contradicts the certificate."""
+    def consistent(self) -> bool:
+        """Whether nothing contradicts the certificate; that says nothing of who made it."""
         return not self.problems
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """As :func:`conditions`."""
+        return conditions(self.certificate)
+
+    @property
+    def state(self) -> State:
+        """What all of it comes to. Only ``State.AUTHENTICATED`` supports a claim of privacy."""
+        if self.problems:
+            return State.REFUSED
+        if self.certificate.get("seeded") is not False or math.isinf(self.epsilon):
+            return State.NOT_PRIVATE
+        if self.conditions:
+            return State.CONDITIONAL
+        return State.AUTHENTICATED if self.authenticated else State.NOT_AUTHENTICATED
 
 
 def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     """Check the certificate beside a table.
 
-    The table's hash and rows; ε recomputed from the mechanisms by two accountants; what follows from other fields;
-    the audits; the signature. With the public ``key`` of a signer whom you trust, a signature must be
-    there, and be theirs.
+    The table's hash, rows and columns; whether the list of mechanisms has all that a fit of its method
+    charges; ε recomputed from it by two accountants; what follows from other fields; the audits; the
+    signature.
+
+    Parameters
+    ----------
+    table : path
+    key : path, optional
+        The public key of a signer whom you trust, from a source of your own. A signature must then be there,
+        and be theirs. Without it nothing is authenticated: see :attr:`Verification.state`.
 
     Raises
     ------
@@ -75,7 +136,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     path = beside(table)
     data = read_certificate(path)
     claimed, ledger = _claim(data, path)
-    problems, notes = _table(data, Path(table)), []
+    problems, notes = [*incomplete(data), *_table(data, Path(table))], []
     spends = ledger.spends()
     epsilon = ledger.spent
     name = accountant_of(spends, ledger.delta)
@@ -90,8 +151,11 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     if data["format"] == FORMAT:
         problems += _form(data, claimed)
         notes += [*_code(data, name), *_noise(data)]
-    said, wrong = _signature(data, key)
-    return Verification(data, epsilon, (*problems, *wrong), tuple(notes), opinions, said)
+    said, authenticated, wrong = _signature(data, key)
+    problems += wrong
+    return Verification(
+        data, epsilon, tuple(problems), tuple(notes), opinions, said, authenticated and not problems
+    )
 
 
 def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
@@ -122,10 +186,14 @@ def _table(data: dict[str, Any], table: Path) -> list[str]:
     recorded, found = told.get("sha256"), sha256(table)
     if recorded != found:
         return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
-    rows, there = told.get("rows"), len(read_any(table))
-    return (
-        [] if rows == there else [f"the table has {there} rows, the certificate says {shown(rows)}"]
-    )
+    rows, (there, width) = told.get("rows"), read_any(table).shape
+    problems = []
+    if rows != there:
+        problems.append(f"the table has {there} rows, the certificate says {shown(rows)}")
+    columns = columns_of(data)
+    if columns is not None and columns != width:
+        problems.append(f"the table has {width} columns, the certificate says {columns}")
+    return problems
 
 
 def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
@@ -158,8 +226,11 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     problems = []
     if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
         problems.append("it claims a larger epsilon than was asked for")
-    if not data["private"] and math.isfinite(claimed) and not data["seeded"]:
+    unconditional = not data.get("conditional")
+    if not data["private"] and math.isfinite(claimed) and not data["seeded"] and unconditional:
         problems.append("it claims not to be private, but its figures are those of a private run")
+    if data["private"] and not unconditional:
+        problems.append("it claims to be private without a condition, and lists conditions")
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
@@ -211,8 +282,8 @@ def _code(data: dict[str, Any], name: dict[str, str]) -> list[str]:
     return notes
 
 
-def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, list[str]]:
-    """What to say of the signature, and what is wrong with it."""
+def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool, list[str]]:
+    """What to say of the signature, whether it is that of ``key``, and what is wrong with it."""
     from cryptography.exceptions import InvalidSignature
 
     from tabsynth.privacy.signing import fingerprint, read_public, signer
@@ -220,13 +291,15 @@ def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, list[
     trusted = None if key is None else fingerprint(read_public(key))
     if data.get("signature") is None:
         missing = [] if trusted is None else ["it is not signed, and a key was given"]
-        return "unsigned", missing
+        return UNSIGNED, False, missing
     try:
         found = fingerprint(signer(data))
     except InvalidSignature:
-        return "signature wrong", ["its signature does not belong to it: it was changed, or forged"]
+        wrong = "its signature does not belong to it: it was changed, or forged"
+        return "signature wrong", False, [wrong]
     if trusted is None:
-        return f"signed by {found}, not checked against a key you trust", []
+        return f"signed by an unknown signer, fingerprint {found}", False, []
     if found != trusted:
-        return f"signed by {found}", [f"it is signed by {found}, the key given is {trusted}"]
-    return f"signed by {found}, the key given", []
+        wrong = f"it is signed by {found}, the key given is {trusted}"
+        return f"signed by another signer, fingerprint {found}", False, [wrong]
+    return f"signed by {found}, the key given", True, []

@@ -39,7 +39,7 @@ class SideBySide:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """What each certificate states; infinite where it makes nothing private or there is none."""
+        """What each certificate claims, authenticated or not; infinite where it claims no privacy or there is none."""
         return tuple(_epsilon(report) for report in self.reports)
 
     def to_frame(self) -> pd.DataFrame:
@@ -55,7 +55,7 @@ class SideBySide:
     def summary(self) -> list[str]:
         """Verdicts, and which table is best by how many figures of utility."""
         out = [
-            f"{report.label}: {report.verdict}, {_epsilon_text(epsilon)}."
+            f"{report.label}: {report.verdict}, {_epsilon_text(epsilon, report.authenticated)}."
             for report, epsilon in zip(self.reports, self.epsilons, strict=True)
         ]
         wins = dict.fromkeys(self.labels, 0)
@@ -146,7 +146,10 @@ class SideBySide:
         if any(math.isfinite(epsilon) for epsilon in self.epsilons):
             x, places = epsilon_axis(self.epsilons)
             unknown = [Estimate(place, math.nan, math.nan, 0) for place in places]
-            told = [_epsilon_text(epsilon) for epsilon in self.epsilons]
+            told = [
+                _epsilon_text(epsilon, report.authenticated)
+                for report, epsilon in zip(self.reports, self.epsilons, strict=True)
+            ]
             points = self._points(shown, unknown, utility, told)
             out.append(("Utility against ε: up and left is better", scatter(points, x, y)))
         if not out:
@@ -206,8 +209,10 @@ def _epsilon(report: Report) -> float:
     return float(report.certificate["epsilon"])
 
 
-def _epsilon_text(epsilon: float) -> str:
-    return f"ε = {epsilon:.4g}" if math.isfinite(epsilon) else "without privacy"
+def _epsilon_text(epsilon: float, authenticated: bool) -> str:
+    if math.isinf(epsilon):
+        return "without privacy"
+    return f"ε = {epsilon:.4g}" + ("" if authenticated else " (claimed, not authenticated)")
 
 
 def _best(metrics: Sequence[Metric]) -> tuple[int | None, bool]:

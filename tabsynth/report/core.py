@@ -31,6 +31,9 @@ class Report:
     marginals : tuple of ShownMarginal
     certificate : dict or None
         What came with the table; nothing is claimed without one.
+    authenticated : bool
+        Whether its signature was checked against a key that the reader gave. What is not authenticated is
+        shown as a claim that nobody vouches for.
     schema_sha256 : str
     real_sha256 : str, of the training table's and the hold-out's rows
     created : str, UTC, ISO 8601
@@ -48,6 +51,7 @@ class Report:
     created: str
     versions: Mapping[str, str] = field(default_factory=dict)
     left_out: int = 0
+    authenticated: bool = False
 
     @property
     def verdict(self) -> str:
@@ -57,7 +61,9 @@ class Report:
 
     def summary(self) -> list[str]:
         """The findings in plain words, a sentence or a few for each."""
-        return summarise(self.evaluation, self.certificate, self.left_out)
+        return summarise(
+            self.evaluation, self.certificate, self.left_out, authenticated=self.authenticated
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: no NaN, no infinity."""
@@ -74,6 +80,7 @@ class Report:
             "schema_sha256": self.schema_sha256,
             "real_sha256": self.real_sha256,
             "certificate": None if self.certificate is None else plain(dict(self.certificate)),
+            "authenticated": self.authenticated,
             "versions": plain(dict(self.versions)),
         }
 

@@ -12,6 +12,7 @@ from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation import measure
+from tabsynth.privacy.verification import Verification
 from tabsynth.report.core import Report
 from tabsynth.report.inputs import (
     REAL,
@@ -59,7 +60,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     holdout: Any = None,
     *,
     schema: Schema,
-    certificate: Mapping[str, Any] | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
@@ -86,8 +87,11 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         Real rows that the synthesizer never saw. Without them leakage cannot be told from learning,
         and prediction is tested on rows that the synthesizer saw.
     schema : Schema
-    certificate : dict, optional
-        Default: ``synthetic.attrs["certificate"]``, if there is one.
+    certificate : dict or Verification, optional
+        Default: ``synthetic.attrs["certificate"]``, if there is one and the table's columns, dtypes, cells and
+        order of rows are still those that were sampled. A certificate that you give is taken on your
+        word to be that of ``synthetic``, unless it has a hash of other content. The report shows a claim
+        as authenticated only for the result of :func:`tabsynth.privacy.verification.verify` with a key.
     target : str, optional
         A column to predict (AUROC, AUPRC, calibration) and to explain by a regression.
     by : str or sequence of str, optional
@@ -102,13 +106,14 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     shadow_fits : int
         Fits of at most 1,000 real rows: what they cost together. A multiple of 8, at least 16.
     epsilon, delta : float, optional
-        With ``epsilon``, only figures of bounded sensitivity are released, with noise, for that price
-        beside the table's own: a :class:`PublishedReport`, which may be published. The table must
-        come with its certificate; ``delta`` is the certificate's unless given. Their noise has the
-        system's entropy whatever ``random_state``, and no hold-out is read.
+        With ``epsilon``, only figures of bounded sensitivity are released, with noise, at that privacy
+        cost: a :class:`PublishedReport`, which may be published. The table must come with its
+        certificate; ``delta`` is the certificate's unless given. Their noise has the system's entropy
+        whatever ``random_state``, and no hold-out is read.
     ledger : path, optional
         With ``epsilon``: a project's ledger (:class:`tabsynth.ProjectLedger`) to charge the figures to; the
-        table must have been made under it.
+        table must have been made under it. Without one the report states its own cost alone, and
+        warns that no other release of the same rows is included.
     m : int
         Records attacked in each group of attribute disclosure.
     k : sequence of int
@@ -135,13 +140,14 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     made = indexed_synthetic(encoder, synthetic)
     confidential = boosting or any(x is not None for x in (holdout, target, by, weights, shadow))
     _check_price(epsilon, delta, ledger, confidential)
-    came_with = certificate_with(synthetic, certificate)
+    came_with, authenticated = certificate_with(synthetic, certificate)
     if epsilon is not None:
         return published(
             encoder,
             real,
             made,
             certificate=came_with,
+            authenticated=authenticated,
             epsilon=epsilon,
             delta=delta,
             label=str(label),
@@ -171,6 +177,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         evaluation=evaluation,
         marginals=shown_marginals(schema, train, made.index),
         certificate=came_with,
+        authenticated=authenticated,
         schema_sha256=schema.fingerprint(),
         real_sha256=rows_sha256(train, kept),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -69,7 +69,12 @@ def render(report: "Report") -> str:
         css=Markup(packaged("style.css")),  # our own file, never data
         notice=NOTICE,
         evaluation=evaluation,
-        panel=privacy_panel(report.certificate, evaluation.rows["synthetic"], report.schema_sha256),
+        panel=privacy_panel(
+            report.certificate,
+            evaluation.rows["synthetic"],
+            report.schema_sha256,
+            authenticated=report.authenticated,
+        ),
         disclosure=_disclosure(evaluation),
         marginals=_marginals(report.marginals),
         max_classes=MAX_CLASSES,

@@ -16,6 +16,8 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import Columns, Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.utility.constraints import violations
+from tabsynth.privacy.attached import attached, matching
+from tabsynth.privacy.verification import Verification
 from tabsynth.schema import Schema
 from tabsynth.tables import to_pandas
 
@@ -99,14 +101,24 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
 
 
 def certificate_with(
-    synthetic: Any, certificate: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """The certificate that was given, or the one that came with the table, if any."""
+    synthetic: Any, certificate: Mapping[str, Any] | Verification | None
+) -> tuple[Mapping[str, Any] | None, bool]:
+    """The certificate that was given, or that which came with the table, if any; and if it is authenticated.
+
+    Raises
+    ------
+    InputError
+        If it is no certificate, or a verification that refused it.
+    """
     if certificate is None:
-        certificate = getattr(synthetic, "attrs", {}).get("certificate")
-    if certificate is not None and not isinstance(certificate, Mapping):
+        return attached(synthetic), False
+    if isinstance(certificate, Verification):
+        if not certificate.consistent:
+            raise InputError(f"The certificate was refused: {'; '.join(certificate.problems)}.")
+        return certificate.certificate, certificate.authenticated
+    if not isinstance(certificate, Mapping):
         raise InputError(f"Expected certificate to be a dict, got {shown(certificate)}.")
-    return certificate
+    return matching(synthetic, certificate), False
 
 
 def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tabsynth.privacy.verification import conditions
+
 NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
 
 
@@ -14,7 +16,10 @@ class PrivacyPanel:
 
     Attributes
     ----------
+    authenticated : bool
+        Whether its signature was checked against a key that the reader gave.
     statement : str
+        The certificate's own, if it is authenticated or claims no privacy.
     warnings : tuple of str
         What a reader must not overlook: no privacy, a seed, a domain drafted from private data.
     facts : tuple of (term, text)
@@ -24,6 +29,7 @@ class PrivacyPanel:
 
     present: bool
     private: bool
+    authenticated: bool
     statement: str
     warnings: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
@@ -31,19 +37,26 @@ class PrivacyPanel:
 
 
 def privacy_panel(
-    certificate: Mapping[str, Any] | None, rows: int, schema_sha256: str
+    certificate: Mapping[str, Any] | None,
+    rows: int,
+    schema_sha256: str,
+    *,
+    authenticated: bool = False,
 ) -> PrivacyPanel:
     """The panel of a certificate, held against the table and schema that were evaluated."""
     if certificate is None:
-        return PrivacyPanel(False, False, NO_CERTIFICATE, (), (), ())
+        return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
     private = is_private(certificate)
     statement = certificate.get("statement") or "The certificate makes no statement in words."
+    if private and not authenticated:
+        statement = unauthenticated(certificate)
     return PrivacyPanel(
         True,
         private,
+        authenticated,
         str(statement),
         tuple(_warnings(certificate, private, rows, schema_sha256)),
-        tuple(_facts(certificate)),
+        tuple(_facts(certificate, authenticated)),
         tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
     )
 
@@ -56,6 +69,19 @@ def is_private(certificate: Mapping[str, Any]) -> bool:
         and epsilon is not None
         and math.isfinite(epsilon)
         and not certificate.get("seeded", False)
+    )
+
+
+def unauthenticated(certificate: Mapping[str, Any]) -> str:
+    """The claim of a certificate that nobody vouches for, in sentences."""
+    columns = conditions(certificate)
+    condition = (
+        f" It is CONDITIONAL on the drafted columns {', '.join(columns)}." if columns else ""
+    )
+    return (
+        f"The certificate that came with the table claims ε = {epsilon_text(certificate.get('epsilon'))} with"
+        f" δ = {_text(certificate.get('delta'))}.{condition} It is not authenticated: no signature of it was checked"
+        " against a key, so nobody vouches for this claim."
     )
 
 
@@ -128,7 +154,7 @@ def _warnings(
     return out
 
 
-def _facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
     accountant = _section(certificate, "accountant")
     library = " ".join(str(accountant[key]) for key in ("library", "version") if key in accountant)
     named = str(accountant.get("name", "not stated")) + (f" ({library})" if library else "")
@@ -153,10 +179,10 @@ def _facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
     if certificate.get("created"):
         out.append(("Certificate of", _text(certificate["created"])))
-    return out + _checks(certificate)
+    return out + _checks(certificate, authenticated)
 
 
-def _checks(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
     """What a reader can hold the claim against. A certificate of format 1 has none of it."""
     out = []
     project, code = _section(certificate, "project"), _section(certificate, "code")
@@ -173,7 +199,10 @@ def _checks(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     for audit in _items(certificate.get("audit")):
         out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
     signature = _section(certificate, "signature")
-    key = f"by key {_text(signature.get('public_key'))}, not checked here but by `tabsynth verify --key`"
+    how = "checked against the key that was given"
+    if not authenticated:
+        how = "not checked; `tabsynth evaluate --key` and `tabsynth verify --key` check it"
+    key = f"by key {_text(signature.get('public_key'))}, {how}"
     return [*out, ("Signature", key if signature else "none")]
 
 

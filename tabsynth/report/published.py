@@ -1,6 +1,14 @@
-"""A report that may be published with its table: every figure has noise that the ledger paid for."""
+"""A report that may be published with its table: every figure has noise that is charged to a ledger.
+
+Under a project's ledger the figures are charged there, and the statement is that of the ledger: its budget covers
+all fits and reports under it. Without one the report states the cost of its own figures and nothing else. What the
+table cost, and other reports of the same rows, are not included: no accountant here knows of them, and a report
+that is made after its reader has seen others is chosen adaptively, which the sum of their costs at one δ does not
+cover.
+"""
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +29,8 @@ from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
 from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.certificate import rounded_up
+from tabsynth.privacy.certificate import number, rounded_up
+from tabsynth.privacy.completeness import incomplete
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
@@ -29,11 +38,17 @@ from tabsynth.privacy.noise import Keystream
 from tabsynth.privacy.project import ProjectLedger
 from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import is_private
+from tabsynth.report.privacy import is_private, unauthenticated
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
-FORMAT = "tabsynth-published-report/1"
+FORMAT = "tabsynth-published-report/2"
 PURPOSE = "report"
+ALONE = (
+    "The privacy cost of this published report is that of its figures alone: it includes neither the table nor any"
+    " other report or fit of the same rows. Give a project's ledger (ledger=, --ledger) to have all of them counted"
+    " together."
+)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,41 +59,53 @@ class PublishedReport:
     ----------
     metrics : tuple of Metric
     epsilon, delta : float
-        What the figures spent.
-    total_epsilon : float
-        What the table and the figures spent together, at the same delta, of the same private rows.
+        Privacy cost of the figures alone.
     mechanisms : tuple of dict
         As a certificate lists them; of the figures alone.
+    certificate : dict
+        Of the table.
+    authenticated : bool
+        Whether the certificate's signature was checked against a key that the reader gave.
     project : dict or None
         What the project's ledger states after them, where they were charged to one.
+    budget : tuple of float or None
+        (epsilon, delta) of that ledger, which covers all fits and reports under it.
     """
 
     label: str
     metrics: tuple[Metric, ...]
     epsilon: float
     delta: float
-    total_epsilon: float
     mechanisms: tuple[dict[str, Any], ...]
     certificate: Mapping[str, Any]
     schema_sha256: str
     created: str = field(default="")
+    authenticated: bool = False
     project: Mapping[str, Any] | None = None
+    budget: tuple[float, float] | None = None
 
     @property
     def statement(self) -> str:
-        """The claim, in a sentence, or two under a project's ledger."""
-        more = ""
-        if self.project is not None:
-            found = self.project
-            more = (
-                f" All that was made under ledger {found['ledger']} so far costs"
-                f" ({rounded_up(float(found['epsilon']))}, {found['delta']:g}) together."
-            )
-        return (
-            f"The figures cost epsilon={rounded_up(self.epsilon)}, the table and the figures together"
-            f" ({rounded_up(self.total_epsilon)}, {self.delta:g})-differential privacy for adding or"
-            f" removing one record.{more}"
+        """The cost of the figures; under a project's ledger, also the budget that covers all of them."""
+        own = (
+            f"The figures alone cost ({rounded_up(self.epsilon)}, {self.delta:g})-differential privacy for"
+            " adding or removing one record."
         )
+        if self.project is None or self.budget is None:
+            return own
+        name, (epsilon, delta) = self.project["ledger"], self.budget
+        if math.isinf(epsilon):
+            return f"{own} Ledger {name} counts them, but has no limit: it bounds no total."
+        return (
+            f"{own} They are charged to ledger {name}: all fits and reports under it are together within its"
+            f" budget, ({rounded_up(epsilon)}, {delta:g})-differential privacy."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must not overlook, a text each."""
+        alone = (ALONE,) if self.project is None else ()
+        return alone if self.authenticated else (*alone, unauthenticated(self.certificate))
 
     def summary(self) -> list[str]:
         """The findings in plain words."""
@@ -93,7 +120,7 @@ class PublishedReport:
         worse = [metric.title for metric in self.metrics if metric.below_floor]
         if worse:
             out.append(f"WORSE than the table's own shuffled columns by {'; '.join(worse)}.")
-        return [*out, self.statement]
+        return [*out, self.statement, *(f"Warning: {text}" for text in self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -104,13 +131,15 @@ class PublishedReport:
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "total_epsilon": self.total_epsilon,
+            "warnings": list(self.warnings),
             "mechanisms": plain(list(self.mechanisms)),
             "metrics": [metric.to_dict() for metric in self.metrics],
             "certificate": plain(dict(self.certificate)),
+            "authenticated": self.authenticated,
             "schema_sha256": self.schema_sha256,
             "created": self.created,
             **({} if self.project is None else {"project": plain(dict(self.project))}),
+            **({} if self.budget is None else {"budget": [number(x) for x in self.budget]}),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -148,6 +177,7 @@ def published(
     made: Synthetic,
     *,
     certificate: Mapping[str, Any] | None,
+    authenticated: bool = False,
     epsilon: float,
     delta: float | None,
     label: str,
@@ -168,7 +198,7 @@ def published(
     """
     schema = encoder.schema
     positive("epsilon", epsilon)
-    items = _mechanisms(certificate, schema.fingerprint())
+    _check_certificate(certificate, schema.fingerprint())
     assert certificate is not None
     if delta is None:
         delta = float(certificate.get("delta", math.nan))
@@ -181,6 +211,8 @@ def published(
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)
+        if project is None:
+            logger.warning("%s", ALONE)  # after the last refusal, before the first row is read
         try:
             metrics = charged_metrics(
                 PrivateTable(rows, own),
@@ -195,18 +227,19 @@ def published(
         finally:
             own.close()
         stated = None if project is None else project.statement(own.run)
-    together = Ledger.from_list(math.inf, delta, [*items, *own.to_list()])
+        budget = None if project is None else (project.epsilon, project.delta)
     return PublishedReport(
         label=label,
         metrics=(*metrics, made.violations),
         epsilon=own.spent,
         delta=delta,
-        total_epsilon=together.spent,
         mechanisms=tuple(own.to_list()),
         certificate=certificate,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        authenticated=authenticated,
         project=stated,
+        budget=budget,
     )
 
 
@@ -236,8 +269,8 @@ def _charged(
         yield own, project
 
 
-def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list[dict[str, Any]]:
-    """What the synthetic table has cost; refuses a table that is not public."""
+def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) -> None:
+    """Refuse a table whose certificate does not make it public."""
     if certificate is None or not is_private(certificate):
         raise InputError(
             "epsilon publishes figures of a table that is public, and this one came without a"
@@ -251,7 +284,10 @@ def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list
             " that the table was fitted with."
         )
     if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
-        raise InputError("The certificate lists no mechanisms, so its epsilon cannot be added up.")
+        raise InputError("The certificate lists no mechanisms, so its claim has no basis.")
+    problems = incomplete(certificate)
+    if problems:
+        raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
     found, claimed = Ledger.from_list(math.inf, delta, items).spent, float(certificate["epsilon"])
     if found > claimed * 1.01:
@@ -259,4 +295,3 @@ def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list
             f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"
             f" {found:.4g}; nothing is published beside such a table."
         )
-    return items

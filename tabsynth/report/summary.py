@@ -11,7 +11,7 @@ from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
 from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
-from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private
+from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private, unauthenticated
 
 NOTICE = (
     "This report is itself computed from real data and is not covered by ε (R18): treat it as"
@@ -44,7 +44,11 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
 
 
 def summarise(
-    evaluation: Evaluation, certificate: Mapping[str, Any] | None, left_out: int = 0
+    evaluation: Evaluation,
+    certificate: Mapping[str, Any] | None,
+    left_out: int = 0,
+    *,
+    authenticated: bool = False,
 ) -> list[str]:
     """Sentences in the order of a reader's questions: useful? how close? private? confidential?"""
     out = [_verdict(evaluation)]
@@ -57,7 +61,7 @@ def summarise(
     out += _groups(evaluation)
     out.append(_disclosure(evaluation.disclosure))
     out += _attacks(evaluation)
-    out.append(_privacy(certificate))
+    out.append(_privacy(certificate, authenticated))
     out.append(NOTICE)
     return out
 
@@ -271,7 +275,7 @@ def _attacks(evaluation: Evaluation) -> list[str]:
     return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]
 
 
-def _privacy(certificate: Mapping[str, Any] | None) -> str:
+def _privacy(certificate: Mapping[str, Any] | None, authenticated: bool) -> str:
     if certificate is None:
         return NO_CERTIFICATE
     if not is_private(certificate):
@@ -279,7 +283,9 @@ def _privacy(certificate: Mapping[str, Any] | None) -> str:
             "The certificate that came with the table does not make it private: treat the table as"
             " confidential."
         )
+    if not authenticated:
+        return unauthenticated(certificate)
     return (
         f"The certificate that came with the table states ε = {epsilon_text(certificate['epsilon'])}"
-        f" with δ = {certificate.get('delta', 'not stated')}."
+        f" with δ = {certificate.get('delta', 'not stated')}; it is signed by the key that was given."
     )

@@ -20,6 +20,7 @@ from tabsynth.encoding.steps import Runs
 from tabsynth.errors import InputError
 from tabsynth.model_file import write_model
 from tabsynth.plan import Plan
+from tabsynth.privacy.attached import attach
 from tabsynth.privacy.certificate import beside, make_certificate, write_beside
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.synthesizers.facts import certificate_facts, file_facts
@@ -145,7 +146,8 @@ class Synthesizer(Method):
         """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
 
         Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
-        reproducible; ``table.attrs["certificate"]`` holds the certificate.
+        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
+        content: a table that was edited, filtered or reordered has no certificate any more.
         """
         self._check_fitted()
         return self._table(n, random_state, self.trained_.generator.sample)
@@ -202,7 +204,7 @@ class Synthesizer(Method):
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = streams(self, random_state)
         table = self.encoder_.from_index(draw(n, for_codes), for_cells, asked)
-        table.attrs["certificate"] = self.certificate()
+        attach(table, self.certificate())
         return table
 
     def _check_parameters(self) -> None:

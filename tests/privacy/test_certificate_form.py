@@ -46,7 +46,12 @@ AUDIT = {"method": "canary", "epsilon_lower_bound": 0.5, "confidence": 0.999, "d
 def made(**changes: Any) -> dict[str, Any]:
     ledger = Ledger(8.0, 1e-5)
     accounts: list[tuple[str, Any, int, dict[str, Any]]] = [
-        ("counts", Gaussian(noise_multiplier=4.0), 1, {"l2_sensitivity": 2.0, "unit": "counts"}),
+        (
+            "one-way counts",
+            Gaussian(noise_multiplier=4.0),
+            1,
+            {"l2_sensitivity": 2.0, "unit": "counts"},
+        ),
         ("critic", SubsampledGaussian(noise_multiplier=1.5, sampling_rate=1.0), 3, {}),
         ("votes", NoisyVote(noise=12.5, teachers=80, accounting="gaussian"), 9, {}),
     ]
@@ -56,7 +61,12 @@ def made(**changes: Any) -> dict[str, Any]:
         "method": "dp-wgan",
         "epsilon_asked": 8.0,
         "seeded": False,
-        "public": {"schema_sha256": "ab" * 32, "declared": ["a"], "sources": {"a": "codebook"}},
+        "public": {
+            "schema_sha256": "ab" * 32,
+            "declared": ["a", "b"],
+            "drafted": [],
+            "sources": {"a": "codebook", "b": None},
+        },
         "versions": versions(),
         "training": {"stopped": None, "curves": {}},
         "code": code(),
@@ -131,8 +141,8 @@ def test_the_documents_recipe_verifies_a_signature(table: Path, monkeypatch: Any
 def test_untouched_is_valid_and_says_who_signed(table: Path, keys: Path) -> None:
     print_of_key = fingerprint(read_public(f"{keys}.pub"))
     found = verify(table)
-    assert found.valid and found.notes == ()
-    assert found.signature == f"signed by {print_of_key}, not checked against a key you trust"
+    assert found.consistent and found.notes == ()
+    assert found.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
     assert verify(table, f"{keys}.pub").signature == f"signed by {print_of_key}, the key given"
     names = [opinion.name for opinion in found.opinions]
     assert names == ["exact Gaussian (tabsynth)", "PLD (tabsynth)"]
@@ -180,7 +190,7 @@ def test_any_field_tampered_with_is_refused(tmp_path_factory: Any, keys: Path, d
     same = json.dumps(changed, sort_keys=True) == json.dumps(signed, sort_keys=True)
     rewrite(path, changed)
     try:
-        assert verify(path, f"{keys}.pub").valid is same
+        assert verify(path, f"{keys}.pub").consistent is same
     except TabsynthError as error:
         assert not same and "\n" not in str(error)
 
@@ -206,10 +216,10 @@ def test_tampering_shows_without_a_signature(
     data = json.loads(beside(table).read_text())
     del data["signature"]
     rewrite(table, data)
-    assert verify(table).valid and verify(table).signature == "unsigned"
+    assert verify(table).consistent and verify(table).signature == "unsigned"
     rewrite(table, {**data, **changes})
     found = verify(table)
-    assert not found.valid and any(says in problem for problem in found.problems)
+    assert not found.consistent and any(says in problem for problem in found.problems)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +237,7 @@ def test_a_mechanism_edited_shows(table: Path, changes: dict[str, Any]) -> None:
     del data["signature"]
     data["mechanisms"][0] |= changes
     rewrite(table, data)
-    assert not verify(table).valid
+    assert not verify(table).consistent
 
 
 def test_sensitivity_and_noise_have_their_units() -> None:
@@ -251,7 +261,7 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
         "tabsynth.privacy.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
     )
     found = verify(table)
-    assert found.valid and "other code" in found.notes[0]
+    assert found.consistent and "other code" in found.notes[0]
 
 
 def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
@@ -260,7 +270,7 @@ def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
     for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not say"), (EXACT, "")):
         write_beside(made(noise=noise), path, 1)
         found = verify(path)
-        assert found.valid and any(says in note for note in found.notes) is bool(says)
+        assert found.consistent and any(says in note for note in found.notes) is bool(says)
 
 
 def test_keys_locked_and_not(tmp_path: Path, keys: Path) -> None:
@@ -350,7 +360,7 @@ def test_certify_adds_audits_and_signs(table: Path, keys: Path, tmp_path: Path) 
     assert done.exit_code == 0, done.output
     data = json.loads(beside(table).read_text())
     assert [audit["method"] for audit in data["audit"]] == ["canary", "canary", "one run"]
-    assert verify(table, f"{keys}.pub").valid
+    assert verify(table, f"{keys}.pub").consistent
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(data["signature"]["public_key"]))
     key.verify(bytes.fromhex(data["signature"]["value"]), canonical(data))
     for bad, says in (([5], "objects"), ([{"x": 1}], "method"), ({**AUDIT, "confidence": 7}, "7")):
@@ -365,10 +375,12 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     done = tell("verify", table, "--key", f"{keys}.pub")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("claim: epsilon = ") and "exact Gaussian" in lines[1]
+    assert lines[0].startswith("claimed: epsilon = ") and "exact Gaussian" in lines[1]
     assert lines[2].startswith("accountant 2: ") and "the key given" in lines[3]
+    assert "is authenticated" in lines[-2] and lines[-1].startswith("Private: (")
     facts = json.loads(tell("verify", table, "--json").stdout)
-    assert facts["valid"] and facts["signature"].startswith("signed by ")
+    assert (facts["state"], facts["authenticated"]) == ("not authenticated", False)
+    assert facts["consistent"] and facts["signature"].startswith("signed by an unknown signer")
     make_keys(tmp_path / "other")
     refused("verify", table, "--key", "other.pub", cwd=tmp_path, says="the key given is")
     table.write_text("a\n")
@@ -433,7 +445,7 @@ def test_hostile_files_are_answered_soon(tmp_path: Path, name: str, text: str) -
     beside(path).write_text(text)
     start = time.process_time()
     try:
-        assert not verify(path).valid
+        assert not verify(path).consistent
     except TabsynthError as error:
         assert "\n" not in str(error) and len(str(error)) < 600
     assert time.process_time() - start < 12
@@ -445,7 +457,7 @@ def test_shipped_certificates_of_before_still_verify(name: str) -> None:
     if not path.exists():
         pytest.skip(f"data/{name} does not ship in this tree")
     found = verify(path)
-    assert found.valid and found.signature == "unsigned"
+    assert found.consistent and found.signature == "unsigned"
     if found.certificate["format"] == certificates.BEFORE:
         with pytest.raises(InputError, match="sample the table again"):
             certify(path, [AUDIT])

@@ -24,3 +24,11 @@ def test_round_claims_stay() -> None:
         assert rounded_up(float(text)) == text
     assert (rounded_up(0.0), rounded_up(math.inf)) == ("0", "inf")
     assert (rounded_up(1.0001), rounded_up(7.9991), rounded_up(0.99991)) == ("1.001", "8", "1")
+
+
+def test_the_least_of_numbers_are_written_too() -> None:
+    """A damaged certificate may claim any of them: a power of ten below them is 0."""
+    for tiny in (5e-324, 1e-322, 1e-308, 1e-300):
+        assert tiny <= float(rounded_up(tiny)) <= 1e-299
+    for huge in (1e300, 1.7976931348623157e308):
+        assert float(rounded_up(huge)) >= huge

@@ -6,16 +6,20 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 from report_tables import HOSTILE, PATH, certificate, schema, table
 
 from tabsynth import BudgetError, InputError, Schema, compare, evaluate
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.marginals import column_sets, distance
+from tabsynth.privacy.attached import attach
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.verification import Verification
 from tabsynth.report.inputs import rows_sha256
+from tabsynth.report.published import ALONE
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
 
@@ -190,19 +194,22 @@ def test_the_noise_is_that_of_the_account_and_its_interval_covers():
 
 
 def consistent(**changes):
-    """One Gaussian of σ = 3.7306 is ε = 1 at δ = 1e-5."""
-    once = {"purpose": "counts", "mechanism": "gaussian", "noise_multiplier": 3.7307, "count": 1}
-    listed = {"mechanisms": [{**once, "sampling_rate": 1.0, "details": {}}], "epsilon": 1.0}
+    """One Gaussian of σ = 3.7306, or two of √2 σ, is ε = 1 at δ = 1e-5."""
+    once = {"mechanism": "gaussian", "noise_multiplier": 3.7307 * 2**0.5, "count": 1}
+    once |= {"sampling_rate": 1.0, "details": {}}
+    mechanisms = [{"purpose": name, **once} for name in ("one-way counts", "joint counts")]
+    listed = {"method": "margnet", "mechanisms": mechanisms, "epsilon": 1.0}
     return certificate(**{**listed, **changes})
 
 
 def test_a_published_report_adds_up(tmp_path):
     made = table(300, 1)
-    made.attrs["certificate"] = consistent()
+    attach(made, consistent())
     found = evaluate(REAL, made, schema=schema(), epsilon=0.5)
-    assert 0.49 < found.epsilon <= 0.5 and 1 < found.total_epsilon < 1.5
-    items = [*consistent()["mechanisms"], *found.mechanisms]
-    assert Ledger.from_list(math.inf, 1e-5, items).spent == pytest.approx(found.total_epsilon)
+    assert 0.49 < found.epsilon <= 0.5
+    listed = Ledger.from_list(math.inf, 1e-5, found.mechanisms)
+    assert listed.spent == pytest.approx(found.epsilon)
+    assert sum(item["count"] for item in found.mechanisms) == uses(4)
     again = evaluate(REAL, made, schema=schema(), epsilon=0.5)
     assert again.to_frame()["value"].tolist() != found.to_frame()["value"].tolist()  # never seeded
     found.to_html(tmp_path / "p.html")
@@ -213,6 +220,38 @@ def test_a_published_report_adds_up(tmp_path):
     assert isinstance(found.to_frame(), pd.DataFrame)
 
 
+def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
+    """Two of them do not know of each other, nor of the table: nothing is stated of all together."""
+    made = table(300, 1)
+    attach(made, consistent())
+    for label in ("first", "second"):
+        caplog.clear()
+        with caplog.at_level("WARNING"):
+            found = evaluate(REAL, made, schema=schema(), epsilon=0.5, label=label)
+        assert [record.getMessage() for record in caplog.records] == [ALONE]
+        assert found.statement.startswith("The figures alone cost (0.499, 1e-05)-differential")
+        found.to_html(tmp_path / "p.html")
+        found.to_json(tmp_path / "p.json")
+        told = json.loads((tmp_path / "p.json").read_text())
+        assert (
+            told["warnings"][0] == ALONE and "it includes neither the table nor any other" in ALONE
+        )
+        assert "budget" not in told and "total_epsilon" not in told
+        for text in (found.statement, told["statement"]):
+            assert "together" not in text and "budget" not in text
+        page = (tmp_path / "p.html").read_text()
+        assert f"Warning: {escape(ALONE)}" in page
+        assert f"Warning: {ALONE}" in found.summary()
+
+
+def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be():
+    for authenticated in (False, True):
+        given = Verification(consistent(), 1.0, authenticated=authenticated)
+        found = evaluate(REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given)
+        told = any("nobody vouches" in text for text in found.warnings)
+        assert told is not authenticated and found.to_dict()["authenticated"] is authenticated
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -220,6 +259,7 @@ def test_a_published_report_adds_up(tmp_path):
         (consistent(seeded=True), "certificate"),
         (consistent(public={"schema_sha256": "00"}), "another schema"),
         (consistent(mechanisms=[]), "no mechanisms"),
+        (consistent(method="dp-wgan"), "charges 'critic'"),
         (consistent(epsilon=0.5), "claims epsilon=0.5"),
     ],
 )

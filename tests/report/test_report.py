@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,10 @@ from report_tables import HOSTILE, certificate, schema, table
 from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import shuffled
-from tabsynth.report import Report, evaluate
+from tabsynth.privacy.attached import attach
+from tabsynth.privacy.verification import Verification
+from tabsynth.report import Report, compare, evaluate
+from tabsynth.report.privacy import NO_CERTIFICATE
 from tabsynth.report.summary import NOTICE
 
 
@@ -101,8 +105,10 @@ def test_degenerate_table_gives_null_not_nan(tmp_path):
 def test_certificate_comes_with_the_table():
     synthetic = table(150, 1)
     assert report(synthetic=synthetic).certificate is None
-    synthetic.attrs["certificate"] = certificate()
-    assert report(synthetic=synthetic).certificate == certificate()
+    attach(synthetic, certificate())
+    found = report(synthetic=synthetic)
+    assert found.certificate == synthetic.attrs["certificate"] and not found.authenticated
+    assert {**found.certificate, "table": None} == {**certificate(), "table": None}
     other = report(synthetic=synthetic, certificate={"epsilon": 3})
     assert other.certificate == {"epsilon": 3}
 
@@ -189,3 +195,44 @@ def test_some_training_rows_in_the_holdout_are_told():
     mixed = pd.concat([real[:60], table(40, 2)])
     assert any(text.startswith("BEWARE: ") for text in report(real=real, holdout=mixed).summary())
     assert not any("BEWARE" in text for text in report(real=real).summary())
+
+
+def test_a_certificate_of_other_content_is_not_used(caplog):
+    """The attrs of a sample, on the rows of the real table: pandas keeps them when cells are replaced."""
+    synthetic = table(150, 1)
+    attach(synthetic, certificate())
+    for column in synthetic.columns:
+        synthetic[column] = table(150, 0)[column].to_numpy()
+    with caplog.at_level("WARNING"):
+        found = report(synthetic=synthetic)
+    assert found.certificate is None and NO_CERTIFICATE in found.summary()
+    assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
+    with pytest.raises(InputError, match="without a certificate"):
+        evaluate(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
+    with pytest.raises(InputError, match="without a certificate"):
+        given = synthetic.attrs["certificate"]
+        evaluate(table(200, 0), synthetic, schema=schema(), epsilon=1.0, certificate=given)
+
+
+def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
+    """Summary, page, JSON and comparison show the claim of an unauthenticated certificate as one."""
+    listed = certificate()
+    pages = {}
+    for authenticated in (False, True):
+        found = report(certificate=Verification(listed, 0.997, authenticated=authenticated))
+        found.to_html(tmp_path / "r.html")
+        pages[authenticated] = (tmp_path / "r.html").read_text("utf-8")
+        assert found.to_dict()["authenticated"] is authenticated
+        told = " ".join(found.summary())
+        assert ("nobody vouches for this claim" in told) is not authenticated
+        assert ("signed by the key that was given" in told) is authenticated
+        both = compare([found, replace(found, label="other")]).summary()[0]
+        assert ("(claimed, not authenticated)" in both) is not authenticated
+    statement = listed["statement"]
+    assert statement in pages[True] and statement not in pages[False]
+    assert "nobody vouches for this claim" in pages[False]
+    assert "nobody vouches for this claim" not in pages[True]
+    # A dict is never authenticated, whatever it holds; a refused one is no certificate.
+    assert report(certificate={**listed, "authenticated": True}).authenticated is False
+    with pytest.raises(InputError, match="was refused: it is forged"):
+        report(certificate=Verification(listed, 0.997, problems=("it is forged",)))

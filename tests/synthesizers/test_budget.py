@@ -225,7 +225,7 @@ def test_seeds(tmp_path: Path) -> None:
     assert loaded.certificate()["seeded"] is True and loaded.certificate()["private"] is False
     one.sample_to(tmp_path / "t.csv", 5)
     assert str(seed) not in (tmp_path / "t.csv.certificate.json").read_text()
-    assert verify(tmp_path / "t.csv").valid
+    assert verify(tmp_path / "t.csv").consistent
     # A seed of the draws alone is post-processing.
     free, again = small().fit(frame()), small().fit(frame())
     pd.testing.assert_frame_equal(free.sample(9, random_state=2), free.sample(9, random_state=2))

@@ -46,7 +46,7 @@ def test_certificates_of_every_method(tmp_path, method):
         assert item["sensitivity"]["value"] > 0 and item["sensitivity"]["unit"] != "not stated"
         assert item["noise_added"]["standard_deviation"] > 0
     found = verify(path)
-    assert found.valid and found.notes == () and data["noise"]["exact"] is True
+    assert found.consistent and found.notes == () and data["noise"]["exact"] is True
     assert found.opinions[0].name != found.opinions[1].name
 
 

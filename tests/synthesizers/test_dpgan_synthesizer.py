@@ -31,7 +31,7 @@ def test_a_variant_fits_saves_and_comes_back(variant: str, tmp_path: Path) -> No
     counts = "row count" if variant == "basic" else "one-way counts"
     assert listed == {counts: 1, "critic": 8}
     model.sample_to(tmp_path / "t.csv", 30)
-    assert verify(tmp_path / "t.csv").valid
+    assert verify(tmp_path / "t.csv").consistent
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert isinstance(again, DPGAN) and again.variant == variant

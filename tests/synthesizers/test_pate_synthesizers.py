@@ -39,7 +39,7 @@ def test_the_budget_goes_to_counts_and_votes(tmp_path: Path) -> None:
     spent = made.certificate()["epsilon"]
     assert 1.98 < spent == pytest.approx(epsilon_of(both, 1e-5)) and spent <= 2.0
     made.sample_to(tmp_path / "t.csv", 30)
-    assert verify(tmp_path / "t.csv").valid
+    assert verify(tmp_path / "t.csv").consistent
 
 
 def test_the_paper_preset_is_charged_by_its_own_bound() -> None:

@@ -84,7 +84,7 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     again = load(tmp_path / "m")
     assert again.certificate()["project"] == stated[1]
     again.sample_to(tmp_path / "s.csv", 20)
-    assert verify(tmp_path / "s.csv").valid
+    assert verify(tmp_path / "s.csv").consistent
     assert "project" not in margnet().fit(frame(), announce=False).certificate()
 
 
@@ -243,10 +243,13 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     found = ProjectLedger.read(project)
     assert [e.what for e in found.entered()] == ["margnet", "report"]
     assert found.entered()[1].epsilon == pytest.approx(report.epsilon)
-    assert found.spent == pytest.approx(report.total_epsilon, rel=1e-6)
-    assert found.spent > 2.0
-    assert report.project is not None and report.to_dict()["project"]["epsilon"] == found.spent
-    assert "under ledger project.ledger" in report.statement
+    assert report.project is not None and report.project["run"] == found.entered()[1].run
+    # What is stated of all of them is the budget, which the ledger keeps, not what they have spent.
+    assert report.budget == (found.epsilon, found.delta) == (4.0, 1e-5)
+    assert report.to_dict()["budget"] == [4.0, 1e-5]
+    assert "charged to ledger project.ledger: all fits and reports under it" in report.statement
+    assert "within its budget, (4, 1e-05)-differential privacy" in report.statement
+    assert not any("neither the table nor any other" in text for text in report.warnings)
     assert {*reads[count:]} == {"report"}
     before, count = project.read_bytes(), len(reads)
     for changes, says in (

@@ -1,0 +1,242 @@
+"""R27: what consistency is worth, and what only a signature that the reader can check makes of it."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_lines import refused
+from typer.testing import CliRunner, Result
+
+from tabsynth.cli import app
+from tabsynth.cli.certifying import EXIT
+from tabsynth.errors import InputError
+from tabsynth.privacy.certificate import beside, certify, make_certificate, write_beside
+from tabsynth.privacy.completeness import REQUIRED, incomplete
+from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.signing import fingerprint, make_keys, read_private, read_public, signed
+from tabsynth.privacy.verification import State, conditions, verify
+
+ROWS = "a,b\n1,2\n3,4\n"
+COUNTS = ("one-way counts", "joint counts")
+
+
+def made(
+    purposes: tuple[str, ...] = COUNTS,
+    *,
+    epsilon: float = 3.0,
+    public: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A certificate that agrees with itself, of a fit that charged ``purposes``."""
+    ledger = Ledger(epsilon, 1e-5)
+    noise = NoPrivacy() if epsilon == float("inf") else Gaussian(noise_multiplier=4.0)
+    for purpose in purposes:
+        details = {"l2_sensitivity": 1.0, "unit": "counts"}
+        ledger.spend(ledger.open(purpose, noise, 1, details))
+    facts: dict[str, Any] = {"method": "margnet", "epsilon_asked": epsilon, "seeded": False}
+    facts |= {"versions": {}, "public": {"declared": ["a", "b"], "drafted": [], **(public or {})}}
+    facts |= {"training": training or {"stopped": None}}
+    return make_certificate(ledger, **{**facts, **changes})
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("ours", "evil"):
+        make_keys(folder / name)
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def told(*words: Any) -> Result:
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+def test_every_state_has_an_exit_code_of_its_own() -> None:
+    assert sorted(EXIT) == sorted(state.value for state in State)
+    assert EXIT == {
+        **{"authenticated": 0, "refused": 2, "conditional": 3},
+        **{"not authenticated": 4, "not private": 5},
+    }
+
+
+def test_a_certificate_moved_to_real_rows_is_not_authenticated(table: Path, keys: Path) -> None:
+    """Whoever holds the rows can write all of it: hash, rows, mechanisms. It ends in 4, or with a key in 2."""
+    write_beside(made(), table, 2)
+    done = told("verify", table)
+    assert done.exit_code == 4 and verify(table).state is State.NOT_AUTHENTICATED
+    assert "Private" not in done.stdout and "privacy for adding" not in done.stdout
+    assert "consistent, not authenticated" in done.stdout and "nobody" in done.stdout
+    done = told("verify", table, "--key", keys / "ours.pub")
+    assert done.exit_code == 2 and "not signed" in done.stderr and "Private" not in done.stdout
+
+    data = json.loads(beside(table).read_text())
+    beside(table).write_text(json.dumps(signed(data, read_private(keys / "evil"))))
+    done = told("verify", table)
+    evil = fingerprint(read_public(keys / "evil.pub"))
+    assert done.exit_code == 4 and "Private" not in done.stdout
+    assert f"signed by an unknown signer, fingerprint {evil}" in done.stdout
+    done = told("verify", table, "--key", keys / "ours.pub")
+    assert done.exit_code == 2 and evil in done.stderr and "Private" not in done.stdout
+    assert verify(table, keys / "ours.pub").state is State.REFUSED
+
+
+def test_the_key_of_the_signer_authenticates(table: Path, keys: Path) -> None:
+    write_beside(made(), table, 2, read_private(keys / "ours"))
+    assert verify(table).state is State.NOT_AUTHENTICATED
+    found = verify(table, keys / "ours.pub")
+    assert found.state is State.AUTHENTICATED and found.authenticated
+    done = told("verify", table, "--key", keys / "ours.pub")
+    assert done.exit_code == 0 and done.stdout.splitlines()[-1].startswith("Private: (")
+    facts = json.loads(told("verify", table, "--key", keys / "ours.pub", "--json").stdout)
+    assert (facts["state"], facts["authenticated"]) == ("authenticated", True)
+    # A signature that belongs to it does not mend a certificate that is wrong.
+    wrong = {**made(), "epsilon": 0.1, "table": json.loads(beside(table).read_text())["table"]}
+    beside(table).write_text(json.dumps(signed(wrong, read_private(keys / "ours"))))
+    found = verify(table, keys / "ours.pub")
+    assert found.state is State.REFUSED and not found.authenticated
+
+
+def test_a_claim_on_drafted_facts_is_conditional(table: Path, keys: Path) -> None:
+    drafted = made(public={"declared": ["a"], "drafted": ["b"], "accepted_drafted_domain": True})
+    write_beside(drafted, table, 2, read_private(keys / "ours"))
+    for words, vouched in (
+        ((), "It is not authenticated"),
+        (("--key", keys / "ours.pub"), "The certificate is authenticated"),
+    ):
+        done = told("verify", table, *words)
+        assert done.exit_code == 3 and vouched in done.stdout
+        assert "CONDITIONAL" in done.stdout and "['b']" in done.stdout
+        assert "Private" not in done.stdout
+        assert json.loads(told("verify", table, *words, "--json").stdout)["conditional"] == ["b"]
+        assert told("verify", table, *words, "--json").exit_code == 3
+    assert verify(table, keys / "ours.pub").state is State.CONDITIONAL
+
+
+def test_conditions_are_those_of_the_field_and_of_older_certificates() -> None:
+    assert conditions({"conditional": ["x"]}) == ("x",)
+    assert conditions({"public": {"drafted": ["y"]}}) == ("y",)
+    assert conditions({"conditional": [], "public": {"drafted": ["y"]}}) == ("y",)
+    assert conditions({"conditional": ["x", "y"], "public": {"drafted": ["y"]}}) == ("x", "y")
+    for nothing in ({}, {"conditional": []}, {"conditional": "x", "public": 3}, {"public": {}}):
+        assert conditions(nothing) == ()
+
+
+@pytest.mark.parametrize("changes", [{"seeded": True}, {"epsilon": float("inf")}])
+def test_what_claims_no_privacy_has_its_own_code(
+    table: Path, keys: Path, changes: dict[str, Any]
+) -> None:
+    """Signed or not, and whether or not its domains were drafted."""
+    for public in ({}, {"declared": ["a"], "drafted": ["b"]}):
+        write_beside(made(public=public, **changes), table, 2, read_private(keys / "ours"))
+        for words in ((), ("--key", keys / "ours.pub")):
+            done = told("verify", table, *words)
+            assert done.exit_code == 5 and done.stdout.splitlines()[-1].startswith("Not private")
+            assert "claims no privacy" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("certificate", "lacks"),
+    [
+        (made(()), "lists no mechanism"),
+        (made(COUNTS[:1]), "charges 'joint counts'"),
+        (made(COUNTS[1:]), "charges 'one-way counts'"),
+        (made(COUNTS[:1], training={"stopped": "time limit"}), "charges 'joint counts'"),
+        (made(method="dp-wgan"), "charges 'critic'"),
+        (made(("critic",), method="dp-gan"), "charges 'one-way counts' or 'row count'"),
+        (made(method="pate-gan"), "charges 'votes'"),
+        (made(("votes",), method="pate-acgan"), "charges 'one-way counts'"),
+        (made(method="nothing we have"), "'nothing we have' is unknown"),
+        (
+            made(public={"public_table": {"overlap": {"rows": 3.0}}}),
+            "charges 'overlap with the public table'",
+        ),
+        (made(public={"warm_start": {"method": "margnet", "public": {}}}), "of its warm start"),
+        (made(public={"warm_start": {"method": "?"}}), "of its warm start is unknown"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_incomplete_lists_are_refused_signed_or_not(
+    table: Path, keys: Path, certificate: dict[str, Any], lacks: str
+) -> None:
+    write_beside(certificate, table, 2)
+    done = told("verify", table)
+    assert done.exit_code == 2 and lacks in done.stderr and "Private" not in done.stdout
+    with pytest.raises(InputError, match="cannot be signed"):
+        certify(table, key=read_private(keys / "ours"))
+    data = json.loads(beside(table).read_text())
+    assert "signature" not in data
+    beside(table).write_text(json.dumps(signed(data, read_private(keys / "ours"))))
+    done = told("verify", table, "--key", keys / "ours.pub")
+    assert done.exit_code == 2 and lacks in done.stderr and "Private" not in done.stdout
+
+
+def test_uses_that_never_were_complete_no_list() -> None:
+    whole = made()
+    assert incomplete(whole) == []
+    for count in (0, None, "1"):
+        items = [whole["mechanisms"][0], {**whole["mechanisms"][1], "count": count}]
+        assert "joint counts" in incomplete({**whole, "mechanisms": items})[0]
+    assert incomplete({**whole, "mechanisms": None}) == incomplete({**whole, "mechanisms": []})
+
+
+def test_what_a_stopped_fit_need_not_have() -> None:
+    """The counts come first; steps may be missing, so that a fit without any is known by its counts alone."""
+    stopped = {"stopped": "time limit"}
+    for method in ("dp-gan", "dp-wgan", "pate-gan", "pate-acgan"):
+        assert incomplete(made(COUNTS[:1], method=method, training=stopped)) == []
+        assert incomplete(made(COUNTS[:1], method=method)) != []
+        assert incomplete(made((), method=method, training=stopped)) != []
+
+
+def test_one_column_has_no_joint_counts(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    write_beside(made(COUNTS[:1], public={"declared": ["a"]}), path, 1)
+    assert verify(path).consistent
+    # … and a certificate that says so of a wider table is not that table's.
+    path.write_text("a,b\n1,2\n")
+    entry = {"file": "t.csv", "rows": 1, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    data = json.loads(beside(path).read_text())
+    beside(path).write_text(json.dumps({**data, "table": entry}))
+    assert verify(path).problems == ("the table has 2 columns, the certificate says 1",)
+
+
+def test_a_warm_starts_mechanisms_do_not_stand_for_the_fits_own() -> None:
+    counts = made()["mechanisms"]
+    labelled = [{**m, "details": {"warm_start": "margnet"}} for m in counts]
+    warm = {"warm_start": {"method": "margnet", "public": {"rows": None}}}
+    critic = {**counts[0], "purpose": "critic"}
+    found = made(method="dp-wgan", public={"rows": 9, **warm})
+    assert incomplete({**found, "mechanisms": [*labelled, critic]}) == []
+    for items in ([*counts, critic], labelled, [*labelled[:1], critic]):
+        assert len(incomplete({**found, "mechanisms": items})) == 1
+
+
+def test_methods_and_requirements_are_the_same() -> None:
+    from tabsynth.synthesizers import METHODS
+
+    assert sorted(REQUIRED) == sorted(METHODS)
+
+
+def test_certify_says_that_a_signature_vouches(table: Path, keys: Path) -> None:
+    """A certificate of unknown origin is signed with a warning, one's own without."""
+    write_beside(made(), table, 2, read_private(keys / "evil"))
+    done = told("certify", table, "--key", keys / "ours")
+    assert done.exit_code == 0 and "with your signature you vouch for it" in done.stderr
+    assert fingerprint(read_public(keys / "evil.pub")) in done.stderr
+    done = told("certify", table, "--key", keys / "ours")
+    assert done.exit_code == 0 and done.stderr == ""
+    assert told("verify", table, "--key", keys / "ours.pub").exit_code == 0
+    write_beside(made(()), table, 2)
+    refused("certify", table, "--key", keys / "ours", cwd=table.parent, says="no mechanism")
