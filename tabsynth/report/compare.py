@@ -17,7 +17,7 @@ from tabsynth.evaluation import Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report.core import Report
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import is_private
+from tabsynth.report.privacy import epsilon_text, is_conditional, is_private
 from tabsynth.report.scatter import Point, epsilon_axis, ladder, linear, scatter
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval
@@ -39,7 +39,7 @@ class SideBySide:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """What each certificate states; infinite where it makes nothing private or there is none."""
+        """What each certificate states; infinite where it makes nothing private, or only on a condition."""
         return tuple(_epsilon(report) for report in self.reports)
 
     def to_frame(self) -> pd.DataFrame:
@@ -55,8 +55,7 @@ class SideBySide:
     def summary(self) -> list[str]:
         """Verdicts, and which table is best by how many figures of utility."""
         out = [
-            f"{report.label}: {report.verdict}, {_epsilon_text(epsilon)}."
-            for report, epsilon in zip(self.reports, self.epsilons, strict=True)
+            f"{report.label}: {report.verdict}, {_epsilon_text(report)}." for report in self.reports
         ]
         wins = dict.fromkeys(self.labels, 0)
         apart = 0
@@ -146,7 +145,7 @@ class SideBySide:
         if any(math.isfinite(epsilon) for epsilon in self.epsilons):
             x, places = epsilon_axis(self.epsilons)
             unknown = [Estimate(place, math.nan, math.nan, 0) for place in places]
-            told = [_epsilon_text(epsilon) for epsilon in self.epsilons]
+            told = [_epsilon_text(report) for report in self.reports]
             points = self._points(shown, unknown, utility, told)
             out.append(("Utility against ε: up and left is better", scatter(points, x, y)))
         if not out:
@@ -206,7 +205,10 @@ def _epsilon(report: Report) -> float:
     return float(report.certificate["epsilon"])
 
 
-def _epsilon_text(epsilon: float) -> str:
+def _epsilon_text(report: Report) -> str:
+    if report.certificate is not None and is_conditional(report.certificate):
+        return f"CONDITIONAL, ε = {epsilon_text(report.certificate.get('epsilon'))}"
+    epsilon = _epsilon(report)
     return f"ε = {epsilon:.4g}" if math.isfinite(epsilon) else "without privacy"
 
 

@@ -21,7 +21,7 @@ from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
 from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.certificate import rounded_up
+from tabsynth.privacy.certificate import conditional_of, rounded_up
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian
@@ -29,7 +29,7 @@ from tabsynth.privacy.noise import Keystream
 from tabsynth.privacy.project import ProjectLedger
 from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import is_private
+from tabsynth.report.privacy import condition_sentence, is_conditional, is_private
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
 FORMAT = "tabsynth-published-report/1"
@@ -66,8 +66,9 @@ class PublishedReport:
 
     @property
     def statement(self) -> str:
-        """The claim, in a sentence, or two under a project's ledger."""
-        more = ""
+        """The claim, in a sentence, or two under a project's ledger; a condition comes before it."""
+        conditional = condition_sentence(self.certificate)
+        first, more = f"{conditional} " if conditional else "", ""
         if self.project is not None:
             found = self.project
             more = (
@@ -75,7 +76,7 @@ class PublishedReport:
                 f" ({rounded_up(float(found['epsilon']))}, {found['delta']:g}) together."
             )
         return (
-            f"The figures cost epsilon={rounded_up(self.epsilon)}, the table and the figures together"
+            f"{first}The figures cost epsilon={rounded_up(self.epsilon)}, the table and the figures together"
             f" ({rounded_up(self.total_epsilon)}, {self.delta:g})-differential privacy for adding or"
             f" removing one record.{more}"
         )
@@ -101,6 +102,7 @@ class PublishedReport:
             "format": FORMAT,
             "label": self.label,
             "statement": self.statement,
+            "conditional": conditional_of(self.certificate.get("public")),
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -238,7 +240,7 @@ def _charged(
 
 def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list[dict[str, Any]]:
     """What the synthetic table has cost; refuses a table that is not public."""
-    if certificate is None or not is_private(certificate):
+    if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
         raise InputError(
             "epsilon publishes figures of a table that is public, and this one came without a"
             " certificate that makes it private; give certificate=, or leave epsilon out."
