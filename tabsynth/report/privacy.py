@@ -45,6 +45,9 @@ def privacy_panel(
         return PrivacyPanel(False, False, NO_CERTIFICATE, (), (), ())
     private = is_private(certificate)
     statement = certificate.get("statement") or "The certificate makes no statement in words."
+    depends_on = condition_sentence(certificate)
+    if depends_on and not str(statement).startswith("CONDITIONAL"):
+        statement = depends_on  # of a certificate that does not follow from its own facts
     return PrivacyPanel(
         True,
         private,
@@ -52,7 +55,7 @@ def privacy_panel(
         tuple(_warnings(certificate, private, rows, schema_sha256)),
         tuple(_facts(certificate)),
         tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
-        condition_sentence(certificate),
+        depends_on,
     )
 
 
