@@ -117,6 +117,22 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         assert isinstance(found, Column) and found.kind == "numeric" and found.clip
 
 
+def test_identifiers_of_many_rows_each_are_left_out() -> None:
+    """Patients with forty visits each: no value is rare, and the form of the values or the name tells."""
+    forms = {
+        "contact": [f"p{i}@mail.example" for i in range(30)],
+        "call": [f"555-{100 + i}-{1_000 + i}" for i in range(30)],
+        "number": [f"P{100_000 + i}" for i in range(30)],
+        "patient_id": [f"p{i}" for i in range(30)],
+        "seen on": [f"{1 + i}.3.2019" for i in range(30)],
+        "remark": [f"comes again in {i} weeks with results" for i in range(30)],
+        "who": [f"Ann X{a}{b}" for a in "abcdefgh" for b in "abcdefgh"],
+    }
+    for name, values in forms.items():
+        reason = drafted([value for value in values for _ in range(40)], name)
+        assert isinstance(reason, str) and not any(value in reason for value in values), name
+
+
 def test_rare_values_become_one_category() -> None:
     rare = ["x", "y"]
     table = pd.DataFrame(
