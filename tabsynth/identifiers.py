@@ -107,7 +107,8 @@ def _by_values(column: Column) -> str | None:
         return _by_bounds(column)
     if len(column.categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
-    texts = [str(value).strip() for value in column.categories if value != column.other]
+    values = [value for value in column.categories if value != column.other]
+    texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip() for v in values]
     for what, form in _FORMS:
         if any(form.search(text) for text in texts):
             return f"its values look like {what}"

@@ -58,6 +58,7 @@ from tabsynth.cli.options import (
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, same_file
+from tabsynth.drafting import MIN_COUNT
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 from tabsynth.tables import read_any, read_table, suffix
@@ -95,7 +96,7 @@ def schema(
     min_count: Annotated[
         int,
         typer.Option(help="Rows that a value must have to be listed; rarer ones become 'other'."),
-    ] = 10,
+    ] = MIN_COUNT,
 ) -> None:
     """Draft a schema from a table, and list what a person must review in it.
 

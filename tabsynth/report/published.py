@@ -65,6 +65,11 @@ class PublishedReport:
     project: Mapping[str, Any] | None = None
 
     @property
+    def conditional(self) -> list[str]:
+        """The columns on which the claim depends, as the table's certificate has them."""
+        return conditional_of(self.certificate.get("public"))
+
+    @property
     def statement(self) -> str:
         """The claim, in a sentence, or two under a project's ledger; a condition comes before it."""
         conditional = condition_sentence(self.certificate)
@@ -82,8 +87,8 @@ class PublishedReport:
         )
 
     def summary(self) -> list[str]:
-        """The findings in plain words."""
-        out = []
+        """The findings in plain words; a conditional statement comes first, any other last."""
+        out: list[str] = []
         for metric in self.metrics:
             floor = (
                 ""
@@ -94,7 +99,7 @@ class PublishedReport:
         worse = [metric.title for metric in self.metrics if metric.below_floor]
         if worse:
             out.append(f"WORSE than the table's own shuffled columns by {'; '.join(worse)}.")
-        return [*out, self.statement]
+        return [self.statement, *out] if self.conditional else [*out, self.statement]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -102,7 +107,7 @@ class PublishedReport:
             "format": FORMAT,
             "label": self.label,
             "statement": self.statement,
-            "conditional": conditional_of(self.certificate.get("public")),
+            "conditional": self.conditional,
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
