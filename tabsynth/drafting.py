@@ -257,10 +257,13 @@ def _draft_numbers(known: pd.Series, common: dict[str, Any], least: int, by_rows
     low, high = _extremes(distinct, counts, least)
     decimals = _decimals(known, common["dtype"], high - low, least)
     step = None if decimals is None else float(f"1e-{decimals}")
-    few = len(distinct) <= FEW or (len(distinct) <= CODES and _sparse(distinct, step))
-    often = len(values) >= OFTEN * len(distinct)
+    usual = int(
+        ((distinct >= low) & (distinct <= high)).sum()
+    )  # a typing error makes no list of codes
+    few = usual <= FEW or (usual <= CODES and _sparse(usual, low, high, step))
+    often = len(values) >= OFTEN * usual
     listed = counts[counts >= least].sum() >= CODED * len(values)
-    if few and listed and (often or (decimals == 0 and len(distinct) <= FEW)):
+    if few and listed and (often or (decimals == 0 and usual <= FEW)):
         kind: Any = "ordinal" if len(distinct) > 2 else "categorical"
         rows = {
             _native(value): number for value, number in known.value_counts().sort_index().items()
@@ -334,9 +337,8 @@ def _rounded(number: float, power: int, way: Callable[[float], int]) -> float:
     return float(way(number * unit) / unit if power < 0 else way(number / unit) * unit)
 
 
-def _sparse(distinct: np.ndarray, step: float | None) -> bool:
-    low, high = float(distinct[0]), float(distinct[-1])
-    return step is None or len(distinct) <= SPARSE * steps_in(low, high, step)
+def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
+    return step is None or distinct <= SPARSE * steps_in(low, high, step)
 
 
 def _decimals(known: pd.Series, dtype: str, span: float, least: int) -> int | None:

@@ -23,7 +23,7 @@ def hospital():
             "mrn": [f"M{100_000 + i}" for i in rng.permutation(ROWS)],
             "email": [f"{text.replace(' ', '.')}@mail.example" for text in person],
             "name": person,
-            "telephone": [f"+1 555-{n // 10_000:03}-{n % 10_000:04}" for n in range(ROWS)],
+            "telephone": [f"(555) {100 + n % 7}-{n:04}" for n in range(ROWS)],
             "born": days.strftime("%d.%m.%Y"),
             "token": ["-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:])) for h in hexes],
             "remark": [f"In pain for {i} days, seen by nurse {i % 77}" for i in range(ROWS)],
