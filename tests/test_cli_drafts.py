@@ -43,47 +43,59 @@ def hospital():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A draft, the accepted fit of it and a sample, with what the console said in ``console.txt``."""
+def draft(tmp_path_factory):
+    """A folder with the table and its draft, and what the console said in ``draft.txt``."""
     path = tmp_path_factory.mktemp("hospital")
     hospital().to_csv(path / "patients.csv", index=False)
-    done = [run("schema", "patients.csv", "-o", "schema.json", cwd=path)]
-    words = ("-v", "fit", "patients.csv", "--schema", "schema.json", "--epsilon", 1)
-    words = (*words, "--accept-drafted-domain", "--time-limit", "4s", "-o", "model.tabsynth")
-    done.append(run(*words, cwd=path))
-    done.append(run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=path))
-    (path / "console.txt").write_text("".join(d.stdout + d.stderr for d in done))
+    done = run("schema", "patients.csv", "-o", "schema.json", cwd=path)
+    (path / "draft.txt").write_text(done.stdout + done.stderr)
     return path
 
 
-def test_no_identifier_and_no_rare_value_leaves(folder):
+@pytest.fixture(scope="module")
+def folder(draft):
+    """The accepted fit of the draft and a sample, too, and their console in ``console.txt``."""
+    words = ("-v", "fit", "patients.csv", "--schema", "schema.json", "--epsilon", 1)
+    words = (*words, "--accept-drafted-domain", "--time-limit", "4s", "-o", "model.tabsynth")
+    done = [run(*words, cwd=draft)]
+    done.append(run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=draft))
+    (draft / "console.txt").write_text("".join(d.stdout + d.stderr for d in done))
+    return draft
+
+
+def check_nothing_leaves(path, *names):
+    """No identifier, and no category of fewer than 10 rows, is a word of one of the files."""
     table = hospital()
-    schema = json.loads((folder / "schema.json").read_text())
-    assert tuple(item["name"] for item in schema["left_out"]) == IDENTIFIERS
-    assert tuple(item["name"] for item in schema["columns"]) == ORDINARY
     private = {str(value) for name in IDENTIFIERS for value in table[name]}
     counts = [table[name].value_counts() for name in ("ward", "diagnosis")]
     private |= {str(v) for found in counts for v, count in found.items() if count < 10}
-    names = ("schema.json", "model.tabsynth", "synthetic.csv", "console.txt")
-    for name in (*names, "synthetic.csv.certificate.json"):
-        text = (folder / name).read_bytes().decode("latin-1")
+    for name in names:
+        text = (path / name).read_bytes().decode("latin-1")
         words = set(text.replace(",", '"').replace("\n", '"').replace("'", '"').split('"'))
         assert not private & words, name
         assert "@mail" not in text and "nurse" not in text and "burns" not in text, name
-    assert tuple(pd.read_csv(folder / "synthetic.csv").columns) == ORDINARY
 
 
-def test_the_draft_says_what_it_left_out_and_what_it_copied(folder):
-    lines = (folder / "console.txt").read_text().splitlines()
+def test_the_draft_says_what_it_left_out_and_what_it_copied(draft):
+    check_nothing_leaves(draft, "schema.json", "draft.txt")
+    schema = json.loads((draft / "schema.json").read_text())
+    assert tuple(item["name"] for item in schema["left_out"]) == IDENTIFIERS
+    assert tuple(item["name"] for item in schema["columns"]) == ORDINARY
+    lines = (draft / "draft.txt").read_text().splitlines()
     for name in IDENTIFIERS:
         assert sum(line.startswith(f"  - '{name}': left out, ") for line in lines) == 1
     assert "8 columns, 8 left out" in lines[0]
     assert any("in 3 of the columns: 'ward', 'diagnosis', 'visits'" in line for line in lines)
-    schema = json.loads((folder / "schema.json").read_text())
     assert "copied from the rows of a table" in schema["copied_from_private_rows"]
     for column in schema["columns"]:
         facts = {"low", "high"} if column["kind"] == "numeric" else {"categories"}
         assert column["provenance"] == "drafted" and facts <= {*column["copied_from_private_rows"]}
+
+
+def test_no_identifier_and_no_rare_value_leaves(folder):
+    names = ("model.tabsynth", "synthetic.csv", "synthetic.csv.certificate.json", "console.txt")
+    check_nothing_leaves(folder, *names)
+    assert tuple(pd.read_csv(folder / "synthetic.csv").columns) == ORDINARY
 
 
 def test_the_claim_of_a_draft_is_conditional_wherever_it_is_made(folder):
@@ -115,27 +127,27 @@ def test_reports_of_a_conditional_table_say_so_and_take_the_real_one(folder):
     assert '<li class="conditional">CONDITIONAL: ' in html and "Private" not in html
 
 
-def test_an_edited_or_older_draft_with_an_identifier_is_refused(folder):
-    schema = json.loads((folder / "schema.json").read_text())
+def test_an_edited_or_older_draft_with_an_identifier_is_refused(draft):
+    schema = json.loads((draft / "schema.json").read_text())
     del schema["left_out"], schema["copied_from_private_rows"]
     for name in ("mrn", "email", "remark"):
         values = sorted(set(hospital()[name]))
         column = {"name": name, "kind": "categorical", "dtype": "str", "categories": values}
         schema["columns"].append({**column, "provenance": "drafted"})
-    (folder / "older.json").write_text(json.dumps(schema))
+    (draft / "older.json").write_text(json.dumps(schema))
     words = ("fit", "patients.csv", "--schema", "older.json", "--epsilon", 1, "-o", "no.tabsynth")
     error = refused(
         *words,
         "--accept-drafted-domain",
-        cwd=folder,
+        cwd=draft,
         says=["'mrn' (its name", "'email' (", "'remark' (it has more than 1,000 categories"],
     )
     assert "@mail" not in error and "nurse" not in error
 
 
-def test_tables_of_which_nothing_can_be_drafted(folder):
-    hospital()[list(IDENTIFIERS)].to_csv(folder / "ids.csv", index=False)
+def test_tables_of_which_nothing_can_be_drafted(draft):
+    hospital()[list(IDENTIFIERS)].to_csv(draft / "ids.csv", index=False)
     says = ["every column", "'encounter_id'"]
-    refused("schema", "ids.csv", "-o", "none.json", cwd=folder, says=says)
+    refused("schema", "ids.csv", "-o", "none.json", cwd=draft, says=says)
     words = ("schema", "patients.csv", "-o", "none.json", "--min-count", 0)
-    refused(*words, cwd=folder, says="min_count")
+    refused(*words, cwd=draft, says="min_count")
