@@ -16,6 +16,7 @@ FEW = 24  # a column of at most this many categories may be a list of codes, wha
 MAX_DRAFTED_CATEGORIES = 1_000
 NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
 LONG = 7  # digits of a record number
+LOOKED_AT = 200  # characters of a name or a category: files may hold very long ones
 
 # A word of a column's name that is enough by itself, wherever it stands, or as the last one.
 ANYWHERE = re.compile(
@@ -52,7 +53,7 @@ _LIST_PERHAPS = re.compile(rf"{NUMBER}|names?|note|text|description")
 
 # One such text among the categories is enough.
 _FORMS = (
-    ("e-mail addresses", re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")),
+    ("e-mail addresses", re.compile(r"[^\s@]@[^\s@]+\.[^\s@]")),
     ("web addresses", re.compile(r"(?i)\b(https?|ftp)://|\bwww\.")),
     ("UUIDs", re.compile(r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|^[0-9a-f]{32}$")),
     (
@@ -108,7 +109,7 @@ def _by_values(column: Column) -> str | None:
     if len(column.categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
     values = [value for value in column.categories if value != column.other]
-    texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip() for v in values]
+    texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip()[:LOOKED_AT] for v in values]
     for what, form in _FORMS:
         if any(form.search(text) for text in texts):
             return f"its values look like {what}"
@@ -148,6 +149,8 @@ def _is_name(text: str) -> bool:
 
 def _words(name: str) -> list[str]:
     """The words of a column's name in lower case: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    plain = "".join(
+        c for c in unicodedata.normalize("NFKD", name[:LOOKED_AT]) if not unicodedata.combining(c)
+    )
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", plain)
     return re.findall(r"[^\W\d_]+", spaced.casefold())
