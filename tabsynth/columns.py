@@ -16,6 +16,7 @@ from tabsynth.errors import FileFormatError, InputError
 
 KINDS = ("categorical", "ordinal", "numeric")
 PROVENANCES = ("declared", "drafted")
+COPIED = "copied_from_private_rows"  # of a schema file: it follows from the other keys
 MAX_CATEGORIES = 100_000
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
 
@@ -53,7 +54,8 @@ class Column:
     clip : bool
         Whether a numeric value outside the bounds is moved to the nearest one; else it is refused.
     provenance : {"declared", "drafted"}
-        ``declared``: from a public source, named in ``source``. ``drafted``: read off a table.
+        ``declared``: from a public source, named in ``source``. ``drafted``: read off a table; the schema
+        file then lists, as ``copied_from_private_rows``, which of the facts were.
     description, labels : optional
         What the column and its categories mean, for people and reports.
     """
@@ -214,8 +216,22 @@ class Column:
         value = self.categories[code]
         return self.labels.get(str(value), str(value))
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, defaults left out."""
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """The facts of a drafted column that were read off the rows of a table; none of a declared one."""
+        if self.provenance != "drafted":
+            return ()
+        facts = (
+            ("low", "high", "breaks", "resolution") if self.kind == "numeric" else ("categories",)
+        )
+        return (
+            *(name for name in facts if getattr(self, name) not in (None, ())),
+            "dtype",
+            "nulls",
+        )
+
+    def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
+        """JSON-ready, defaults left out; ``copied``: with :attr:`copied` of a drafted column."""
         out: dict[str, Any] = {}
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
@@ -223,6 +239,8 @@ class Column:
                 value = list(value)
             if name in ("name", "kind", "dtype", "provenance") or value != default:
                 out[name] = dict(value) if name == "labels" else value
+        if copied and self.copied:
+            out[COPIED] = list(self.copied)
         return out
 
 
@@ -254,7 +272,11 @@ def _kind_of(value: Value) -> str:
 
 
 def column_from(item: dict[str, Any], where: str) -> Column:
-    """Inverse of :meth:`Column.to_dict`; refuses what it does not know."""
+    """Inverse of :meth:`Column.to_dict`; refuses what it does not know.
+
+    ``copied_from_private_rows`` is not read: it follows from the provenance.
+    """
+    item = {key: value for key, value in item.items() if key != COPIED}
     unknown = set(item) - set(_DEFAULTS)
     if unknown:
         raise FileFormatError(

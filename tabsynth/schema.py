@@ -17,12 +17,17 @@ import pandas as pd
 
 from tabsynth._files import read_json, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, shown
-from tabsynth.columns import Column, column_from
+from tabsynth.columns import COPIED, Column, column_from
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.structural_zeros import checked
 
 FORMAT = "tabsynth-schema/1"
+LISTS = ("columns", "impossible", "left_out")  # of a schema file: an item a line
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
+NOTICE = (
+    "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
+    " is private, do not publish this file: replace these facts by public ones and set provenance to 'declared'."
+)
 DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
 
 
@@ -40,6 +45,9 @@ class Schema:
         ``{"low": a, "high": b}``, both ends included. A row with one of the values in each of those
         columns is refused in tables, and no synthesizer that takes the schema makes one. In a
         numeric column the values must fill whole cells, for a cell is impossible as a whole or not.
+    left_out : sequence of dict
+        Columns that tables may have and that no synthesizer reads: each a dict with the ``name`` of the
+        column and the ``reason``. Synthetic tables do not have them.
 
     Examples
     --------
@@ -57,12 +65,14 @@ class Schema:
     columns: tuple[Column, ...]
     null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
     impossible: tuple[dict[str, Any], ...] = ()
+    left_out: tuple[dict[str, str], ...] = ()
 
     def __init__(
         self,
         columns: Iterable[Column],
         null_values: Sequence[str] = DEFAULT_NULL_VALUES,
         impossible: Sequence[Mapping[str, Any]] = (),
+        left_out: Sequence[Mapping[str, str]] = (),
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -80,6 +90,7 @@ class Schema:
                     " reads as null; take it out of one of the two."
                 )
         object.__setattr__(self, "impossible", checked(self.columns, impossible))
+        object.__setattr__(self, "left_out", _left_out(self.names, left_out))
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -109,6 +120,11 @@ class Schema:
         """Names of the columns whose facts were read off a table rather than declared."""
         return tuple(c.name for c in self.columns if c.provenance == "drafted")
 
+    @property
+    def names_left_out(self) -> tuple[str, ...]:
+        """Names of the columns that tables may have and that are not read."""
+        return tuple(item["name"] for item in self.left_out)
+
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
             if column.name == name:
@@ -119,22 +135,22 @@ class Schema:
         """The schema of the given columns, in the given order.
 
         It keeps the impossible combinations that lie within these columns: of the others, the part
-        that does is possible.
+        that does is possible. Columns that are left out stay so.
         """
         kept = [c for c in self.impossible if set(c) <= set(names)]
-        return Schema([self[name] for name in names], self.null_values, kept)
+        return Schema([self[name] for name in names], self.null_values, kept, self.left_out)
 
     def check_columns(
         self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
     ) -> None:
         """Refuse a table that is empty or whose columns are not the schema's (order apart).
 
-        ``partial``: some may be missing.
+        It may have the columns that the schema leaves out. ``partial``: some of the others may be missing.
         """
         found = [str(name) for name in frame.columns]
         for name in duplicates(found):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
-        known, given = set(self.names), set(found)
+        known, given = {*self.names, *self.names_left_out}, set(found)
         missing = [name for name in self.names if name not in given]
         if missing and not partial:
             raise InputError(
@@ -151,22 +167,28 @@ class Schema:
             raise InputError(f"The {what} has no rows; give one with at least one row.")
 
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, hexadecimal."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
+        text = json.dumps(self._facts(copied=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; without ``impossible`` where nothing is."""
-        out = {
+        """JSON-ready; without ``impossible`` and ``left_out`` where nothing is."""
+        facts = self._facts(copied=True)
+        return {"format": facts.pop("format"), COPIED: NOTICE, **facts} if self.drafted else facts
+
+    def _facts(self, *, copied: bool) -> dict[str, Any]:
+        out: dict[str, Any] = {
             "format": FORMAT,
             "null_values": list(self.null_values),
-            "columns": [column.to_dict() for column in self.columns],
+            "columns": [column.to_dict(copied=copied) for column in self.columns],
         }
         if self.impossible:
             out["impossible"] = [
                 {n: dict(v) if isinstance(v, dict) else list(v) for n, v in c.items()}
                 for c in self.impossible
             ]
+        if self.left_out:
+            out["left_out"] = [dict(item) for item in self.left_out]
         return out
 
     @classmethod
@@ -189,7 +211,10 @@ class Schema:
         impossible = data.get("impossible", [])
         if not isinstance(impossible, list):
             raise FileFormatError(f"{where}: 'impossible' must be a list.")
-        return cls(columns, nulls, impossible)
+        left_out = data.get("left_out", [])
+        if not isinstance(left_out, list):
+            raise FileFormatError(f"{where}: 'left_out' must be a list.")
+        return cls(columns, nulls, impossible, left_out)
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -199,7 +224,7 @@ class Schema:
     def to_json(self) -> str:
         """The text of the schema file: one column a line, so that it reads and diffs well."""
         facts = self.to_dict()
-        lists = [(name, facts.pop(name)) for name in ("columns", "impossible") if name in facts]
+        lists = [(name, facts.pop(name)) for name in LISTS if name in facts]
         parts = [json.dumps(facts)[1:-1]]
         for name, items in lists:
             lines = ",\n    ".join(json.dumps(item, ensure_ascii=False) for item in items)
@@ -209,6 +234,33 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
+
+
+def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
+    """The columns that are not read, each with its reason; refuses what cannot be one."""
+    if not isinstance(items, list | tuple):
+        raise InputError(f"Expected left_out to be a list of dicts, got {shown(items)}.")
+    _check_columns(len(names) + len(items))
+    found: list[dict[str, str]] = []
+    for i, item in enumerate(items):
+        where = f"left_out[{i}]"
+        if not isinstance(item, Mapping) or set(item) != {"name", "reason"}:
+            raise InputError(
+                f"{where}: expected a dict with the name of a column and the reason, got {shown(item)}."
+            )
+        for key, text in item.items():
+            if not isinstance(text, str) or not text:
+                raise InputError(f"{where}: expected {key} to be text, got {shown(text)}.")
+            check_text(where, text)
+        found.append({"name": item["name"], "reason": item["reason"]})
+        if item["name"] in names:
+            raise InputError(
+                f"{where}: column {shown(item['name'])} is among the schema's columns, too; take it out of"
+                " left_out to use it, or out of columns."
+            )
+    for name in duplicates([item["name"] for item in found]):
+        raise InputError(f"left_out lists column {shown(name)} twice; take one out.")
+    return tuple(found)
 
 
 def _check_columns(count: int) -> None:

@@ -77,6 +77,9 @@ def as_declared(column: Column, values: pd.Series, as_text: bool = False) -> pd.
         known = values.dropna()
         for number in known[known % 1 != 0][:1]:
             raise InputError(_no_number(column, number, "a whole number"))
+    if column.dtype == "category" and column.other is not None:  # pandas would make nulls of others
+        listed = values.isna() | values.isin(list(column.categories))
+        values = values.astype(object).where(listed, column.other)
     return with_dtype(column, values.astype(object).to_numpy(), values.isna().to_numpy())
 
 

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from command_lines import TABSYNTH, run
 
+from tabsynth import Schema
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -33,6 +35,7 @@ def people(tmp_path):
     )
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "schema.json").write_text(blocks("json")[0], "utf-8")
     return tmp_path
 
 
@@ -47,6 +50,9 @@ def test_shell_blocks_run(people):
     for line in (line for block in others for line in block):
         run(*words(line), cwd=people)
     assert len(pd.read_csv(people / "synthetic.csv")) == 1000
+    assert "accept-drafted-domain" not in "".join(blocks("sh"))
+    assert Schema.load(people / "schema.json").drafted == ()
+    assert Schema.load(people / "draft.json").drafted == ("sex", "age", "income")
     assert (people / "report" / "report.html").stat().st_size > 10_000
 
 

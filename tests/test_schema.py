@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, FileFormatError, InputError, Schema, TabsynthError
+from tabsynth.encoding import TableEncoder
 
 TEXT: dict[str, Any] = {
     "name": "a",
@@ -297,3 +299,60 @@ def test_saving_writes_the_whole_file_or_none(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["s.json"]
     with pytest.raises(InputError, match="Cannot write"):
         schema.save(tmp_path / "none" / "s.json")
+
+
+def test_what_was_copied_is_marked_in_the_file_and_is_no_fact_of_its_own(tmp_path: Path) -> None:
+    """Each drafted column says which of its facts are copies, the file says so once at its top."""
+    columns = [Column(**TEXT), Column(**{**NUMBER, "name": "b", "provenance": "drafted"})]
+    schema = Schema(columns, left_out=[{"name": "mrn", "reason": "its name"}])
+    found = schema.to_dict()
+    assert list(found)[:2] == ["format", "copied_from_private_rows"]
+    assert "do not publish this file" in found["copied_from_private_rows"]
+    assert "copied_from_private_rows" not in found["columns"][0]
+    copied = found["columns"][1]["copied_from_private_rows"]
+    assert set(copied) >= {"low", "high", "dtype", "nulls"}
+    schema.save(tmp_path / "s.json")
+    assert Schema.load(tmp_path / "s.json") == schema
+    for part in (found, found["columns"][1]):
+        del part["copied_from_private_rows"]
+    again = Schema.from_dict(found)
+    assert again == schema and again.fingerprint() == schema.fingerprint()
+    found["columns"][1]["provenance"] = "declared"
+    declared = Schema.from_dict(found)
+    assert "copied_from_private_rows" not in declared.to_json()
+    assert declared.fingerprint() != schema.fingerprint()
+
+
+def test_columns_that_are_left_out_may_be_in_tables() -> None:
+    schema = Schema([Column(**TEXT)], left_out=[{"name": "mrn", "reason": "its name"}])
+    assert schema.names_left_out == ("mrn",) and schema.names == ("a",)
+    assert schema.fingerprint() != Schema([Column(**TEXT)]).fingerprint()
+    value = schema["a"].categories[0]
+    for frame in (pd.DataFrame({"a": [value], "mrn": [7]}), pd.DataFrame({"a": [value]})):
+        schema.check_columns(frame)
+        assert TableEncoder(schema).to_index(frame).shape == (1, 1)
+    with pytest.raises(InputError, match="'other' that the schema does not know"):
+        schema.check_columns(pd.DataFrame({"a": [value], "mrn": [7], "other": [1]}))
+    assert schema.select(["a"]) == schema
+
+
+@pytest.mark.parametrize(
+    ("left_out", "says"),
+    [
+        ("mrn", "Expected left_out to be a list"),
+        (["mrn"], r"left_out\[0\]: expected a dict"),
+        ([{"name": "mrn"}], "the name of a column and the reason"),
+        ([{"name": 5, "reason": "x"}], "expected name to be text"),
+        ([{"name": "mrn", "reason": ""}], "expected reason to be text"),
+        ([{"name": "a", "reason": "x"}], "'a' is among the schema's columns, too"),
+        ([{"name": "m", "reason": "x"}] * 2, "'m' twice"),
+        ([{"name": "m" * 20_000, "reason": "x"}], "longer than"),
+    ],
+)
+def test_what_cannot_be_left_out(left_out: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Schema([Column(**TEXT)], left_out=left_out)
+    with pytest.raises(
+        TabsynthError, match=says if isinstance(left_out, list) else "must be a list"
+    ):
+        Schema.from_dict({**Schema([Column(**TEXT)]).to_dict(), "left_out": left_out})

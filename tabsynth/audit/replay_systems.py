@@ -226,7 +226,7 @@ def forbidding(schema: Schema) -> Schema:
     pair = {name: values[-1:] for name, values in [p for p in named if len(p[1]) > 1][:2]}
     if len(pair) < 2:
         raise InputError("Impossible combinations need two columns of two categories or more.")
-    return Schema(schema.columns, schema.null_values, [*schema.impossible, pair])
+    return Schema(schema.columns, schema.null_values, [*schema.impossible, pair], schema.left_out)
 
 
 def _counting(schema: Schema, options: dict[str, Any]) -> Synthesizer:

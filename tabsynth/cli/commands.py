@@ -58,6 +58,7 @@ from tabsynth.cli.options import (
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, same_file
+from tabsynth.drafting import MIN_COUNT
 from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 from tabsynth.tables import read_any, read_table, suffix
@@ -92,19 +93,31 @@ def schema(
     null: Annotated[
         list[str] | None, typer.Option(help="A text that stands for a missing value; repeatable.")
     ] = None,
+    min_count: Annotated[
+        int,
+        typer.Option(help="Rows that a value must have to be listed; rarer ones become 'other'."),
+    ] = MIN_COUNT,
 ) -> None:
-    """Draft a schema from a table, and list what a person must review in it."""
+    """Draft a schema from a table, and list what a person must review in it.
+
+    Columns that identify people or records are left out. What is listed are real values of the table.
+    """
     from tabsynth.drafting import draft_schema, review
 
     keep_apart(out, table)
     check_writable(out)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     frame = read_any(table, nulls)
-    drafted = draft_schema(frame, nulls)
+    drafted = draft_schema(frame, nulls, min_count)
     drafted.save(out)
-    say(f"Drafted {out}: {len(drafted.columns)} columns. It was read off the table, so it is not")
-    say("public yet. Replace each fact by a public one and set provenance to declared:")
-    for line in review(drafted, len(frame)):
+    left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
+    say(
+        f"Drafted {out}: {len(drafted.columns)} columns{left}. It holds values that were copied from the"
+    )
+    say(
+        "table, so it is not public. Replace each fact by a public one and set provenance to declared:"
+    )
+    for line in review(drafted):
         say(f"  - {line}")
 
 
@@ -246,6 +259,9 @@ def sample(
         certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")
     say(f"Certificate: {certificate}")
+    claim = synthesizer.certificate()
+    if claim["conditional"]:
+        say(claim["statement"])
 
 
 @app.command()

@@ -78,7 +78,12 @@ LedgerOption = Annotated[
     ),
 ]
 AcceptDrafted = Annotated[
-    bool, typer.Option("--accept-drafted-domain", help="Fit on a schema drafted from a table.")
+    bool,
+    typer.Option(
+        "--accept-drafted-domain",
+        help="Fit on a schema drafted from a table: real values of the table leave as they are, and the"
+        " claim is CONDITIONAL.",
+    ),
 ]
 Where = Annotated[
     list[str] | None,

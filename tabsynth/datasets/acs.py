@@ -17,7 +17,7 @@ from tabsynth._validate import integer, one_of, shown
 from tabsynth.columns import Column
 from tabsynth.datasets.download import ZippedCsv, download
 from tabsynth.datasets.pums import DICTIONARY, FIPS
-from tabsynth.drafting import draft_schema
+from tabsynth.drafting import draft_public
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema, duplicates
@@ -156,5 +156,4 @@ def _from_file(texts: pd.Series) -> Column:
             source=FILE_SOURCE,
             description="Public use microdata area, as listed in the file",
         )
-    drafted = draft_schema(texts.to_frame()).columns[0]
-    return replace(drafted, provenance="declared", source=FILE_SOURCE)
+    return replace(draft_public(texts), provenance="declared", source=FILE_SOURCE)

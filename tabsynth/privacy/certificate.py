@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
+MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
 ADJACENCY = "add or remove one record"
 LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
@@ -52,10 +53,12 @@ def make_certificate(
     """
     epsilon = ledger.spent
     accountant = accountant_of(ledger.spends(), ledger.delta)
+    conditional = conditional_of(public)
     return {
         "format": FORMAT,
         "method": method,
-        "private": math.isfinite(epsilon) and not seeded,
+        "private": math.isfinite(epsilon) and not seeded and not conditional,
+        "conditional": conditional,
         "statement": statement_of(epsilon, ledger.delta, seeded, public),
         "epsilon": number(epsilon),
         "epsilon_asked": number(epsilon_asked),
@@ -76,8 +79,24 @@ def make_certificate(
     }
 
 
+def conditional_of(public: Any) -> list[str]:
+    """The columns on which a claim depends: those whose facts were copied from the rows of a table.
+
+    ``public`` is that part of a certificate. Bounds of a numeric column are such facts as categories are.
+    """
+    drafted = public.get("drafted") if isinstance(public, Mapping) else None
+    return list(map(str, drafted)) if isinstance(drafted, list | tuple) else []
+
+
+def condition(names: Sequence[str]) -> str:
+    """What a conditional claim depends on, in a clause: "what the schema says of … is public"."""
+    listed = ", ".join(map(shown, names[:MOST_NAMED]))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"what the schema says of {'columns' if len(names) > 1 else 'column'} {listed}{more} is public"
+
+
 def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
-    """The claim in a sentence."""
+    """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``."""
     if math.isinf(epsilon):
         return "Not private: private rows were read without noise, so epsilon is infinite."
     claim = (
@@ -88,12 +107,11 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
             f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"
             " can reproduce the noise and subtract it."
         )
-    drafted = public.get("drafted") if isinstance(public, dict) else None
-    if isinstance(drafted, list) and drafted:
+    drafted = conditional_of(public)
+    if drafted:
         return (
-            f"Private: {claim}, if the domains of the columns that were drafted from a table"
-            f" ({len(drafted)} of them) are public as its maker accepted; their categories and bounds"
-            " appear as they are."
+            f"CONDITIONAL: {claim} holds only if {condition(drafted)}. It was copied from the rows of a"
+            " table, and these real values appear as they are."
         )
     return f"Private: {claim}, if the schema and all else listed under 'public' are public."
 

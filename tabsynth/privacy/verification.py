@@ -18,6 +18,7 @@ from tabsynth.privacy.accounting import accountant_of
 from tabsynth.privacy.certificate import (
     FORMAT,
     beside,
+    conditional_of,
     read_certificate,
     statement_of,
 )
@@ -212,6 +213,9 @@ def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
 def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:
     problems = []
     seeded = data.get("seeded") is not False
+    conditional = conditional_of(data.get("public"))
+    if bool(data.get("private")) and conditional:
+        problems.append("it claims to be private, but its claim depends on drafted columns")
     if bool(data.get("private")) and (seeded or math.isinf(epsilon)):
         problems.append(
             "it claims to be private, but the run was seeded or read rows without noise"
@@ -226,11 +230,11 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     problems = []
     if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
         problems.append("it claims a larger epsilon than was asked for")
-    unconditional = not data.get("conditional")
-    if not data["private"] and math.isfinite(claimed) and not data["seeded"] and unconditional:
+    conditional = conditional_of(data["public"])
+    if data.get("conditional", []) != conditional:
+        problems.append("its list of conditional columns is not that of its drafted columns")
+    if not data["private"] and math.isfinite(claimed) and not data["seeded"] and not conditional:
         problems.append("it claims not to be private, but its figures are those of a private run")
-    if data["private"] and not unconditional:
-        problems.append("it claims to be private without a condition, and lists conditions")
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:

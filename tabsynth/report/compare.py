@@ -17,7 +17,7 @@ from tabsynth.evaluation import Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report.core import Report
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import is_private
+from tabsynth.report.privacy import epsilon_text, is_conditional, is_private
 from tabsynth.report.scatter import Point, epsilon_axis, ladder, linear, scatter
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval
@@ -39,7 +39,7 @@ class SideBySide:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """What each certificate claims, authenticated or not; infinite where it claims no privacy or there is none."""
+        """What each certificate claims, authenticated or not; infinite where it claims no privacy, or only on a condition."""
         return tuple(_epsilon(report) for report in self.reports)
 
     def to_frame(self) -> pd.DataFrame:
@@ -55,8 +55,7 @@ class SideBySide:
     def summary(self) -> list[str]:
         """Verdicts, and which table is best by how many figures of utility."""
         out = [
-            f"{report.label}: {report.verdict}, {_epsilon_text(epsilon, report.authenticated)}."
-            for report, epsilon in zip(self.reports, self.epsilons, strict=True)
+            f"{report.label}: {report.verdict}, {_epsilon_text(report)}." for report in self.reports
         ]
         wins = dict.fromkeys(self.labels, 0)
         apart = 0
@@ -146,10 +145,7 @@ class SideBySide:
         if any(math.isfinite(epsilon) for epsilon in self.epsilons):
             x, places = epsilon_axis(self.epsilons)
             unknown = [Estimate(place, math.nan, math.nan, 0) for place in places]
-            told = [
-                _epsilon_text(epsilon, report.authenticated)
-                for report, epsilon in zip(self.reports, self.epsilons, strict=True)
-            ]
+            told = [_epsilon_text(report) for report in self.reports]
             points = self._points(shown, unknown, utility, told)
             out.append(("Utility against ε: up and left is better", scatter(points, x, y)))
         if not out:
@@ -209,10 +205,14 @@ def _epsilon(report: Report) -> float:
     return float(report.certificate["epsilon"])
 
 
-def _epsilon_text(epsilon: float, authenticated: bool) -> str:
-    if math.isinf(epsilon):
+def _epsilon_text(report: Report) -> str:
+    certificate, claimed = report.certificate, ""
+    if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
         return "without privacy"
-    return f"ε = {epsilon:.4g}" + ("" if authenticated else " (claimed, not authenticated)")
+    if not report.authenticated:
+        claimed = " (claimed, not authenticated)"
+    condition = "CONDITIONAL, " if is_conditional(certificate) else ""
+    return f"{condition}ε = {epsilon_text(certificate.get('epsilon'))}{claimed}"
 
 
 def _best(metrics: Sequence[Metric]) -> tuple[int | None, bool]:

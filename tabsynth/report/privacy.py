@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tabsynth.privacy.verification import conditions
+from tabsynth.privacy.certificate import condition, conditional_of
 
 NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
 
@@ -20,6 +20,10 @@ class PrivacyPanel:
         Whether its signature was checked against a key that the reader gave.
     statement : str
         The certificate's own, if it is authenticated or claims no privacy.
+    private : bool
+        Whether privacy is claimed without a condition.
+    condition : str
+        What a conditional claim depends on, in a sentence; empty without a condition.
     warnings : tuple of str
         What a reader must not overlook: no privacy, a seed, a domain drafted from private data.
     facts : tuple of (term, text)
@@ -34,6 +38,7 @@ class PrivacyPanel:
     warnings: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     mechanisms: tuple[dict[str, str], ...]
+    condition: str = ""
 
 
 def privacy_panel(
@@ -48,8 +53,11 @@ def privacy_panel(
         return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
     private = is_private(certificate)
     statement = certificate.get("statement") or "The certificate makes no statement in words."
-    if private and not authenticated:
-        statement = unauthenticated(certificate)
+    depends_on = condition_sentence(certificate)
+    if depends_on and not str(statement).startswith("CONDITIONAL"):
+        statement = depends_on  # of a certificate that does not follow from its own facts
+    if (private or depends_on) and not authenticated:
+        statement = " ".join(filter(None, (depends_on, unauthenticated(certificate))))
     return PrivacyPanel(
         True,
         private,
@@ -58,31 +66,48 @@ def privacy_panel(
         tuple(_warnings(certificate, private, rows, schema_sha256)),
         tuple(_facts(certificate, authenticated)),
         tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
+        depends_on,
     )
 
 
 def is_private(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded."""
-    epsilon = _number(certificate.get("epsilon"))
+    """Whether the certificate claims a finite ε, unseeded, without a condition."""
     return (
         bool(certificate.get("private", False))
-        and epsilon is not None
-        and math.isfinite(epsilon)
-        and not certificate.get("seeded", False)
+        and _bounded(certificate)
+        and not conditional_of(certificate.get("public"))
     )
 
 
 def unauthenticated(certificate: Mapping[str, Any]) -> str:
     """The claim of a certificate that nobody vouches for, in sentences."""
-    columns = conditions(certificate)
-    condition = (
-        f" It is CONDITIONAL on the drafted columns {', '.join(columns)}." if columns else ""
-    )
     return (
         f"The certificate that came with the table claims ε = {epsilon_text(certificate.get('epsilon'))} with"
-        f" δ = {_text(certificate.get('delta'))}.{condition} It is not authenticated: no signature of it was checked"
+        f" δ = {_text(certificate.get('delta'))}. It is not authenticated: no signature of it was checked"
         " against a key, so nobody vouches for this claim."
     )
+
+
+def is_conditional(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
+    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
+
+
+def condition_sentence(certificate: Mapping[str, Any]) -> str:
+    """What a conditional claim depends on; empty for any other."""
+    if not is_conditional(certificate):
+        return ""
+    names = conditional_of(certificate.get("public"))
+    return (
+        f"CONDITIONAL: ε holds only if {condition(names)}. It was copied from the rows of a table, and these"
+        " real values appear in the synthetic table as they are."
+    )
+
+
+def _bounded(certificate: Mapping[str, Any]) -> bool:
+    epsilon = _number(certificate.get("epsilon"))
+    finite = epsilon is not None and math.isfinite(epsilon)
+    return finite and not certificate.get("seeded", False)
 
 
 def epsilon_text(value: Any) -> str:
@@ -121,7 +146,7 @@ def _warnings(
             "The fit was seeded: whoever knows the seed can subtract the noise. The table is not"
             " private and must be treated as the training data itself."
         )
-    if not private and not certificate.get("seeded"):
+    if not private and not certificate.get("seeded") and not is_conditional(certificate):
         reason = "ε is infinite" if epsilon == math.inf else "the certificate claims no finite ε"
         out.append(
             f"NOT PRIVATE: {reason}. No noise protects the people in the training data; treat the"
@@ -140,7 +165,7 @@ def _warnings(
             f"The noise was not exactly that which is accounted for: {_text(made.get('law'))}."
         )
     public = _section(certificate, "public")
-    if public.get("accepted_drafted_domain"):
+    if public.get("accepted_drafted_domain") and not is_conditional(certificate):
         out.append(
             "The domain of some columns was read off the private table and accepted as it was: ε"
             " does not cover what the categories and bounds themselves reveal."
@@ -223,7 +248,8 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
     accepted = "yes" if public.get("accepted_drafted_domain") else "no"
     out = [
         ("Public: declared columns", _names(public.get("declared"))),
-        ("Public: drafted columns", _names(public.get("drafted"))),
+        ("Drafted columns, copied from rows", _names(public.get("drafted"))),
+        ("Columns left out", _names(public.get("left_out"))),
         ("Drafted domain accepted", accepted),
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),
         ("Public: other table", _text(public.get("public_table"), "none")),

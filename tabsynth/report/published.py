@@ -29,7 +29,7 @@ from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
 from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.certificate import number, rounded_up
+from tabsynth.privacy.certificate import conditional_of, number, rounded_up
 from tabsynth.privacy.completeness import incomplete
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
@@ -38,7 +38,12 @@ from tabsynth.privacy.noise import Keystream
 from tabsynth.privacy.project import ProjectLedger
 from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import is_private, unauthenticated
+from tabsynth.report.privacy import (
+    condition_sentence,
+    is_conditional,
+    is_private,
+    unauthenticated,
+)
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
 FORMAT = "tabsynth-published-report/2"
@@ -85,11 +90,20 @@ class PublishedReport:
     budget: tuple[float, float] | None = None
 
     @property
+    def conditional(self) -> list[str]:
+        """The columns on which the claim depends, as the table's certificate has them."""
+        return conditional_of(self.certificate.get("public"))
+
+    @property
     def statement(self) -> str:
-        """The cost of the figures; under a project's ledger, also the budget that covers all of them."""
+        """The cost of the figures; under a project's ledger, also the budget that covers all of them.
+
+        A condition comes before it.
+        """
+        condition = condition_sentence(self.certificate)
         own = (
-            f"The figures alone cost ({rounded_up(self.epsilon)}, {self.delta:g})-differential privacy for"
-            " adding or removing one record."
+            f"{condition}{' ' if condition else ''}The figures alone cost ({rounded_up(self.epsilon)},"
+            f" {self.delta:g})-differential privacy for adding or removing one record."
         )
         if self.project is None or self.budget is None:
             return own
@@ -108,8 +122,8 @@ class PublishedReport:
         return alone if self.authenticated else (*alone, unauthenticated(self.certificate))
 
     def summary(self) -> list[str]:
-        """The findings in plain words."""
-        out = []
+        """The findings in plain words; a conditional statement comes first, any other last."""
+        out: list[str] = []
         for metric in self.metrics:
             floor = (
                 ""
@@ -120,7 +134,10 @@ class PublishedReport:
         worse = [metric.title for metric in self.metrics if metric.below_floor]
         if worse:
             out.append(f"WORSE than the table's own shuffled columns by {'; '.join(worse)}.")
-        return [*out, self.statement, *(f"Warning: {text}" for text in self.warnings)]
+        warned = [f"Warning: {text}" for text in self.warnings]
+        if self.conditional:
+            return [self.statement, *out, *warned]
+        return [*out, self.statement, *warned]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -128,6 +145,7 @@ class PublishedReport:
             "format": FORMAT,
             "label": self.label,
             "statement": self.statement,
+            "conditional": self.conditional,
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -271,7 +289,7 @@ def _charged(
 
 def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) -> None:
     """Refuse a table whose certificate does not make it public."""
-    if certificate is None or not is_private(certificate):
+    if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
         raise InputError(
             "epsilon publishes figures of a table that is public, and this one came without a"
             " certificate that makes it private; give certificate=, or leave epsilon out."

@@ -11,7 +11,14 @@ from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
 from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
-from tabsynth.report.privacy import NO_CERTIFICATE, epsilon_text, is_private, unauthenticated
+from tabsynth.report.privacy import (
+    NO_CERTIFICATE,
+    condition_sentence,
+    epsilon_text,
+    is_conditional,
+    is_private,
+    unauthenticated,
+)
 
 NOTICE = (
     "This report is itself computed from real data and is not covered by ε (R18): treat it as"
@@ -278,14 +285,17 @@ def _attacks(evaluation: Evaluation) -> list[str]:
 def _privacy(certificate: Mapping[str, Any] | None, authenticated: bool) -> str:
     if certificate is None:
         return NO_CERTIFICATE
+    stated = (
+        f"The certificate that came with the table states ε = {epsilon_text(certificate.get('epsilon'))}"
+        f" with δ = {certificate.get('delta', 'not stated')}; it is signed by the key that was given."
+    )
+    if not authenticated:
+        stated = unauthenticated(certificate)
+    if is_conditional(certificate):
+        return f"{condition_sentence(certificate)} {stated}"
     if not is_private(certificate):
         return (
             "The certificate that came with the table does not make it private: treat the table as"
             " confidential."
         )
-    if not authenticated:
-        return unauthenticated(certificate)
-    return (
-        f"The certificate that came with the table states ε = {epsilon_text(certificate['epsilon'])}"
-        f" with δ = {certificate.get('delta', 'not stated')}; it is signed by the key that was given."
-    )
+    return stated

@@ -134,7 +134,7 @@ class Synthesizer(Method):
             console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
 
     def check_domain(self) -> None:
-        """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
+        """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed."""
         check_domain(self)
 
     def check_ledger(self, ledger: str | Path) -> None:

@@ -35,6 +35,7 @@ def certificate_facts(
             "schema_sha256": model.schema.fingerprint(),
             "declared": [n for n in model.schema.names if n not in drafted],
             "drafted": list(drafted),
+            "left_out": list(model.schema.names_left_out),
             "sources": {c.name: c.source for c in model.schema.columns if c.name not in drafted},
             "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
             "rows": None if model.rows is None else int(model.rows),

@@ -9,6 +9,8 @@ import torch
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import InputError
+from tabsynth.identifiers import identifying
+from tabsynth.privacy.certificate import MOST_NAMED
 from tabsynth.schema import Schema
 
 if TYPE_CHECKING:
@@ -41,13 +43,30 @@ def check_parameters(model: "Synthesizer") -> None:
 
 
 def check_domain(model: "Synthesizer") -> None:
-    """Refuse a private fit on a schema that was drafted from a table, unless confirmed (R12)."""
+    """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
+
+    Only the schema is looked at, whoever drafted or edited it (R12, R26).
+    """
+    check_identifiers(model.schema)
     drafted = model.schema.drafted
     if math.isfinite(model.epsilon) and drafted and not model.accept_drafted_domain:
         raise InputError(
             f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
             " may hold private facts; declare it from a public source, or confirm with"
             " accept_drafted_domain=True (--accept-drafted-domain)."
+        )
+
+
+def check_identifiers(schema: Schema) -> None:
+    """Refuse drafted columns that identify people or records, all in one message, whatever was accepted."""
+    found = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
+    named = [f"{shown(name)} ({reason})" for name, reason in found.items() if reason]
+    if named:
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        raise InputError(
+            "The schema has drafted columns that seem to identify people or records:"
+            f" {', '.join(named[:MOST_NAMED])}{more}. Draft the schema again, which leaves them out, take"
+            " them out of it, or declare them by hand if they may be learned."
         )
 
 

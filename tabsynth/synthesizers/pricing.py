@@ -10,6 +10,7 @@ import numpy as np
 from tabsynth._random import Randomness
 from tabsynth.plan import Plan, PlannedSpend, composed, duration, planned_epsilon
 from tabsynth.privacy.accounting import Spend, accountant_of
+from tabsynth.privacy.certificate import condition
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.training.loop import Watch
 
@@ -46,6 +47,12 @@ def priced(
 def _notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
     """What a person should know before they start."""
     notes = []
+    drafted = model.schema.drafted
+    if drafted and math.isfinite(model.epsilon):
+        notes.append(
+            f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
+            " of a table"
+        )
     if WEAK_EPSILON < model.epsilon < math.inf:
         notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
     if model.delta > WEAK_DELTA:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def certificate(
     vote: NoisyVote | None = None,
     votes: int = 11,
     gaussians: bool = True,
+    drafted: Sequence[str] = (),
 ) -> dict[str, Any]:
     ledger = Ledger(8.0 if noise else math.inf, 1e-5)
     mechanisms: list[tuple[str, Mechanism, int]] = [
@@ -57,7 +59,7 @@ def certificate(
         method="dp-wgan" if gaussians else "pate-gan",
         epsilon_asked=ledger.epsilon,
         seeded=seeded,
-        public={"rows": None},
+        public={"rows": None, **({"drafted": list(drafted)} if drafted else {})},
         versions={},
         training={},
     )
@@ -87,6 +89,32 @@ def test_what_it_says() -> None:
     assert "infinite" in free["statement"]
     for made in (private, seeded, free):
         assert json.loads(json.dumps(made, allow_nan=False)) == made
+
+
+def test_a_claim_on_drafted_columns_is_conditional(tmp_path: Path) -> None:
+    names = ["age", "job", *(f"column {i}" for i in range(40))]
+    made = certificate(drafted=names)
+    assert made["private"] is False and made["conditional"] == names
+    statement = made["statement"]
+    assert statement.startswith("CONDITIONAL: (") and "Private" not in statement
+    assert "'age', 'job', 'column 0'" in statement and "and 22 more is public" in statement
+    assert len(certificate(drafted=["x" * 300] * 50)["statement"]) < 2_000
+    for changes in ({"seeded": True}, {"noise": False}):
+        other = certificate(drafted=names, **changes)  # type: ignore[arg-type]
+        assert other["statement"].startswith("Not private") and other["conditional"] == names
+    assert certificate()["conditional"] == []
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    write_beside(made, path, 1)
+    assert verify(path).consistent
+    for changed, says in (
+        ({"private": True}, "depends on drafted columns"),
+        ({"conditional": []}, "list of conditional columns"),
+        ({"statement": certificate()["statement"]}, "its statement"),
+        ({"public": {"rows": None}}, "list of conditional columns"),
+    ):
+        write_beside({**made, **changed}, path, 1)
+        assert any(says in problem for problem in verify(path).problems)
 
 
 @pytest.mark.parametrize(("noise", "seeded"), [(True, False), (True, True), (False, False)])

@@ -73,8 +73,8 @@ def certificate(**changes):
         ],
         "public": {
             "schema_sha256": schema().fingerprint(),
-            "declared": [HOSTILE],
-            "drafted": [PATH],
+            "declared": [HOSTILE, PATH],
+            "drafted": [],
             "accepted_drafted_domain": False,
             "rows": None,
             "public_table": {"rows": 500},

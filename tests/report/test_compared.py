@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,14 @@ def test_the_comparison_page(both, tmp_path):
     assert "Utility against leakage" in text and "<script" not in text
     assert len(json.loads((tmp_path / "c.json").read_text())["reports"]) == 2
     assert "copy" in both.summary()[1] and "without privacy" in both.summary()[1]
+
+
+def test_a_conditional_claim_is_not_set_beside_private_ones(both):
+    public = {**both.reports[0].certificate["public"], "drafted": ["mean"]}
+    certificate = {**both.reports[0].certificate, "private": False, "public": public}
+    mixed = compare([replace(both.reports[0], certificate=certificate), both.reports[1]])
+    assert mixed.epsilons == (math.inf, math.inf)
+    assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997.")
 
 
 def test_what_cannot_be_compared(both):

@@ -213,6 +213,21 @@ def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
     assert words in page.text and ("p", {"class": "loud"}) in page.tags
 
 
+@pytest.mark.parametrize("statement", ["CONDITIONAL: if.", "Private: forged.", None])
+def test_a_claim_on_drafted_columns_is_a_warning_and_never_private(tmp_path, statement):
+    public = {"drafted": [HOSTILE, PATH], "accepted_drafted_domain": True, "left_out": ["mrn"]}
+    found = certificate(public=public, private=False, statement=statement)
+    page = Page(html(tmp_path, certificate=found))
+    assert page.tags.count(("p", {"class": "conditional"})) == 2
+    assert ("p", {"class": "statement"}) not in page.tags
+    assert "CONDITIONAL: ε holds only if what the schema says of columns" in page.text
+    assert "NOT PRIVATE" not in page.text and "Private" not in page.text
+    facts = dict(privacy_panel(found, 150, "").facts)
+    assert facts["Columns left out"] == "mrn" and PATH in facts["Drafted columns, copied from rows"]
+    claimed = privacy_panel({**found, "private": True}, 150, "")
+    assert not claimed.private and claimed.condition
+
+
 def test_public_wishes_are_shown():
     public = {"target": "age", "class_shares": [0.5, 0.5], "workload": None}
     facts = dict(privacy_panel(certificate(public=public), 150, "").facts)

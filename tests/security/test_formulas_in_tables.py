@@ -95,6 +95,6 @@ def test_an_apostrophe_that_was_declared_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_draft_names_the_columns() -> None:
-    frame = pd.DataFrame({"a": ["=1+1", "x"] * 5, "b": ["-1", "2"] * 5})
-    lines = [line for line in review(draft_schema(frame), 10) if "formula" in line]
+    frame = pd.DataFrame({"a": ["=1+1", "x"] * 10, "b": ["-1", "2"] * 10})
+    lines = [line for line in review(draft_schema(frame)) if "formula" in line]
     assert len(lines) == 1 and "'a'" in lines[0] and "'=1+1'" in lines[0]

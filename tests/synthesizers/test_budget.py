@@ -191,12 +191,21 @@ def test_drafted_domains() -> None:
     with pytest.raises(InputError, match="drafted from a table"):
         model.fit(frame())
     assert not hasattr(model, "ledger_")
-    said = model.set_params(accept_drafted_domain=True).fit(frame()).certificate()["public"]
+    made = model.set_params(accept_drafted_domain=True).fit(frame()).certificate()
+    assert made["private"] is False and made["conditional"] == ["k"]
+    assert (
+        made["statement"].startswith("CONDITIONAL: (")
+        and "column 'k' is public" in made["statement"]
+    )
+    assert "CONDITIONAL" in str(model.set_params(epsilon=5.0).plan(estimate_time=False))
+    said = made["public"]
     assert said["drafted"] == ["k"] and said["accepted_drafted_domain"] is True
     assert said["declared"] == ["v", "r", "b"]
     free = small(schema, epsilon=math.inf).fit(frame()).certificate()["public"]
     assert free["drafted"] == ["k"] and free["accepted_drafted_domain"] is False
-    declared = small(accept_drafted_domain=True).fit(frame()).certificate()["public"]
+    made = small(accept_drafted_domain=True).fit(frame()).certificate()
+    assert made["conditional"] == [] and made["private"] is True
+    declared = made["public"]
     assert declared["drafted"] == [] and declared["accepted_drafted_domain"] is False
 
 

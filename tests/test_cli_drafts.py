@@ -1,0 +1,153 @@
+"""The command line on a hospital's table: no identifier leaves, and a draft's claim is conditional."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_lines import refused, run
+
+ROWS = 3_000
+IDENTIFIERS = ("encounter_id", "mrn", "email", "name", "telephone", "born", "token", "remark")
+ORDINARY = ("sex", "age", "ward", "diagnosis", "income", "bmi", "visits", "readmitted")
+
+
+def hospital():
+    rng = np.random.default_rng(0)
+    person = [f"{rng.choice(['Ann', 'Bo', 'Cem'])} Q{i:04}x" for i in range(ROWS)]
+    days = pd.Timestamp("1930-01-01") + pd.to_timedelta(rng.integers(0, 30_000, ROWS), unit="D")
+    hexes = [rng.bytes(16).hex() for _ in range(ROWS)]
+    return pd.DataFrame(
+        {
+            "encounter_id": rng.choice(10**8, ROWS, replace=False) + 10**8,
+            "mrn": [f"M{100_000 + i}" for i in rng.permutation(ROWS)],
+            "email": [f"{text.replace(' ', '.')}@mail.example" for text in person],
+            "name": person,
+            "telephone": [f"(555) {100 + n % 7}-{n:04}" for n in range(ROWS)],
+            "born": days.strftime("%d.%m.%Y"),
+            "token": ["-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:])) for h in hexes],
+            "remark": [f"In pain for {i} days, seen by nurse {i % 77}" for i in range(ROWS)],
+            "sex": rng.choice(["f", "m"], ROWS),
+            "age": rng.integers(0, 97, ROWS),
+            "ward": rng.choice(["north", "south", "burns"], ROWS, p=[0.6, 0.399, 0.001]),
+            "diagnosis": [
+                *(f"R{i % 45}" for i in range(90)),
+                *rng.choice(["E11", "I10"], ROWS - 90),
+            ],
+            "income": np.round(rng.lognormal(10, 0.8, ROWS)),
+            "bmi": rng.normal(27, 4, ROWS).round(1),
+            "visits": rng.poisson(1.2, ROWS),
+            "readmitted": rng.choice([0, 1], ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    """A folder with the table and its draft, and what the console said in ``draft.txt``."""
+    path = tmp_path_factory.mktemp("hospital")
+    hospital().to_csv(path / "patients.csv", index=False)
+    done = run("schema", "patients.csv", "-o", "schema.json", cwd=path)
+    (path / "draft.txt").write_text(done.stdout + done.stderr)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(draft):
+    """The accepted fit of the draft and a sample, too, and their console in ``console.txt``."""
+    words = ("-v", "fit", "patients.csv", "--schema", "schema.json", "--epsilon", 1)
+    words = (*words, "--accept-drafted-domain", "--time-limit", "4s", "-o", "model.tabsynth")
+    done = [run(*words, cwd=draft)]
+    done.append(run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=draft))
+    (draft / "console.txt").write_text("".join(d.stdout + d.stderr for d in done))
+    return draft
+
+
+def check_nothing_leaves(path, *names):
+    """No identifier, and no category of fewer than 10 rows, is a word of one of the files."""
+    table = hospital()
+    private = {str(value) for name in IDENTIFIERS for value in table[name]}
+    counts = [table[name].value_counts() for name in ("ward", "diagnosis")]
+    private |= {str(v) for found in counts for v, count in found.items() if count < 10}
+    for name in names:
+        text = (path / name).read_bytes().decode("latin-1")
+        words = set(text.replace(",", '"').replace("\n", '"').replace("'", '"').split('"'))
+        assert not private & words, name
+        assert "@mail" not in text and "nurse" not in text and "burns" not in text, name
+
+
+def test_the_draft_says_what_it_left_out_and_what_it_copied(draft):
+    check_nothing_leaves(draft, "schema.json", "draft.txt")
+    schema = json.loads((draft / "schema.json").read_text())
+    assert tuple(item["name"] for item in schema["left_out"]) == IDENTIFIERS
+    assert tuple(item["name"] for item in schema["columns"]) == ORDINARY
+    lines = (draft / "draft.txt").read_text().splitlines()
+    for name in IDENTIFIERS:
+        assert sum(line.startswith(f"  - '{name}': left out, ") for line in lines) == 1
+    assert "8 columns, 8 left out" in lines[0]
+    assert any("in 3 of the columns: 'ward', 'diagnosis', 'visits'" in line for line in lines)
+    assert "copied from the rows of a table" in schema["copied_from_private_rows"]
+    for column in schema["columns"]:
+        facts = {"low", "high"} if column["kind"] == "numeric" else {"categories"}
+        assert column["provenance"] == "drafted" and facts <= {*column["copied_from_private_rows"]}
+
+
+def test_no_identifier_and_no_rare_value_leaves(folder):
+    names = ("model.tabsynth", "synthetic.csv", "synthetic.csv.certificate.json", "console.txt")
+    check_nothing_leaves(folder, *names)
+    assert tuple(pd.read_csv(folder / "synthetic.csv").columns) == ORDINARY
+
+
+def test_the_claim_of_a_draft_is_conditional_wherever_it_is_made(folder):
+    certificate = json.loads((folder / "synthetic.csv.certificate.json").read_text())
+    assert certificate["conditional"] == list(ORDINARY) and certificate["private"] is False
+    assert certificate["public"]["left_out"] == list(IDENTIFIERS)
+    statement = certificate["statement"]
+    assert statement.startswith("CONDITIONAL: (") and all(repr(n) in statement for n in ORDINARY)
+    console = (folder / "console.txt").read_text()
+    assert console.count("CONDITIONAL: this epsilon holds only if") == 1
+    assert console.count(statement[:200]) == 2  # fit and sample
+    assert "Private" not in console + json.dumps(certificate)
+    words = ("plan", "--rows", ROWS, "--method", "margnet", "--epsilon", 1)
+    assert "CONDITIONAL" in run(*words, "--schema", "schema.json", cwd=folder).stdout
+
+
+def test_reports_of_a_conditional_table_say_so_and_take_the_real_one(folder):
+    words = ("evaluate", "--real", "patients.csv", "--synthetic", "synthetic.csv")
+    words = (*words, "--schema", "schema.json")
+    done = run(*words, "-o", "report", cwd=folder)
+    assert "CONDITIONAL: ε holds only if" in done.stdout
+    html = (folder / "report" / "report.html").read_text()
+    assert html.count('<p class="conditional">CONDITIONAL: ') == 2 and "Private" not in html
+    done = run(*words, "-o", "published", "--epsilon", 0.5, cwd=folder)
+    published = json.loads((folder / "published" / "metrics.json").read_text())
+    assert published["statement"].startswith("CONDITIONAL: ")
+    assert published["conditional"] == list(ORDINARY)
+    html = (folder / "published" / "report.html").read_text()
+    assert '<li class="conditional">CONDITIONAL: ' in html and "Private" not in html
+
+
+def test_an_edited_or_older_draft_with_an_identifier_is_refused(draft):
+    schema = json.loads((draft / "schema.json").read_text())
+    del schema["left_out"], schema["copied_from_private_rows"]
+    for name in ("mrn", "email", "remark"):
+        values = sorted(set(hospital()[name]))
+        column = {"name": name, "kind": "categorical", "dtype": "str", "categories": values}
+        schema["columns"].append({**column, "provenance": "drafted"})
+    (draft / "older.json").write_text(json.dumps(schema))
+    words = ("fit", "patients.csv", "--schema", "older.json", "--epsilon", 1, "-o", "no.tabsynth")
+    error = refused(
+        *words,
+        "--accept-drafted-domain",
+        cwd=draft,
+        says=["'mrn' (its name", "'email' (", "'remark' (it has more than 1,000 categories"],
+    )
+    assert "@mail" not in error and "nurse" not in error
+
+
+def test_tables_of_which_nothing_can_be_drafted(draft):
+    hospital()[list(IDENTIFIERS)].to_csv(draft / "ids.csv", index=False)
+    says = ["every column", "'encounter_id'"]
+    refused("schema", "ids.csv", "-o", "none.json", cwd=draft, says=says)
+    words = ("schema", "patients.csv", "-o", "none.json", "--min-count", 0)
+    refused(*words, cwd=draft, says="min_count")
