@@ -19,7 +19,7 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
-from tabsynth.privacy.accounting import Spend
+from tabsynth.privacy.accounting import Spend, epsilon_of
 from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.certificate import rounded_up
 from tabsynth.privacy.guard import PrivateTable
@@ -46,7 +46,8 @@ class PublishedReport:
     epsilon, delta : float
         What the figures spent.
     total_epsilon : float
-        What the table and the figures spent together, at the same delta, of the same private rows.
+        What the table and the figures spent together, at the same delta, of the same private rows; under a
+        project's ledger its limit, which covers all fits and reports.
     mechanisms : tuple of dict
         As a certificate lists them; of the figures alone.
     project : dict or None
@@ -71,8 +72,8 @@ class PublishedReport:
         if self.project is not None:
             found = self.project
             more = (
-                f" All that was made under ledger {found['ledger']} so far costs"
-                f" ({rounded_up(float(found['epsilon']))}, {found['delta']:g}) together."
+                f" All that is made under ledger {found['ledger']} is"
+                f" ({rounded_up(float(found['limit']))}, {found['delta']:g})-differentially private together."
             )
         return (
             f"The figures cost epsilon={rounded_up(self.epsilon)}, the table and the figures together"
@@ -195,13 +196,14 @@ def published(
         finally:
             own.close()
         stated = None if project is None else project.statement(own.run)
-    together = Ledger.from_list(math.inf, delta, [*items, *own.to_list()])
+    together = [*Ledger.from_list(math.inf, delta, items).spends(), *own.spends()]
+    total = epsilon_of(together, delta) if stated is None else float(stated["limit"])
     return PublishedReport(
         label=label,
         metrics=(*metrics, made.violations),
         epsilon=own.spent,
         delta=delta,
-        total_epsilon=together.spent,
+        total_epsilon=total,
         mechanisms=tuple(own.to_list()),
         certificate=certificate,
         schema_sha256=schema.fingerprint(),
@@ -253,7 +255,8 @@ def _mechanisms(certificate: Mapping[str, Any] | None, fingerprint: str) -> list
     if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
         raise InputError("The certificate lists no mechanisms, so its epsilon cannot be added up.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
-    found, claimed = Ledger.from_list(math.inf, delta, items).spent, float(certificate["epsilon"])
+    budget = float(certificate.get("epsilon_asked", math.inf))
+    found, claimed = Ledger.from_list(budget, delta, items).spent, float(certificate["epsilon"])
     if found > claimed * 1.01:
         raise InputError(
             f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"
