@@ -276,19 +276,22 @@ class Ledger:
         BudgetError
             In a process that was forked while the fit ran.
         """
+        check_process(self._process, "the fit's ledger")
+        plan = [account.granted for account in self.accounts]
         for account in self.accounts:
-            check_process(self._process, account.purpose)
-            used, granted = account.spent, account.granted
-            account.granted = used
+            account.granted = account.spent
             # Before the journal: a use after this must reserve again, whatever interrupts us here.
-            given_back, account.reserved = account.reserved > used, used
-            if self.journal is not None and account.number is not None:
-                entry = self.journal.entries[account.number]
-                if entry.run == self.run and not entry.closed:
-                    if not resumable:
-                        self.journal.close(account.number, used)
-                    elif given_back:
-                        self.journal.settle(account.number, used)
+            given_back, account.reserved = account.reserved > account.spent, account.spent
+            if self.journal is None or account.number is None:
+                continue
+            entry = self.journal.entries[account.number]
+            if entry.run != self.run or entry.closed:
+                continue
+            if not resumable:
+                self.journal.close(account.number, account.spent)
+            elif given_back:
+                self.journal.settle(account.number, account.spent)
+        for account, granted in zip(self.accounts, plan, strict=True):
             if whole_plan:
                 account.spent = account.granted = granted
 

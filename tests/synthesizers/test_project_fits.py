@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tabsynth import (
     load,
 )
 from tabsynth.generators.margnet_config import MargNetConfig
+from tabsynth.privacy.filters import order_of
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.verification import verify
 
@@ -255,3 +257,81 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
             evaluate(frame(), schema=SCHEMA, ledger=project, **asked)
         assert reads == []
     assert project.read_bytes() == before
+
+
+def test_a_copied_checkpoint_is_charged_or_refused(project: Path, tmp_path: Path) -> None:
+    """R24: under a ledger both copies draw on the accounts of one run, whichever goes on first."""
+    where = {"checkpoint": tmp_path / "ck", "ledger": project}
+    with pytest.raises(RuntimeError):
+        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+    shutil.copytree(tmp_path / "ck", tmp_path / "copy")
+    small().fit(frame(), announce=False, **where)
+    before = project.read_bytes()
+    with pytest.raises(BudgetError, match="past the budget of 3"):
+        small().fit(frame(), announce=False, **{**where, "checkpoint": tmp_path / "copy"})
+    assert project.read_bytes() == before
+
+
+def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
+    tmp_path: Path, reads: list[str]
+) -> None:
+    """Fits of 3 and what is left make 5 to the last bit; other methods are refused before a read."""
+    path = tmp_path / "g.ledger"
+    ProjectLedger.create(path, epsilon=5.0, composition="gaussian")
+    model = margnet(3.0).fit(frame(), announce=False, ledger=path)
+    count, lines = len(reads), path.read_bytes()
+    with pytest.raises(BudgetError, match=r"Ledger g\.ledger: .*--composition renyi"):
+        small(rate=0.2).fit(frame(), announce=False, ledger=path)
+    assert (len(reads), path.read_bytes()) == (count, lines)
+    evaluate(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)
+    left = ProjectLedger.read(path).left()
+    rest = margnet(left).fit(frame(), announce=False, ledger=path)
+    assert 0.999 < ProjectLedger.read(path).share <= 1 + 1e-9
+    stated = rest.certificate()["project"]
+    assert stated["composition"]["name"] == "Gaussian filter"
+    assert stated["composition"]["order"] is None
+    rest.sample_to(tmp_path / "s.csv", 20)
+    assert not verify(tmp_path / "s.csv").problems
+    # A certificate whose project claims less than this fit takes, or another filter, contradicts itself.
+    beside = tmp_path / "s.csv.certificate.json"
+    for changes, says in (
+        ({"share": 0.01}, "of its budget, and it alone takes"),
+        ({"limit": 0.5}, "past its project's limit"),
+        ({"composition": {**stated["composition"], "order": 3.0}}, "is none of ours"),
+        ({"share": 1.5}, "1.5 times its budget"),
+    ):
+        data = json.loads(beside.read_text())
+        data["project"] = {**stated, **changes}
+        beside.write_text(json.dumps(data))
+        assert any(says in problem for problem in verify(tmp_path / "s.csv").problems)
+
+
+def test_a_filter_s_claim_is_recomputed(tmp_path: Path) -> None:
+    """Neither a smaller ε nor another accountant or order passes for what was planned after outputs were seen."""
+    model = margnet(1.0).fit(frame(), announce=False)
+    model.set_params(epsilon=2.0).fit(frame(), announce=False).sample_to(tmp_path / "s.csv", 20)
+    assert not verify(tmp_path / "s.csv").problems
+    beside = tmp_path / "s.csv.certificate.json"
+    sound = json.loads(beside.read_text())
+    assert sound["epsilon"] == 2.0 and sound["accountant"]["order"] == order_of(2.0, DELTA)
+    assert sound["composition"].startswith("fully adaptive")
+    exact = {"name": "exact Gaussian", "library": "tabsynth", "version": "0"}
+    for changes, says in (
+        ({"epsilon": 1.9}, "the mechanisms give epsilon=2"),
+        (
+            {"accountant": {**sound["accountant"], "order": 99.0}},
+            "its accountant must be Rényi filter",
+        ),
+        ({"accountant": exact}, "its accountant must be Rényi filter"),
+        (
+            {
+                "mechanisms": [
+                    {k: v for k, v in m.items() if k != "earlier"} for m in sound["mechanisms"]
+                ]
+            },
+            "its accountant must be exact Gaussian",
+        ),
+    ):
+        beside.write_text(json.dumps({**sound, **changes}))
+        problems = verify(tmp_path / "s.csv").problems
+        assert any(says in problem for problem in problems), (changes, problems)
