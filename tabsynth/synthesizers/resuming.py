@@ -137,6 +137,9 @@ class Run:
                 return self.model._train(index, self.spends, self.ledger, self._randomness(), watch)
             except LostRelease as lost:
                 what = str(lost)
+            except KeyboardInterrupt:
+                watch.stopped = INTERRUPTED
+                raise
             finally:
                 self.ledger.close(
                     resumable=self.checkpoint is not None, whole_plan=watch.stopped == INTERRUPTED
