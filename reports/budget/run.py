@@ -185,8 +185,9 @@ def main() -> None:
         "seconds": round(time.process_time() - started),
         "rows": rows,
     }
-    (HERE / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    (HERE / "README.md").write_text(page(results))
+    text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+    (HERE / "results.json").write_text(text, encoding="utf-8")
+    (HERE / "README.md").write_text(page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tabsynth.privacy.ledger import past
 from tabsynth.privacy.locked_file import open_locked
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
-ALONE = "whole budget"  # of a run's line: see :meth:`SharedJournal.admits`
+ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
 LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
 
 

@@ -87,8 +87,8 @@ class Synthesizer(Method):
         BudgetError
             If the budget, or that of the project, does not allow it.
         KeyboardInterrupt
-            After Ctrl-C; the synthesizer is then fitted as far as it came, and its ledger says what
-            that cost.
+            After Ctrl-C; the synthesizer is then fitted as far as it came. Its certificate claims the ε of
+            the whole plan, for when a person stops a fit may depend on what it showed.
         """
         started = time.monotonic()
         self._check_parameters()
