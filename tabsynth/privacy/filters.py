@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth._validate import between, one_of, positive
+from tabsynth._validate import between, one_of, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy import renyi
 from tabsynth.privacy.accounting import Spend, gaussian_epsilon, gaussian_mu
@@ -207,6 +207,7 @@ def check_order(order: Any, epsilon: float) -> float | None:
     """The order that a ledger's first line has; FileFormatError if there can be no such one."""
     if order is None and math.isinf(epsilon):
         return None
-    if isinstance(order, bool) or not isinstance(order, int | float) or not 1 < order < math.inf:
-        raise FileFormatError(f"A Rényi order must be above 1, got {order!r}.")
+    most = renyi.ORDERS[-1]
+    if isinstance(order, bool) or not isinstance(order, int | float) or not 1 < order <= most:
+        raise FileFormatError(f"A Rényi order must be above 1, got {shown(order)}.")
     return float(order)

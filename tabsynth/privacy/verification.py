@@ -8,7 +8,7 @@ from typing import Any
 
 from tabsynth._files import sha256
 from tabsynth._validate import shown
-from tabsynth.errors import BudgetError, FileFormatError
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.certificate import (
     FORMAT,
     beside,
@@ -16,7 +16,7 @@ from tabsynth.privacy.certificate import (
     statement_of,
 )
 from tabsynth.privacy.described import COMPOSITIONS, code, described
-from tabsynth.privacy.filters import NAMES, RENYI, PrivacyFilter, check_order
+from tabsynth.privacy.filters import NAMES, PrivacyFilter
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.second import Opinion, second_opinion
@@ -192,13 +192,20 @@ def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     """A filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
     stated, filters = data["accountant"], {*NAMES.values()}
     if (stated["name"] in filters or name["name"] in filters) and (
-        stated["name"] != name["name"] or stated.get("order") != name.get("order")
+        stated["name"] != name["name"] or not _alike(stated.get("order"), name.get("order"))
     ):
         found = " ".join(str(name[key]) for key in ("name", "order") if key in name)
         return [
             f"its accountant must be {found}, by its list of mechanisms and the epsilon asked for"
         ]
     return []
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    """Whether two orders are the same, but for the last digits of another build."""
+    return one == other or (
+        one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9)
+    )
 
 
 def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
@@ -211,17 +218,15 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
         _number(stated["share"]),
         stated["composition"],
     )
-    kinds = [kind for kind, name in NAMES.items() if name == composition["name"]]
+    kind = next(kind for kind, name in NAMES.items() if name == composition["name"])
     try:
-        order = check_order(composition["order"], limit) if kinds == [RENYI] else None
-        kept = PrivacyFilter(
-            epsilon=limit, delta=stated["delta"], composition=kinds[0], order=order
-        )
+        kept = PrivacyFilter.of(limit, stated["delta"], kind)
         own = kept.share(ledger.spends())
-    except (BudgetError, FileFormatError, IndexError) as error:
+    except (BudgetError, InputError) as error:
         return [f"its project's filter does not admit it: {error}"]
-    if kept.to_dict() != composition:
-        return ["the composition of its project is none of ours"]
+    expected = kept.to_dict()
+    if composition["source"] != expected["source"] or not _alike(composition["order"], kept.order):
+        return ["the composition of its project is not the filter of its limit"]
     problems = []
     if share > 1 + LOOSE:
         problems.append(f"its project has used {share:.4g} times its budget")

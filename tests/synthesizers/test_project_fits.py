@@ -294,13 +294,16 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
     assert not verify(tmp_path / "s.csv").problems
     # A certificate whose project claims less than this fit takes, or another filter, contradicts itself.
     beside = tmp_path / "s.csv.certificate.json"
+    sound = beside.read_text()
     for changes, says in (
         ({"share": 0.01}, "of its budget, and it alone takes"),
         ({"limit": 0.5}, "past its project's limit"),
-        ({"composition": {**stated["composition"], "order": 3.0}}, "is none of ours"),
+        ({"composition": {**stated["composition"], "order": 3.0}}, "not the filter of its limit"),
+        ({"delta": 0.0}, "does not admit it"),
+        ({"limit": 1e-300}, "does not admit it"),
         ({"share": 1.5}, "1.5 times its budget"),
     ):
-        data = json.loads(beside.read_text())
+        data = json.loads(sound)
         data["project"] = {**stated, **changes}
         beside.write_text(json.dumps(data))
         assert any(says in problem for problem in verify(tmp_path / "s.csv").problems)
