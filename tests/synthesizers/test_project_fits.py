@@ -300,7 +300,7 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
         ({"limit": 0.5}, "past its project's limit"),
         ({"composition": {**stated["composition"], "order": 3.0}}, "not the filter of its limit"),
         ({"delta": 0.0}, "does not admit it"),
-        ({"limit": 1e-300}, "does not admit it"),
+        ({"limit": 1e-300}, "past its project's limit"),
         ({"share": 1.5}, "1.5 times its budget"),
     ):
         data = json.loads(sound)
