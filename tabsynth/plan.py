@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tabsynth.privacy.accounting import Spend, epsilon_of
+from tabsynth.privacy.ledger import Account, Ledger
 from tabsynth.privacy.mechanisms import Mechanism
 
 
@@ -76,16 +76,11 @@ class Plan:
         return f"{self.method}:\n" + "\n".join(f"  {line}" for line in self.lines())
 
 
-def planned_epsilon(
-    spends: Sequence[PlannedSpend], earlier: Sequence[Spend], delta: float
-) -> float:
-    """ε of a plan composed with what was spent earlier."""
-    return epsilon_of(composed(spends, earlier), delta)
-
-
-def composed(spends: Sequence[PlannedSpend], earlier: Sequence[Spend]) -> list[Spend]:
-    """A plan after what was spent earlier, as the accountant takes it."""
-    return [*earlier, *((s.mechanism, s.count) for s in spends)]
+def planned(spends: Sequence[PlannedSpend], earlier: Ledger) -> Ledger:
+    """A ledger on which a plan is spent, after what was spent earlier: for its ε and its accountant."""
+    ledger = Ledger.from_list(earlier.epsilon, earlier.delta, earlier.before())
+    ledger.accounts += [Account(s.purpose, s.mechanism, s.count, s.count) for s in spends]
+    return ledger
 
 
 def duration(seconds: float) -> str:

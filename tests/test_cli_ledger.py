@@ -35,7 +35,10 @@ def test_a_project_end_to_end(folder, monkeypatch):
     refused(*create, cwd=folder, says="project.ledger exists already")
     under = ("--ledger", "project.ledger")
     said = done(*MARGNET, "--epsilon", 1, *under, cwd=folder)
-    assert "epsilon = 0 of 1.5 is spent" in said and "epsilon = 1 of 1.5 is spent" in said
+    for text in ("(1.5, 1e-05)-differentially private together, by a Rényi filter", "0.0% of its"):
+        assert text in said
+    share = ProjectLedger.read(folder / "project.ledger").share
+    assert 0.5 < share < 0.7 and f"{share:.1%} of its budget is used" in said
     done("keygen", "key", cwd=folder)
     words = ("sample", "model.tabsynth", "-n", 200, "-o", "synthetic.csv")
     done(*words, "--sign", "key", cwd=folder)
@@ -53,14 +56,14 @@ def test_a_project_end_to_end(folder, monkeypatch):
 
         patch.setattr(commands, "read_table", read)
         left = ProjectLedger.read(folder / "project.ledger").left()
-        says = ["past its limit of 1.5", f"about {left:.4g} is left", "Nothing was read"]
+        says = ["pass its limit of 1.5", f"about {left:.4g} is left", "Nothing was read"]
         refused(*MARGNET, "--epsilon", 1.4, *under, cwd=folder, says=says)
     assert (folder / "project.ledger").read_bytes() == before
 
     evaluated = ("evaluate", "--real", "people.csv", "--synthetic", "synthetic.csv")
     evaluated = (*evaluated, "--schema", "schema.json", "-o", "report", *under)
     refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
-    refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="past its limit of 1.5")
+    refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="pass its limit of 1.5")
     said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
     assert "charged to ledger project.ledger: all fits and reports under it" in said
     assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
@@ -68,10 +71,11 @@ def test_a_project_end_to_end(folder, monkeypatch):
     found = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))
     runs = found["runs"]
     assert [r["what"] for r in runs] == ["margnet", "report"] and all(r["ended"] for r in runs)
-    assert max(r["epsilon"] for r in runs) < found["epsilon"] < sum(r["epsilon"] for r in runs)
-    assert runs[-1]["so_far"] == found["epsilon"] and found["limit"] == 1.5
+    assert [r["epsilon"] for r in runs] == pytest.approx([1.0, 0.2], rel=0.01)
+    assert sum(r["share"] for r in runs) == pytest.approx(found["share"]) and found["limit"] == 1.5
+    assert found["composition"]["name"] == "Rényi filter" and found["composition"]["order"] > 1
     shown = done("ledger", "show", "project.ledger", cwd=folder)
-    for text in ("Table: people", "margnet", "together so far", "of 1.5 is spent", "Not checked"):
+    for text in ("Table: people", "margnet", "share of the budget", "Rényi filter", "Not checked"):
         assert text in shown
 
 
@@ -89,7 +93,11 @@ def test_what_is_no_ledger(folder):
     refused("ledger", "create", "l", "--epsilon", -1, cwd=folder, says="epsilon=-1")
     refused("ledger", "create", "no/l", "--epsilon", 1, cwd=folder, says="no/l")
     done("ledger", "create", "l", "--epsilon", 1, cwd=folder)
-    assert "0 of 1 is spent" in done("ledger", "show", "l", cwd=folder)
+    assert "0.0% of its budget is used" in done("ledger", "show", "l", cwd=folder)
+    create = ("ledger", "create", "g", "--epsilon", 1, "--composition")
+    refused(*create, "prv", cwd=folder, says="got 'prv'")
+    done(*create, "gaussian", cwd=folder)
+    assert "by a Gaussian filter; 0.0%" in done("ledger", "show", "g", cwd=folder)
     words = (*MARGNET, "--epsilon", 1, "--ledger", "l")
     refused(*words, "--seed", 1, cwd=folder, says="seeded")
     with ProjectLedger(folder / "l"):

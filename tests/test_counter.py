@@ -239,7 +239,7 @@ def test_a_file_that_does_not_fit_costs_nothing(change: Any, says: str, tmp_path
         with pytest.raises(InputError) as error:
             model.fit(counter, **given)
         assert says in str(error.value) and "\n" not in str(error.value)
-    assert not hasattr(model, "ledger_") and ProjectLedger(path).spent == 0
+    assert not hasattr(model, "ledger_") and ProjectLedger(path).share == 0
 
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:

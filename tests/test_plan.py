@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from tabsynth.plan import Plan, PlannedSpend, duration, planned_epsilon
+from tabsynth.plan import Plan, PlannedSpend, duration, planned
 from tabsynth.privacy.accounting import epsilon_of
+from tabsynth.privacy.ledger import Ledger, as_earlier
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
 
 COUNTS = PlannedSpend(purpose="one-way counts", mechanism=Gaussian(noise_multiplier=4.5), count=1)
@@ -42,12 +43,19 @@ def test_plan_in_words() -> None:
     assert "NOT private" in str(plan(math.inf)) and "takes" not in str(plan(math.inf))
 
 
-def test_planned_epsilon_counts_what_was_spent_before() -> None:
-    alone = planned_epsilon([COUNTS], [], 1e-5)
-    assert alone == epsilon_of([(COUNTS.mechanism, 1)], 1e-5)
-    both = planned_epsilon([COUNTS], [(Gaussian(noise_multiplier=4.5), 3)], 1e-5)
-    assert both == epsilon_of([(COUNTS.mechanism, 4)], 1e-5) > alone
-    assert planned_epsilon([COUNTS, FREE], [], 1e-5) == math.inf
+def test_a_plan_counts_what_was_spent_before() -> None:
+    """Alone it has the accountant's epsilon; after earlier outputs that of the filter, the budget itself."""
+    ledger = Ledger(1.5, 1e-5)
+    alone = planned([COUNTS], ledger)
+    assert alone.spent == epsilon_of([(COUNTS.mechanism, 1)], 1e-5)
+    assert alone.accountant()["name"] == "exact Gaussian"
+    before = {"purpose": "x", **Gaussian(noise_multiplier=4.5).to_dict(), "count": 1}
+    both = planned([COUNTS], Ledger.from_list(1.5, 1e-5, as_earlier([before])))
+    assert both.spent == 1.5 > epsilon_of([(COUNTS.mechanism, 2)], 1e-5) > alone.spent
+    assert both.accountant()["name"] == "Rényi filter"
+    more = planned([COUNTS], Ledger.from_list(1.0, 1e-5, as_earlier([before] * 9)))
+    assert more.spent > epsilon_of([(COUNTS.mechanism, 10)], 1e-5) > 1.0
+    assert planned([COUNTS, FREE], ledger).spent == math.inf
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import shutil
 import sys
 from dataclasses import replace
@@ -14,6 +15,8 @@ sys.path.insert(0, str(ROOT / "reports" / "benchmark"))
 import prediction  # noqa: E402
 import store  # noqa: E402
 from config import Run  # noqa: E402
+
+from tabsynth.privacy.accounting import gaussian_mu  # noqa: E402
 
 FIGURES = dict.fromkeys(prediction.NAMES, 0.5)
 COST = {"cpu_seconds": 2.0, "seconds": 2.0, "peak_mib": 300.0, "spent": 0.9}
@@ -118,3 +121,18 @@ def test_the_study_of_teachers_keeps_its_rows_and_nothing_else(report):
     rows = json.loads((ROOT / "reports" / "pate" / "results.json").read_text("utf-8"))
     assert rows.keys() <= {run.key for run in report.STUDY} and len(rows) >= 6
     assert len(report.STUDY) == 36 and report.STUDY[0].key == "census-50-eps1-seed0"
+
+
+def test_the_budget_page_is_of_its_results(monkeypatch):
+    """And the closed form of Gaussians gives the figure that it prints for them."""
+    found = script("budget", monkeypatch)
+    folder = ROOT / "reports" / "budget"
+    results = json.loads((folder / "results.json").read_text("utf-8"))
+    assert found.page(results) == (folder / "README.md").read_text("utf-8")
+    assert len(results["rows"]) == 2 * len(found.PROJECTS) == 20
+    again = found.measured("one MargNet fit", found.PROJECTS["one MargNet fit"], 1.0)
+    assert again == results["rows"][0] and again["noise_factor_gaussian"] == 1.0
+    order = again["order"]
+    rho = 1.0 - math.log1p(-1 / order) + math.log(1e-5 * order) / (order - 1)
+    factor = gaussian_mu(1.0, 1e-5) / math.sqrt(2 * rho / order)
+    assert again["noise_factor_renyi"] == pytest.approx(factor, abs=1e-3)

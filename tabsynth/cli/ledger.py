@@ -27,11 +27,20 @@ def create(
     table_name: Annotated[
         str, typer.Option(help="What the table is called; certificates repeat it.")
     ] = "",
+    composition: Annotated[
+        str,
+        typer.Option(
+            help="The privacy filter: renyi takes every method; gaussian takes margnet and published reports"
+            " only, with 5 to 10% less noise."
+        ),
+    ] = "renyi",
 ) -> None:
     """Make a project's ledger with its limit. Then give it to fit and evaluate: --ledger PATH."""
     from tabsynth.privacy.project import ProjectLedger
 
-    ProjectLedger.create(path, epsilon=epsilon, delta=delta, table=table_name)
+    ProjectLedger.create(
+        path, epsilon=epsilon, delta=delta, table=table_name, composition=composition
+    )
     say(f"Ledger: {path}. Fits and reports under it may spend epsilon={epsilon:g} together")
     say(f"(delta={delta:g}, add or remove one record). Keep it with the table: it is private, too.")
 
@@ -42,7 +51,7 @@ def show(
     path: LedgerPath,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Each fit and report on a ledger, what they cost together, and what is left."""
+    """Each fit and report on a ledger, the share of its budget that is used, and what is left."""
     from tabsynth.privacy.certificate import number
     from tabsynth.privacy.project import ProjectLedger
 
@@ -54,13 +63,11 @@ def show(
             "table": ledger.table,
             "limit": number(ledger.epsilon),
             "delta": ledger.delta,
-            "epsilon": number(ledger.spent),
+            "composition": ledger.filter.to_dict(),
+            "share": ledger.share,
             "left": number(ledger.left()),
             "chain": ledger.journal.chain,
-            "runs": [
-                {**vars(e), "epsilon": number(e.epsilon), "so_far": number(e.so_far)}
-                for e in entered
-            ],
+            "runs": [{**vars(e), "epsilon": number(e.epsilon)} for e in entered],
         }
         say(json.dumps(facts))
         return
@@ -68,14 +75,14 @@ def show(
         say(f"Table: {ledger.table}")
     if entered:
         say_table(
-            ("run", "what", "began (UTC)", "epsilon", "together so far", "ended"),
+            ("run", "what", "began (UTC)", "epsilon of its plan", "share of the budget", "ended"),
             [
                 (
                     item.run,
                     item.what,
                     item.when[:16].replace("T", " "),
                     f"{item.epsilon:.4g}",
-                    f"{item.so_far:.4g}",
+                    f"{item.share:.1%}",
                     "yes" if item.ended else "no: runs, or was killed",
                 )
                 for item in entered
@@ -86,17 +93,17 @@ def show(
 
 
 def standing_of(path: Path) -> str:
-    """What is spent and left, in a line."""
+    """The limit, and the share of it that is used, in a line."""
     from tabsynth.privacy.project import ProjectLedger
 
     return _standing(ProjectLedger.read(path))
 
 
 def _standing(ledger: "ProjectLedger") -> str:
-    from tabsynth.privacy.certificate import rounded_up
-
-    left = ledger.left()
+    kind = ledger.filter.to_dict()
+    order = "" if kind["order"] is None else f" of order {kind['order']:.4g}"
     return (
-        f"Ledger {ledger.name}: epsilon = {rounded_up(ledger.spent)} of {ledger.epsilon:g} is spent"
-        f" (delta = {ledger.delta:g}); about {left:.4g} is left for one more fit."
+        f"Ledger {ledger.name}: all fits and reports under it are ({ledger.epsilon:g}, {ledger.delta:g})-"
+        f"differentially private together, by a {kind['name']}{order}; {ledger.share:.1%} of its budget is"
+        f" used, and about epsilon = {ledger.left():.4g} is left for one more fit."
     )

@@ -1,5 +1,6 @@
 """The noise that a budget asks for: the accountant, inverted."""
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 
@@ -8,25 +9,38 @@ from scipy.optimize import brentq
 from tabsynth._validate import positive, real
 from tabsynth.errors import BudgetError
 from tabsynth.privacy.accounting import Spend, epsilon_of, gaussian_epsilon, rdp_epsilon
+from tabsynth.privacy.filters import PrivacyFilter
 from tabsynth.privacy.mechanisms import Gaussian, Mechanism, steps_of
 
 TOLERANCE = 0.004  # calibration spends between (1 - TOLERANCE) ε and ε
-LEAST_NOISE, MOST_NOISE = 0.2, 1e6
+UNSPENT = 0.01  # of ε: where more is left over, a warning says so
+# Below 0.001 even one step of a small batch is past ε = 10⁵.
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 SMALL = 0.05  # ε at which RDP is too loose to share a budget out by
+logger = logging.getLogger(__name__)
 
 
-def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: float) -> float:
+def calibrate(
+    build: Callable[[float], Sequence[Spend]],
+    epsilon: float,
+    delta: float,
+    kept_by: PrivacyFilter | None = None,
+) -> float:
     """The smallest noise multiplier whose composition stays within (``epsilon``, ``delta``).
 
     Parameters
     ----------
     build : callable
         From a noise multiplier to everything that will be spent, fixed parts included.
+    kept_by : PrivacyFilter, optional
+        Composes instead of the accountant: for fixed parts that were spent before the rest was planned.
 
     Returns
     -------
     float
-        Rounded towards more privacy: the composition spends between 99.6% and 100% of ``epsilon``.
+        Rounded towards more privacy: the composition spends between 99% and 100% of ``epsilon``. Where no noise
+        of at least 0.001 does, because the accountant's ε jumps or stays below, a warning is logged that says
+        how much is left over.
 
     Raises
     ------
@@ -34,6 +48,8 @@ def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: 
         If even enormous noise does not help: the fixed parts alone spend the budget.
     """
     positive("epsilon", real("epsilon", epsilon))
+    if kept_by is not None:
+        return _filling(build, kept_by)
 
     def excess(log_sigma: float, road: Callable[[Sequence[Spend], float], float]) -> float:
         """log(spent / ε): at most 0 where the plan keeps the budget."""
@@ -46,6 +62,7 @@ def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: 
             " epsilon, ask for fewer steps or labels, or lower the shares of what is spent before."
         )
     if excess(low, epsilon_of) <= 0:
+        _warn_of_unspent(math.exp(excess(low, epsilon_of)), epsilon)
         return LEAST_NOISE
     # RDP is fast and never below PRV: start from its answer, then follow the secant of log ε
     # against log σ, whose slope is near -1, keeping [low, high] as a bracket.
@@ -55,6 +72,7 @@ def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: 
         guess = high
     aim, slope = -TOLERANCE / 2, -1.0
     last: tuple[float, float] | None = None
+    found = -math.inf
     while high - low > 1e-6:
         found = excess(guess, epsilon_of)
         if -TOLERANCE <= found <= 0:
@@ -67,7 +85,44 @@ def calibrate(build: Callable[[float], Sequence[Spend]], epsilon: float, delta: 
         guess = guess + (aim - found) / (slope if slope < -0.05 else -1.0)
         if not low < guess < high:
             guess = (low + high) / 2
-    return math.ceil(math.exp(high) * 1e4) / 1e4
+    noise = _rounded_up(math.exp(high))
+    if not -TOLERANCE <= found <= 0:  # no noise was found that spends just the budget
+        _warn_of_unspent(math.exp(excess(math.log(noise), epsilon_of)), epsilon)
+    return noise
+
+
+def _rounded_up(noise: float) -> float:
+    """To four digits after the point, or to four that count."""
+    scale = 10.0 ** max(4, 3 - math.floor(math.log10(noise)))
+    return math.ceil(noise * scale) / scale
+
+
+def _warn_of_unspent(share: float, epsilon: float) -> None:
+    if share < 1 - UNSPENT:
+        logger.warning(
+            "%.1f%% of epsilon=%g cannot be spent: no noise multiplier was found at which the accountant comes"
+            " closer; ask for less, or for another number of steps or batch size.",
+            100 * (1 - share),
+            epsilon,
+        )
+
+
+def _filling(build: Callable[[float], Sequence[Spend]], kept_by: PrivacyFilter) -> float:
+    """As :func:`calibrate`, by the share of a filter's budget."""
+
+    def excess(log_sigma: float) -> float:
+        return math.log(max(kept_by.share(build(math.exp(log_sigma))), 1e-300))
+
+    low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
+    if excess(high) >= 0:
+        raise BudgetError(
+            f"What was spent before leaves nothing of epsilon={kept_by.epsilon:g}: raise epsilon, or spend less"
+            " before."
+        )
+    if excess(low) <= 0:
+        _warn_of_unspent(math.exp(excess(low)), kept_by.epsilon)
+        return LEAST_NOISE
+    return _rounded_up(math.exp(brentq(excess, low, high, xtol=1e-9) + 2e-9))
 
 
 def matching_noise(
@@ -103,4 +158,4 @@ def noise_by_rdp(build: Callable[[float], Sequence[Spend]], epsilon: float, delt
         return LEAST_NOISE
     if excess(high) > 0:
         raise BudgetError(f"By RDP no noise keeps this plan within epsilon={epsilon:g}.")
-    return math.ceil(math.exp(brentq(excess, low, high, xtol=1e-9)) * 1e4 + 1) / 1e4
+    return _rounded_up(math.exp(brentq(excess, low, high, xtol=1e-9) + 1e-4))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.accounting import accountant_of
 from tabsynth.privacy.completeness import incomplete
 from tabsynth.privacy.described import COMPOSITIONS, described
 from tabsynth.privacy.ledger import Ledger
@@ -52,7 +51,7 @@ def make_certificate(
     was made; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
     """
     epsilon = ledger.spent
-    accountant = accountant_of(ledger.spends(), ledger.delta)
+    accountant = ledger.accountant()
     conditional = conditional_of(public)
     return {
         "format": FORMAT,

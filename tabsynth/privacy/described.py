@@ -18,6 +18,9 @@ COMPOSITIONS = {
     "PLD": "adaptive, by privacy loss distributions (Doroshenko et al. 2022)",
     "RDP": "adaptive, by Rényi differential privacy (Mironov 2017; Balle et al. 2020)",
     "exact Gaussian": "adaptive, of Gaussian mechanisms, exact (Dong, Roth, Su 2022)",
+    "Rényi filter": "fully adaptive, by a privacy filter of one Rényi order that follows from the epsilon asked for"
+    " (Feldman, Zrnic 2021; Lécuyer 2021); it holds if that epsilon was chosen before the first of these"
+    " mechanisms ran",
     "none": "none",
 }
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from tabsynth._files import fsync_folder
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.locked_file import open_locked
+from tabsynth.privacy.locked_file import open_locked, unlock
 from tabsynth.privacy.mechanisms import Mechanism, mechanism_from
 
 FORMAT = "tabsynth-ledger/1"
@@ -71,7 +71,8 @@ class Journal:
     :meth:`reserve` returns after the operating system has said that the line is on the disk. Whatever
     kills the process, a later reader finds at least what was used. A last line without its end is one
     whose writer never got that answer, so it was never acted upon: it is dropped. Damage anywhere else
-    is refused, not repaired.
+    is refused, not repaired. Only the process that opened the file writes to it: one that was forked meanwhile is
+    refused, and does not let go of the lock.
 
     Raises
     ------
@@ -97,7 +98,7 @@ class Journal:
         self.chains: set[str] = set()  # all so far, so that a moment can be found again
         self._tip = (0, "")  # where the next line begins, and the chain up to there
         self._next = 0
-        self._fd = fd
+        self._fd, self._process = fd, os.getpid()
         try:
             self._read()
             if self._tip[0] == 0:
@@ -116,6 +117,16 @@ class Journal:
     def chain(self) -> str:
         """Stands for all that the file says up to now."""
         return self._tip[1]
+
+    def check_admitted(
+        self,
+        run: str,
+        spends: Sequence[tuple[Mechanism, int]],
+        what: str = "the plan",
+        *,
+        alone: bool | None = None,
+    ) -> None:
+        """Refuse what the limit of a project does not cover; the journal of one fit leaves that to the fit."""
 
     def begin(self, run: str, about: Mapping[str, Any]) -> None:
         """Note what a run is, once; ``about`` is JSON-ready."""
@@ -174,10 +185,26 @@ class Journal:
     def release(self) -> None:
         """Let others open the file."""
         if self._fd >= 0:
-            os.close(self._fd)  # and the lock with it
+            if os.getpid() == self._process:
+                unlock(self._fd)
+            os.close(self._fd)
             self._fd = -1
 
+    def check_process(self) -> None:
+        """Refuse a process that was forked from the one that opened the file.
+
+        Raises
+        ------
+        InputError
+        """
+        if os.getpid() != self._process:
+            raise InputError(
+                f"Ledger {self.path} was opened by process {self._process}; process {os.getpid()}, which was"
+                " forked from it, cannot write to it."
+            )
+
     def _append(self, record: dict[str, Any]) -> None:
+        self.check_process()
         end, chain = self._tip
         entry = self._understood(record, first=end == 0)
         chained = _chained(chain, record)

@@ -1,13 +1,16 @@
 """One ledger over every read of private rows. It is asked before the data is touched (R7)."""
 
 import math
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
-from tabsynth.privacy.accounting import Spend, epsilon_of, rdp_epsilon
+from tabsynth.privacy.accounting import Spend, accountant_of, epsilon_of, rdp_epsilon
+from tabsynth.privacy.filters import PrivacyFilter
 from tabsynth.privacy.journal import MOST_USES, Journal
 from tabsynth.privacy.mechanisms import Mechanism, mechanism_from, of_sum
 
@@ -16,6 +19,7 @@ SLACK = 1e-9
 EARLIER = "earlier"  # the run of what was spent before the fit
 # Uses are written to a journal in blocks: a crash loses this many at most, or a 64th of the account.
 BLOCK, BLOCKS = 32, 64
+USED_UP = 0.96  # of a filter's budget: with less left another fit is mostly noise
 
 
 @dataclass
@@ -24,6 +28,8 @@ class Account:
 
     With a journal, ``number`` is the account's there, and ``reserved`` uses are written off in it: never
     fewer than are spent. ``waiting`` is one that a crash left behind, until its fit opens it again.
+    ``earlier`` marks what was spent before the plan of this fit was made, so that the plan may depend on what
+    it released. ``process`` is the number of the process that may use it.
     """
 
     purpose: str
@@ -34,6 +40,8 @@ class Account:
     number: int | None = None
     reserved: int = 0
     waiting: bool = False
+    earlier: bool = False
+    process: int = field(default_factory=os.getpid, compare=False, repr=False)
 
     @property
     def noise_multiplier(self) -> float:
@@ -57,7 +65,12 @@ class Account:
             **self.mechanism.to_dict(),
             "count": self.spent,
             "details": dict(self.details),
+            **({EARLIER: True} if self.earlier else {}),
         }
+
+    def check_process(self) -> None:
+        """As :func:`check_process`, for what this account pays for."""
+        check_process(self.process, self.purpose)
 
 
 class Ledger:
@@ -82,9 +95,13 @@ class Ledger:
     -----------------
     The composition of all that is *granted* never exceeds (ε, δ), by the accountant of
     :mod:`tabsynth.privacy.accounting`; a use beyond what was granted raises before the data is read.
+    That accountant is for a list of mechanisms that was fixed before the first of them ran, as the plan of a fit
+    is. Where accounts are marked as earlier, the plan may depend on what they released: then all are composed
+    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.filters`), and the claim is ε itself.
+    It holds if (ε, δ) was chosen before the first of all these outputs was seen.
     Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
-    the disk by then. In a shared journal, the composition of what all fits have spent and this one is
-    granted never exceeds the journal's limit either.
+    the disk by then. In a shared journal, the filter of the project admits what all fits have spent and
+    this one is granted. Only the process that made the ledger may spend on it.
     """
 
     def __init__(
@@ -99,14 +116,14 @@ class Ledger:
         self.epsilon = positive("epsilon", epsilon, finite=False)
         self.delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
         self.journal, self.run = journal, run
+        self._process = os.getpid()
         self.accounts: list[Account] = []
-        # The project whose ledger has all of this on it, and what it has of others.
-        self.project: str | None = getattr(journal, "project", None)
-        self.others: list[Spend] = []
+        self.project: str | None = getattr(
+            journal, "project", None
+        )  # whose ledger has all of this on it
         for entry in journal.entries.values() if journal is not None else ():
             shared = journal is not None and journal.shared
             if shared and entry.run not in (run, *given_up):
-                self.others.append((entry.mechanism, entry.spent))
                 continue
             over = entry.closed or (shared and entry.run != run)
             self.accounts.append(
@@ -119,8 +136,36 @@ class Ledger:
                     number=entry.number,
                     reserved=entry.spent,
                     waiting=entry.run == run and not entry.closed,
+                    earlier=entry.run != run,
                 )
             )
+
+    @cached_property
+    def filter(self) -> PrivacyFilter:
+        """Composes this fit with what was spent before its plan was made."""
+        return PrivacyFilter.of(self.epsilon, self.delta)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the plan may depend on what was released before: then the filter composes."""
+        return any(account.earlier and account.spent for account in self.accounts)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the filter of (ε, δ) leaves nothing, or nearly nothing, for another fit."""
+        spends = self.spends()
+        return bool(spends) and math.isfinite(self.epsilon) and self.filter.share(spends) > USED_UP
+
+    def claim(self, spends: Iterable[Spend]) -> float:
+        """The ε at ``delta`` that may be claimed of ``spends``, those of before among them."""
+        listed = list(spends)
+        return self.filter.claim(listed) if self.adaptive else epsilon_of(listed, self.delta)
+
+    def accountant(self) -> dict[str, Any]:
+        """What gives :attr:`spent`: its name, library and version, and the order of a filter."""
+        if self.adaptive and math.isfinite(self.spent):
+            return self.filter.accountant()
+        return accountant_of(self.spends(), self.delta)
 
     def open(
         self,
@@ -139,10 +184,11 @@ class Ledger:
             If everything granted so far and this together would pass ε.
         """
         integer("count", count, least=0)
+        check_process(self._process, purpose)
         for known in self.accounts:
             asked = (known.purpose, known.mechanism, known.granted) == (purpose, mechanism, count)
             if known.waiting and asked:
-                if self.others:  # they may have grown while this fit was away
+                if self.project is not None:  # others may have spent while this fit was away
                     self._check(purpose, [])
                 known.waiting = False
                 return known
@@ -157,25 +203,27 @@ class Ledger:
 
     def _check(self, purpose: str, more: list[Spend]) -> None:
         """Refuse what would pass the budget, or the limit of a shared journal."""
-        granted = [(a.mechanism, a.granted) for a in self.accounts]
-        total = past(self.epsilon, self.delta, [*granted, *more])
+        granted = [*((a.mechanism, a.granted) for a in self.accounts), *more]
+        if self.adaptive:
+            total = None if self.filter.admits(granted) else self.filter.claim(granted)
+        else:
+            total = past(self.epsilon, self.delta, granted)
         if total is not None:
             raise BudgetError(
                 f"{purpose}: would bring epsilon to {total:.4g}, past the budget of"
                 f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
             )
         journal = self.journal
-        if journal is None or not journal.shared:
+        if journal is None:
             return
-        # What was spent before this fit is among the others: it is on the same journal.
-        own = [(a.mechanism, a.granted) for a in self.accounts if a.number is not None]
-        epsilon, delta = journal.limit
-        total = past(epsilon, delta, [*self.others, *own, *more])
-        if total is not None:
-            raise BudgetError(
-                f"{purpose}: would bring the project's epsilon to {total:.4g}, past its limit of"
-                f" {epsilon:g} (delta={delta:g}) in ledger {journal.path.name}; nothing was read."
-            )
+        # What was spent before this fit is on the same journal, as that of another run.
+        entries = journal.entries
+        own = [
+            (a.mechanism, a.granted)
+            for a in self.accounts
+            if a.number is not None and entries[a.number].run == self.run
+        ]
+        journal.check_admitted(self.run, [*own, *more], purpose)
 
     def spend(self, account: Account, uses: int = 1) -> None:
         """Write off one use of an account, or several: called before the data is read.
@@ -187,6 +235,7 @@ class Ledger:
         """
         if not any(account is known for known in self.accounts):
             raise BudgetError(f"{account.purpose}: this account is not on the ledger.")
+        check_process(self._process, account.purpose)
         integer("uses", uses)
         if account.spent >= account.granted:
             raise BudgetError(
@@ -209,12 +258,26 @@ class Ledger:
         self.journal.reserve(number, total)
         account.reserved = total
 
-    def close(self, *, resumable: bool = False) -> None:
+    def close(self, *, resumable: bool = False, whole_plan: bool = False) -> None:
         """Give back what was granted and not used, so that a later fit may have it.
 
-        With ``resumable`` the journal keeps the grants open, for this run to go on; what was reserved
-        and not used is given back all the same.
+        Parameters
+        ----------
+        resumable : bool
+            The journal keeps the grants open, for this run to go on; what was reserved and not used is given
+            back all the same.
+        whole_plan : bool
+            On this ledger all that was granted counts as spent from now on. For a fit that a person stopped: when
+            they did may depend on what they saw, and only the plan's ε does not. The journal has what was
+            used, for a filter counts each use by itself.
+
+        Raises
+        ------
+        BudgetError
+            In a process that was forked while the fit ran.
         """
+        check_process(self._process, "the fit's ledger")
+        plan = [account.granted for account in self.accounts]
         for account in self.accounts:
             account.granted = account.spent
             # Before the journal: a use after this must reserve again, whatever interrupts us here.
@@ -228,15 +291,22 @@ class Ledger:
                 self.journal.close(account.number, account.spent)
             elif given_back:
                 self.journal.settle(account.number, account.spent)
+        for account, granted in zip(self.accounts, plan, strict=True):
+            if whole_plan:
+                account.spent = account.granted = granted
 
     @property
     def spent(self) -> float:
-        """ε at ``delta`` of everything spent so far."""
-        return epsilon_of([(a.mechanism, a.spent) for a in self.accounts], self.delta)
+        """ε at ``delta`` that may be claimed of everything spent: see :meth:`claim`."""
+        return self.claim([(a.mechanism, a.spent) for a in self.accounts])
 
     def spends(self) -> list[Spend]:
         """Everything spent so far, as the accountant takes it."""
         return [(a.mechanism, a.spent) for a in self.accounts if a.spent]
+
+    def before(self) -> list[dict[str, Any]]:
+        """What was spent before the plan of this fit was made, as :meth:`to_list`."""
+        return [account.to_dict() for account in self.accounts if account.earlier and account.spent]
 
     def to_list(self) -> list[dict[str, Any]]:
         """The accounts that were used, JSON-ready."""
@@ -267,9 +337,42 @@ class Ledger:
             details = item.get("details") or {}
             if not isinstance(details, dict):
                 raise FileFormatError(f"A mechanism is listed with details={shown(details)}.")
-            before.append(Account(str(item.get("purpose")), mechanism, count, count, dict(details)))
+            earlier = item.get(EARLIER, False)
+            if not isinstance(earlier, bool):
+                raise FileFormatError(f"A mechanism is listed with earlier={shown(earlier)}.")
+            before.append(
+                Account(
+                    str(item.get("purpose")),
+                    mechanism,
+                    count,
+                    count,
+                    dict(details),
+                    earlier=earlier,
+                )
+            )
         ledger.accounts[:0] = before
         return ledger
+
+
+def check_process(process: int, purpose: str) -> None:
+    """Refuse to go on in another process than ``process``, in which a fit began.
+
+    After a fork both processes hold what was charged once, and would release two results of it.
+
+    Raises
+    ------
+    BudgetError
+    """
+    if os.getpid() != process:
+        raise BudgetError(
+            f"{purpose}: process {os.getpid()} was forked from {process} in the middle of a fit, and only"
+            f" process {process} may go on with it."
+        )
+
+
+def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
+    return [{**item, EARLIER: True} for item in items]
 
 
 def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:

@@ -13,6 +13,12 @@ except ImportError:  # not a POSIX system: then there is no lock, and without it
 OTHER_PATH = "wait for it, or use another path"
 
 
+def unlock(fd: int) -> None:
+    """Let go of the lock, also where a process that was forked meanwhile still has the file open."""
+    if fcntl is not None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def open_locked(path: Path, flags: int = os.O_CREAT, remedy: str = OTHER_PATH) -> int:
     """A file to read and append to, for this process alone."""
     if fcntl is None:

@@ -1,17 +1,20 @@
-"""A project's ledger: all fits and reports of one table share a file, a limit and an accountant (R7).
+"""A project's ledger: all fits and reports of one table share a file, a limit and a privacy filter (R7, R23).
 
-The file is a journal (:mod:`tabsynth.privacy.journal`) whose first line has the project's limit. A fit under
-it has its own budget, and all that it reserves is in this file before a row is read. It holds the file's
-lock from its beginning to its end, so that what the others have spent stands still meanwhile. A fit
+The file is a journal (:mod:`tabsynth.privacy.journal`) whose first line has the project's limit and the
+filter that keeps it (:mod:`tabsynth.privacy.filters`): later fits are chosen by people who saw earlier results.
+A fit under it has its own budget, and all that it reserves is in this file before a row is read. It holds the
+file's lock from its beginning to its end, so that what the others have spent stands still meanwhile. A fit
 that was killed keeps what it had reserved on the ledger, and no claim on the rest of its plan: whether the
 rest still fits is asked again when it goes on.
+
+What may be claimed of all fits together is the limit, from the first fit on. No smaller ε is stated for what
+they have spent so far, since it follows from their outputs: only the share of the filter's budget is.
 
 What no file can know: whether the table is the same in all fits, and whether every fit of it was made
 under this ledger. That is the steward's promise. And whoever puts an older copy in its place makes it
 forget; but a certificate names the ``chain`` of its moment, which an older copy lacks.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +22,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from tabsynth._validate import between, positive, shown
-from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting import Spend, epsilon_of, gaussian_epsilon, gaussian_mu
-from tabsynth.privacy.calibration import calibrate
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting import Spend, epsilon_of
 from tabsynth.privacy.certificate import number
-from tabsynth.privacy.ledger import Ledger, past
-from tabsynth.privacy.mechanisms import Gaussian, of_sum
+from tabsynth.privacy.filters import RENYI, PrivacyFilter
+from tabsynth.privacy.ledger import Ledger, as_earlier
 from tabsynth.privacy.recording import new_name, now
-from tabsynth.privacy.shared import SharedJournal
+from tabsynth.privacy.shared import ALONE, SharedJournal
 
 LONGEST = 200  # characters of the table's label
-LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,9 @@ class Entered:
     when : str
         UTC, ISO 8601: when it began.
     epsilon : float
-        What it alone has spent, at the project's delta.
-    so_far : float
-        What it and all before it have spent together.
+        Of all that was granted to it, by itself, at the project's delta: the plan was fixed before it began.
+    share : float
+        The part of the filter's budget that it has used; 1 is all.
     ended : bool
         False while it runs, and if it was killed.
     """
@@ -55,7 +56,7 @@ class Entered:
     what: str
     when: str
     epsilon: float
-    so_far: float
+    share: float
     ended: bool
 
 
@@ -71,9 +72,10 @@ class ProjectLedger:
 
     Formal guarantees
     -----------------
-    For all fits and reports of one table that were made under it: what they have spent composes to at most
-    its (epsilon, delta), adaptively, for adding or removing one record. A fit whose plan would pass it is
-    refused before it reads a row.
+    All fits and reports of one table that were made under it are (epsilon, delta)-DP together, for adding or
+    removing one record, also where what was fitted next, and with what budget, was chosen by earlier results
+    (:class:`tabsynth.privacy.shared.SharedJournal`). A fit whose plan would pass that is refused before it
+    reads a row.
 
     Raises
     ------
@@ -85,10 +87,17 @@ class ProjectLedger:
 
     def __init__(self, path: str | Path, *, locked: bool = True) -> None:
         self.journal = SharedJournal(Path(path), locked=locked)
+        self._alone: set[str] = set()  # first runs that may have the whole budget for themselves
 
     @classmethod
     def create(
-        cls, path: str | Path, *, epsilon: float, delta: float = 1e-5, table: str = ""
+        cls,
+        path: str | Path,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        table: str = "",
+        composition: str = RENYI,
     ) -> None:
         """Make a new one, for the owner's eyes only (mode 0600).
 
@@ -98,6 +107,10 @@ class ProjectLedger:
             The limit of all fits together; ``math.inf`` counts, and refuses nothing.
         table : str
             What the table is called, for people; certificates repeat it.
+        composition : {"renyi", "gaussian"}
+            The privacy filter. ``"renyi"`` takes every method. Of mechanisms that are all Gaussian noise on the
+            whole table it needs 5 to 10% more noise than ``"gaussian"``, which takes only these: margnet, and
+            published reports.
         """
         positive("epsilon", epsilon, finite=False)
         between("delta", delta, 0, 1, low_open=True, high_open=True)
@@ -105,7 +118,13 @@ class ProjectLedger:
             raise InputError(
                 f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
             )
-        header = {"epsilon": number(float(epsilon)), "delta": float(delta), "table": table}
+        made = PrivacyFilter.of(float(epsilon), float(delta), composition)
+        header: dict[str, Any] = {
+            "epsilon": number(float(epsilon)),
+            "delta": float(delta),
+            "table": table,
+        }
+        header |= {"composition": made.composition, "order": made.order}
         SharedJournal(Path(path), {**header, "project": new_name()}).release()
 
     @classmethod
@@ -158,44 +177,40 @@ class ProjectLedger:
         return self.journal.limit[1]
 
     @property
-    def spent(self) -> float:
-        """ε of all fits together, by one accountant; what is reserved is spent."""
-        return epsilon_of(self._spends(), self.delta)
+    def filter(self) -> PrivacyFilter:
+        """What admits fits and reports."""
+        return self.journal.filter
+
+    @property
+    def share(self) -> float:
+        """The part of the filter's budget that is used, what is reserved included; 1 is all. Not an ε."""
+        return 1.0 if self.journal.taken() else self.filter.share(self.journal.spends())
 
     def left(self) -> float:
         """ε of one more fit that spends by full-batch Gaussians, as margnet does.
 
         Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
         """
-        spends = self._spends()
-        if math.isinf(self.epsilon) or not spends:
-            return self.epsilon
-        mu = _mu_left(spends, self.epsilon, self.delta)
-        found = gaussian_epsilon(mu, self.delta) if mu > 0 else 0.0
-        return math.floor(found * 1e3) / 1e3
+        return self.journal.left()
 
     def entered(self) -> list[Entered]:
         """All that was entered, in order."""
-        found, before = [], list[Spend]()
+        found = []
         for run, about in self.journal.runs.items():
             entries = [e for e in self.journal.entries.values() if e.run == run]
-            own = [(e.mechanism, e.spent) for e in entries]
-            before += own
+            spent = [(e.mechanism, e.spent) for e in entries if e.spent]
+            whole = about.get(ALONE) is True and bool(spent)
             found.append(
                 Entered(
                     run=run,
                     what=str(about.get("what")),
                     when=str(about.get("when")),
-                    epsilon=epsilon_of(own, self.delta),
-                    so_far=epsilon_of(before, self.delta),
+                    epsilon=epsilon_of([(e.mechanism, e.granted) for e in entries], self.delta),
+                    share=1.0 if whole else self.filter.share(spent),
                     ended=bool(entries) and all(e.closed for e in entries),
                 )
             )
         return found
-
-    def _spends(self, but: str | None = None) -> list[Spend]:
-        entries = self.journal.entries.values()
-        return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
 
     # A fit under it.
 
@@ -207,8 +222,8 @@ class ProjectLedger:
         earlier: Sequence[Mapping[str, Any]] = (),
     ) -> Ledger:
         """The ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
-        run = new_name()
-        return Ledger.from_list(epsilon, delta, earlier, journal=self.journal, run=run)
+        before = as_earlier(earlier)
+        return Ledger.from_list(epsilon, delta, before, journal=self.journal, run=new_name())
 
     def check(self, run: str, plan: Sequence[Spend]) -> None:
         """Refuse a run whose whole plan would pass the limit; nothing of it was read yet.
@@ -217,17 +232,11 @@ class ProjectLedger:
         ------
         BudgetError
         """
-        total = past(self.epsilon, self.delta, [*self._spends(but=run), *plan])
-        if total is None:
-            return
-        left = self.left()
-        remedy = f"about {left:.4g} is left for another fit: ask for less (--epsilon)"
-        if left < LEAST_LEFT:
-            remedy = "nothing is left for another fit: the project is at its end"
-        raise BudgetError(
-            f"Ledger {self.name}: would bring the project's epsilon to {total:.4g}, past its limit of"
-            f" {self.epsilon:g} (delta={self.delta:g}); {remedy}. Nothing was read."
-        )
+        self._alone.discard(run)
+        begun = run in self.journal.runs
+        self.journal.check_admitted(run, plan, alone=None if begun else True)
+        if not begun and not self.filter.admits([*self.journal.spends(but=run), *plan]):
+            self._alone.add(run)
 
     def check_on_it(self, what: str, project: Any, run: Any) -> None:
         """Refuse to build on what was made outside of this ledger, for it counts on it too."""
@@ -239,28 +248,19 @@ class ProjectLedger:
 
     def begin(self, run: str, what: str) -> None:
         """Note what a run is, before its first account."""
-        self.journal.begin(run, {"what": what, "when": now()})
+        alone = {ALONE: True} if run in self._alone else {}
+        self.journal.begin(run, {"what": what, "when": now(), **alone})
 
     def statement(self, run: str) -> dict[str, Any]:
-        """What a certificate says of it: no path, no row, only what was spent together so far."""
+        """What a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
         return {
             "ledger": self.name,
             "project": self.project,
             "table": self.table,
             "run": run,
-            "epsilon": number(self.spent),
-            "delta": self.delta,
             "limit": number(self.epsilon),
+            "delta": self.delta,
+            "composition": self.filter.to_dict(),
+            "share": self.share,
             "chain": self.journal.chain,
         }
-
-
-def _mu_left(spends: Sequence[Spend], epsilon: float, delta: float) -> float:
-    """1/σ of the largest Gaussian that still fits."""
-    if all(isinstance(mechanism, Gaussian) for mechanism, _ in spends):  # their squares add up
-        used = sum(n / of_sum(mechanism).noise_multiplier ** 2 for mechanism, n in spends)
-        return math.sqrt(max(0.0, gaussian_mu(epsilon, delta) ** 2 - used))
-    try:
-        return 1 / calibrate(lambda s: [*spends, (Gaussian(noise_multiplier=s), 1)], epsilon, delta)
-    except BudgetError:
-        return 0.0

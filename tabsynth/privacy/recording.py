@@ -100,6 +100,7 @@ def exact(
     uses : int
         Where more than one, each row of the values is a release of its own.
     """
+    account.check_process()
     known = _RECORDER.get()
     if known is None or not is_private(account.mechanism):
         return list(values)

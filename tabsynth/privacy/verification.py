@@ -13,8 +13,7 @@ from typing import Any
 
 from tabsynth._files import sha256
 from tabsynth._validate import shown
-from tabsynth.errors import FileFormatError
-from tabsynth.privacy.accounting import accountant_of
+from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.certificate import (
     FORMAT,
     beside,
@@ -24,6 +23,7 @@ from tabsynth.privacy.certificate import (
 )
 from tabsynth.privacy.completeness import columns_of, incomplete
 from tabsynth.privacy.described import COMPOSITIONS, code, described
+from tabsynth.privacy.filters import NAMES, PrivacyFilter
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import check_listed, mechanism_from
 from tabsynth.privacy.second import Opinion, second_opinion
@@ -33,6 +33,7 @@ UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
 FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
+INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 
 
@@ -140,7 +141,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     problems, notes = [*incomplete(data), *_table(data, Path(table))], []
     spends = ledger.spends()
     epsilon = ledger.spent
-    name = accountant_of(spends, ledger.delta)
+    name = ledger.accountant()
     opinions = (
         Opinion(
             f"{name['name']} ({name['library']})" if "library" in name else name["name"], epsilon
@@ -150,7 +151,11 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     problems += _epsilons(claimed, opinions)
     problems += _consistency(data, claimed, epsilon)
     if data["format"] == FORMAT:
-        problems += _form(data, claimed)
+        problems += [
+            *_form(data, claimed),
+            *_accountant(data, name),
+            *_project(data, claimed, ledger),
+        ]
         notes += [*_code(data, name), *_noise(data)]
     said, authenticated, wrong = _signature(data, key)
     problems += wrong
@@ -167,7 +172,9 @@ def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
     if not all(isinstance(item, dict) for item in items):
         raise FileFormatError(f"{path}: a mechanism must be an object.")
     check_listed(items)
-    return claimed, Ledger.from_list(math.inf, delta, items)
+    # What was spent before the plan was made is composed by a filter of the budget that was asked for.
+    budget = _number(data["epsilon_asked"]) if data["format"] == FORMAT else math.inf
+    return claimed, Ledger.from_list(budget or math.inf, delta, items)
 
 
 def _number(value: Any) -> float:
@@ -253,19 +260,60 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
                 f"an audit ({shown(audit['method'])}) found epsilon to be {bound:.4g} at least, the"
                 f" claim is {claimed:.4g}"
             )
-    return [*problems, *_project(data.get("project"), claimed, data["delta"])]
+    return problems
 
 
-def _project(stated: dict[str, Any] | None, claimed: float, delta: float) -> list[str]:
-    """What a project's ledger states of all fits cannot be past its limit, nor less than this one."""
+def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
+    """A filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
+    stated, filters = data["accountant"], {*NAMES.values()}
+    if (stated["name"] in filters or name["name"] in filters) and (
+        stated["name"] != name["name"] or not _alike(stated.get("order"), name.get("order"))
+    ):
+        found = " ".join(str(name[key]) for key in ("name", "order") if key in name)
+        return [
+            f"its accountant must be {found}, by its list of mechanisms and the epsilon asked for"
+        ]
+    return []
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    """Whether two orders are the same, but for the last digits of another build."""
+    return one == other or (
+        one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9)
+    )
+
+
+def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
+    """What a project's ledger states of all fits: a filter of its limit, which covers at least this fit."""
+    stated = data.get("project")
     if stated is None:
         return []
-    together, limit = _number(stated["epsilon"]), _number(stated["limit"])
-    if together > limit * (1 + LOOSE):
-        return [f"its project has spent epsilon={together:.4g}, past its limit of {limit:.4g}"]
-    if stated["delta"] == delta and together < claimed * (1 - TIGHT):
-        return [f"its project has spent epsilon={together:.4g}, less than itself: {claimed:.4g}"]
-    return []
+    limit, share, composition = (
+        _number(stated["limit"]),
+        _number(stated["share"]),
+        stated["composition"],
+    )
+    kind = next(kind for kind, name in NAMES.items() if name == composition["name"])
+    try:
+        kept = PrivacyFilter.of(limit, stated["delta"], kind)
+        own = kept.share(ledger.spends())
+    except (BudgetError, InputError) as error:
+        return [f"its project's filter does not admit it: {error}"]
+    expected = kept.to_dict()
+    if composition["source"] != expected["source"] or not _alike(composition["order"], kept.order):
+        return ["the composition of its project is not the filter of its limit"]
+    problems = []
+    if share > 1 + LOOSE:
+        problems.append(f"its project has used {share:.4g} times its budget")
+    # A fit that a person stopped states its whole plan, and a project counts what was used.
+    whole = data["training"].get("stopped") != INTERRUPTED
+    if whole and share < min(own, 1.0) * (1 - TIGHT):
+        problems.append(
+            f"its project has used {share:.2%} of its budget, and it alone takes {own:.2%}"
+        )
+    if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
+        problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")
+    return problems
 
 
 def _noise(data: dict[str, Any]) -> list[str]:
@@ -274,7 +322,7 @@ def _noise(data: dict[str, Any]) -> list[str]:
     return [] if data["noise"]["exact"] else [f"its noise was not exact: {data['noise']['law']}"]
 
 
-def _code(data: dict[str, Any], name: dict[str, str]) -> list[str]:
+def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     """Another version of the library may verify: what differs is said, and refused by nobody."""
     notes, recorded = [], data["code"]
     if recorded is None:

@@ -212,7 +212,8 @@ def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[s
     out = []
     project, code = _section(certificate, "project"), _section(certificate, "code")
     if project:
-        together = f"{epsilon_text(project.get('epsilon'))} of {epsilon_text(project.get('limit'))}"
+        kept = _section(project, "composition").get("name")
+        together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(kept)}"
         out.append(
             ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
         )

@@ -307,7 +307,8 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
     if problems:
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
-    found, claimed = Ledger.from_list(math.inf, delta, items).spent, float(certificate["epsilon"])
+    budget = float(certificate.get("epsilon_asked", math.inf))
+    found, claimed = Ledger.from_list(budget, delta, items).spent, float(certificate["epsilon"])
     if found > claimed * 1.01:
         raise InputError(
             f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"

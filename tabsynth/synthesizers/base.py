@@ -22,7 +22,7 @@ from tabsynth.model_file import write_model
 from tabsynth.plan import Plan
 from tabsynth.privacy.attached import attach
 from tabsynth.privacy.certificate import beside, make_certificate, write_beside
-from tabsynth.privacy.ledger import Ledger
+from tabsynth.privacy.ledger import Ledger, as_earlier
 from tabsynth.synthesizers.facts import certificate_facts, file_facts
 from tabsynth.synthesizers.method import Method, Trained
 from tabsynth.synthesizers.parameters import (
@@ -50,7 +50,7 @@ class Synthesizer(Method):
         """
         self._check_parameters()
         earlier = self._earlier()
-        return priced(self, self._spends(earlier), earlier.spends(), estimate_time)
+        return priced(self, self._spends(earlier), earlier, estimate_time)
 
     def fit(
         self,
@@ -88,8 +88,8 @@ class Synthesizer(Method):
         BudgetError
             If the budget, or that of the project, does not allow it.
         KeyboardInterrupt
-            After Ctrl-C; the synthesizer is then fitted as far as it came, and its ledger says what
-            that cost.
+            After Ctrl-C; the synthesizer is then fitted as far as it came. Its certificate claims the ε of
+            the whole plan, for when a person stops a fit may depend on what it showed.
         """
         started = time.monotonic()
         self._check_parameters()
@@ -99,7 +99,7 @@ class Synthesizer(Method):
                 run.give_back()
                 return self
             if announce:
-                self.tell(priced(self, run.spends, run.earlier(), self.verbose))
+                self.tell(priced(self, run.spends, run.ledger, self.verbose))
             encoder = TableEncoder(self.schema, self.encoding)
             index = self._rows(encoder, table)
             self._check_public(encoder, index)
@@ -220,7 +220,7 @@ class Synthesizer(Method):
 
     def _earlier_spends(self) -> list[dict[str, Any]]:
         """What counts as spent before the next fit begins, as a ledger lists it."""
-        return self.ledger_.to_list() if hasattr(self, "ledger_") else []
+        return as_earlier(self.ledger_.to_list()) if hasattr(self, "ledger_") else []
 
     def _seeded(self) -> bool:
         """Whether whoever knows a seed could subtract some of the noise (R17)."""

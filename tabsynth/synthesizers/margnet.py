@@ -13,14 +13,13 @@ from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
+from tabsynth.errors import BudgetError, InputError
 from tabsynth.generators.conditions import disjoint_boxes
 from tabsynth.generators.margnet import STAGE, ZERO_STEPS, ZEROS, MargNetFit
 from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.generators.mixture import Mixture
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.accounting import gaussian_mu
-from tabsynth.privacy.calibration import calibrate
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
@@ -218,12 +217,14 @@ class MargNet(Synthesizer):
         ]
 
     def _noise(self, earlier: Ledger) -> float:
-        spent = earlier.spends()
-        if not spent:  # one Gaussian alone has its exact noise
+        if not earlier.adaptive:  # one Gaussian alone has its exact noise
             return (1 + ROUNDING) / gaussian_mu(self.epsilon, self.delta)
-        return calibrate(
-            lambda s: [*spent, (Gaussian(noise_multiplier=s), 1)], self.epsilon, self.delta
-        )
+        left = earlier.filter.mu_left(earlier.spends())
+        if left == 0:
+            raise BudgetError(
+                f"What was spent before leaves nothing of epsilon={self.epsilon:g}; raise epsilon."
+            )
+        return (1 + ROUNDING) / left
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: ZERO_STEPS} if self.schema.impossible else {}

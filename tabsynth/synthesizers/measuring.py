@@ -157,8 +157,13 @@ class Measuring:
         cells = self.config.max_cells
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
-        if SCORES in planned and pairs:
+        if SCORES in planned:
             account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
+            if (
+                not pairs
+            ):  # charged all the same: what is charged must not follow from what was released
+                self.watch.once(SCORES, lambda: self._spent(ledger, account))
+        if SCORES in planned and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
             found, std = self._scores(account, pairs, expected, by.pairs)
             found -= SURE * std
@@ -172,6 +177,12 @@ class Measuring:
         singles = [averaged(m, again[m.columns]) if again else m for m in singles]
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         return Measurements(counts, rows, by.narrowed({j for pair in chosen for j in pair}))
+
+    @staticmethod
+    def _spent(ledger: Ledger, account: Account) -> dict[str, np.ndarray]:
+        """No release, for one use of an account."""
+        ledger.spend(account)
+        return {}
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """The declared number of rows, or where there is none, or the counts refute it, the counted one."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tabsynth._random import Randomness
-from tabsynth.plan import Plan, PlannedSpend, composed, duration, planned_epsilon
-from tabsynth.privacy.accounting import Spend, accountant_of
+from tabsynth.plan import Plan, PlannedSpend, duration, planned
+from tabsynth.privacy.calibration import UNSPENT
 from tabsynth.privacy.certificate import condition
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.training.loop import Watch
@@ -24,29 +24,45 @@ WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 
 
 def priced(
-    model: "Synthesizer", spends: list[PlannedSpend], earlier: list[Spend], estimate_time: bool
+    model: "Synthesizer", spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
 ) -> Plan:
-    """The plan of a fit: its price on top of what was spent earlier, its time, what else to know."""
+    """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
+    whole = planned(spends, earlier)
     rows = model.rows or NOMINAL_ROWS
     seconds = estimated_seconds(model, spends, rows) if estimate_time else None
     return Plan(
         method=model.method,
         spends=tuple(spends),
-        epsilon=planned_epsilon(spends, earlier, model.delta),
+        epsilon=whole.spent,
         delta=model.delta,
-        accountant=accountant_of(composed(spends, earlier), model.delta)["name"],
+        accountant=whole.accountant()["name"],
         rows=rows,
         rows_declared=model.rows is not None,
         device=str(model._device()),
         seconds=seconds,
         at_most=model.stops_early,
-        notes=tuple(_notes(model, spends, seconds)),
+        notes=tuple(_notes(model, spends, seconds, whole)),
     )
 
 
-def _notes(model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None) -> list[str]:
+def _unspent(whole: Ledger) -> list[str]:
+    """A line where the plan leaves part of its budget over."""
+    if math.isinf(whole.epsilon):
+        return []
+    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
+    left = 1 - share
+    return (
+        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
+        if left > UNSPENT
+        else []
+    )
+
+
+def _notes(
+    model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None, whole: Ledger
+) -> list[str]:
     """What a person should know before they start."""
-    notes = []
+    notes = _unspent(whole)
     drafted = model.schema.drafted
     if drafted and math.isfinite(model.epsilon):
         notes.append(

@@ -11,7 +11,7 @@ from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy import noise
 from tabsynth.privacy.counts import probabilities
 from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.ledger import Account, Ledger, as_earlier
 from tabsynth.privacy.noise import Bits
 from tabsynth.privacy.recording import exact as passed
 from tabsynth.schema import Schema
@@ -49,10 +49,10 @@ def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) ->
         raise InputError(f"Expected warm_start to be a fitted synthesizer, got {shown(warm)}.")
     if warm.encoder_.schema.fingerprint() != schema.fingerprint():
         raise InputError("warm_start was fitted with another schema; fit both with the same one.")
-    spent = Ledger.from_list(epsilon, delta, warm.ledger_.to_list()).spent
-    if spent >= epsilon * (1 - 0.02) and np.isfinite(epsilon):
+    spent = Ledger.from_list(epsilon, delta, as_earlier(warm.ledger_.to_list()))
+    if spent.used_up:
         raise BudgetError(
-            f"warm_start has spent epsilon={spent:.4g} of {epsilon:g}: nothing is left for private"
+            f"warm_start has spent epsilon={spent.spent:.4g} of {epsilon:g}: nothing is left for private"
             " steps; raise epsilon, or fit the warm start with less."
         )
 
@@ -75,7 +75,7 @@ def spends_of(warm: Synthesizer) -> list[dict[str, Any]]:
     """What a warm start has spent, as a ledger takes it; each line says whose it is."""
     origin = {"warm_start": warm.method, "sha256_of_weights": fingerprint(warm)}
     items = warm.ledger_.to_list()
-    return [{**item, "details": {**item["details"], **origin}} for item in items]
+    return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
 
 
 def together(warm: Synthesizer | None, own: list[dict[str, Any]]) -> list[dict[str, Any]]:

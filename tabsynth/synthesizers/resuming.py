@@ -1,7 +1,6 @@
 """One fit's ledger and plan: made anew, or as a checkpoint of the same fit kept them; under a project's or not."""
 
 import logging
-import math
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +11,6 @@ from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.plan import PlannedSpend
-from tabsynth.privacy.accounting import Spend
 from tabsynth.privacy.journal import MOST_USES
 from tabsynth.privacy.ledger import EARLIER, Ledger
 from tabsynth.privacy.mechanisms import mechanism_from
@@ -21,7 +19,7 @@ from tabsynth.privacy.recording import recorder
 from tabsynth.synthesizers.facts import binding
 from tabsynth.training.checkpoint import Checkpoint, LostRelease
 from tabsynth.training.index import INDEX, read_index
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import INTERRUPTED, Watch
 
 if TYPE_CHECKING:
     from tabsynth.synthesizers.base import Synthesizer
@@ -123,10 +121,6 @@ class Run:
         """Whether the checkpoint holds the model of a fit that has ended whole."""
         return self.checkpoint is not None and self.checkpoint.finished
 
-    def earlier(self) -> list[Spend]:
-        """What was spent before this fit, by the accountant's units."""
-        return [(a.mechanism, a.spent) for a in self.ledger.accounts if a.spent and not a.waiting]
-
     def start(self) -> None:
         """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
         if self.path is not None and self.checkpoint is None:
@@ -143,8 +137,13 @@ class Run:
                 return self.model._train(index, self.spends, self.ledger, self._randomness(), watch)
             except LostRelease as lost:
                 what = str(lost)
+            except KeyboardInterrupt:
+                watch.stopped = INTERRUPTED
+                raise
             finally:
-                self.ledger.close(resumable=self.checkpoint is not None)
+                self.ledger.close(
+                    resumable=self.checkpoint is not None, whole_plan=watch.stopped == INTERRUPTED
+                )
             self._start_over(what)
 
     def _start_over(self, lost: str) -> None:
@@ -237,7 +236,7 @@ class Run:
 
 def check_left(ledger: Ledger) -> None:
     """Refuse a ledger that leaves nothing for another fit."""
-    if math.isfinite(ledger.epsilon) and ledger.spent >= ledger.epsilon * (1 - 0.02):
+    if ledger.used_up:
         raise BudgetError(
             f"This synthesizer has already spent epsilon={ledger.spent:.4g} of {ledger.epsilon:g};"
             " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"

@@ -81,6 +81,7 @@ class Split:
                 lambda s: [*fixed, *((part.mechanism(s), part.count) for part in self.learned)],
                 epsilon,
                 delta,
+                earlier.filter if earlier.adaptive else None,
             )
         for part in self.learned:
             mechanism = part.mechanism(noise) if math.isfinite(mu) else NoPrivacy()
@@ -118,9 +119,9 @@ def _left(epsilon: float, delta: float, earlier: Ledger) -> float:
     """μ of the single Gaussian that would spend what is left, for sharing out."""
     if math.isinf(epsilon):
         return math.inf
-    spent = earlier.spent
-    used = gaussian_mu(spent, delta) if spent > 0 else 0.0
-    return math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - used**2, 1e-12))
+    if earlier.adaptive:
+        return max(earlier.filter.mu_left(earlier.spends()), 1e-6)
+    return gaussian_mu(epsilon, delta)
 
 
 def _gaussian(mu: float, share: float) -> Mechanism:

@@ -32,6 +32,7 @@ class KeptFiles:
 
     def _keep(self, kind: str, name: str, value: Any, done: int) -> None:
         """A new file, then the index that lists it, then the end of the file it replaces."""
+        self.journal.check_process()
         file = f"state-{self._index['next']}.safetensors"
         self._index["next"] += 1
         item = {"kind": kind, "name": name, "file": file, "done": done}
@@ -48,8 +49,10 @@ class KeptFiles:
             self._drop([before["file"]])
 
     def _drop(self, files: Sequence[str]) -> None:
+        self.journal.check_process()
         for file in files:
             (self.path / file).unlink(missing_ok=True)
 
     def _write_index(self) -> None:
+        self.journal.check_process()
         write_index(self.path / INDEX, {**self._index, "chain": self.journal.chain})

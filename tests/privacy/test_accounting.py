@@ -1,6 +1,7 @@
 """R6, R11: ε against dp_accounting, an independent accountant, and against printed figures."""
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 
 import dp_accounting as dpa
@@ -24,7 +25,14 @@ from tabsynth.privacy.accounting import (
     rdp_epsilon,
 )
 from tabsynth.privacy.calibration import LEAST_NOISE, calibrate, matching_noise
-from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.filters import PrivacyFilter
+from tabsynth.privacy.mechanisms import (
+    Gaussian,
+    Mechanism,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
 
 RATES = (0.001, 0.0034, 0.0134, 0.0537, 0.2, 1.0)
 NOISES = (0.5, 0.8, 1.0, 2.0, 5.0)
@@ -282,6 +290,63 @@ def test_calibration_of_full_batches_never_passes(epsilon: float, share: float, 
     assert gaussian_delta(total, epsilon) <= DELTA
     if sigma > LEAST_NOISE:
         assert gaussian_epsilon(total, DELTA) > 0.98 * epsilon
+
+
+PLANS: dict[str, Callable[[float], Sequence[Spend]]] = {
+    "one release": lambda s: [(full(s), 1)],
+    "full batches": lambda s: [(full(s), 2000)],
+    "batches": lambda s: [(sampled(s, 0.05), 100)],
+    "after counts": lambda s: [(full(2000.0), 1), (sampled(s, 0.01), 300)],
+    "votes": lambda s: [(NoisyVote(noise=s, teachers=50), 40)],
+    "one batch of one row": lambda s: [(sampled(s, 1e-6), 1)],
+    "few rows": lambda s: [(sampled(s, 1e-4), 1)],
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 4.0, 30.0, 90.0, 1000.0, 10_000.0])
+def test_every_budget_is_spent_or_a_warning_says_what_is_left(
+    plan: str, epsilon: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R6: to 99% at least. Some batches are so small that no noise spends the budget: then it is said."""
+    build = PLANS[plan]
+    sigma = calibrate(build, epsilon, DELTA)
+    spent = epsilon_of(build(sigma), DELTA)
+    assert spent <= epsilon
+    said = [record.getMessage() for record in caplog.records]
+    if spent >= 0.99 * epsilon:
+        assert said == []
+        return
+    assert plan in ("one batch of one row", "few rows", "votes")
+    assert len(said) == 1 and f"{1 - spent / epsilon:.1%} of epsilon={epsilon:g}" in said[0]
+    assert "\n" not in said[0]
+
+
+def test_small_noise_is_found_and_what_no_noise_spends_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sigma = calibrate(PLANS["one release"], 1000.0, DELTA)
+    assert 0.02 < sigma < 0.03 and gaussian_epsilon(1 / sigma, DELTA) > 995
+    assert caplog.records == []
+    # A row is in with chance 1e-6 < delta: what it then shows, delta covers.
+    sigma = calibrate(PLANS["one batch of one row"], 0.3, DELTA)
+    (record,) = caplog.records
+    assert "cannot be spent" in record.getMessage() and record.levelname == "WARNING"
+
+
+def test_calibration_within_a_filter() -> None:
+    """R23: fixed parts were spent before the rest was planned: all of the filter's budget is used, no more."""
+    kept, before = PrivacyFilter.of(2.0, DELTA), (full(2.5), 1)
+    for rate, steps in ((1.0, 10), (0.05, 300), (0.001, 50)):
+
+        def build(s: float, rate: float = rate, steps: int = steps) -> list[Spend]:
+            return [before, (sampled(s, rate), steps)]
+
+        sigma = calibrate(build, 2.0, DELTA, kept)
+        assert 0.998 < kept.share(build(sigma)) <= 1 + 1e-9
+        assert 0.7 * 2.0 < epsilon_of(build(sigma), DELTA) < 2.0
+    with pytest.raises(BudgetError, match="leaves nothing of epsilon=2"):
+        calibrate(lambda s: [(full(0.5), 1), (full(s), 5)], 2.0, DELTA, kept)
 
 
 def test_calibration_refuses_what_no_noise_can_keep() -> None:

@@ -12,11 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError
-from tabsynth.privacy.accounting import epsilon_of, gaussian_delta, gaussian_mu
+from tabsynth.privacy.accounting import (
+    epsilon_of,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+from tabsynth.privacy.filters import PrivacyFilter, order_of, rdp_budget
 from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.journal import Journal
+from tabsynth.privacy.journal import Journal, _chained, _line
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
 from tabsynth.privacy.project import ProjectLedger
 
 DELTA = 1e-5
@@ -45,7 +51,8 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = ProjectLedger.read(path)
     assert (found.epsilon, found.delta, found.table, found.name) == (3.0, 1e-6, "patients", "l")
-    assert (found.spent, found.left(), found.entered()) == (0.0, 3.0, [])
+    assert (found.share, found.left(), found.entered()) == (0.0, 3.0, [])
+    assert found.filter == PrivacyFilter.of(3.0, 1e-6) and found.filter.order == order_of(3.0, 1e-6)
     before = path.read_bytes()
     with pytest.raises(InputError, match="exists already"):
         made(path)
@@ -71,46 +78,105 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
         {"epsilon": 1.0, "table": "two\nlines"},
         {"epsilon": 1.0, "table": 5},
         {"epsilon": 1.0, "table": "x" * 201},
+        {"epsilon": 1.0, "composition": "prv"},
+        {"epsilon": 1e-9, "delta": 1e-12},
     ],
 )
 def test_limits_that_are_none(wrong: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises((InputError, BudgetError)) as error:
         ProjectLedger.create(tmp_path / "l", **wrong)
     assert "\n" not in str(error.value) and list(tmp_path.iterdir()) == []
 
 
-def test_fits_compose_at_the_project_s_delta(tmp_path: Path) -> None:
-    """Squares of 1/σ add up, so that the closed form says what the accountant must."""
-    path = made(tmp_path / "l", 3.0, delta=1e-6)
+@pytest.mark.parametrize("composition", ["renyi", "gaussian"])
+def test_fits_add_up_in_the_filter_s_unit(tmp_path: Path, composition: str) -> None:
+    """Squares of 1/σ add up in both filters, so that closed forms say what the ledger must."""
+    path = made(tmp_path / "l", 3.5, delta=1e-6, composition=composition)
     spend(path, 4.0)
     spend(path, 3.0, 2)
     spend(path, 6.0, 4, used=3)
     found = ProjectLedger.read(path)
-    mu = math.sqrt(1 / 16 + 2 / 9 + 3 / 36)
-    assert gaussian_delta(mu, found.spent) == pytest.approx(1e-6, rel=1e-3)
-    alone = [item.epsilon for item in found.entered()]
-    assert max(alone) < found.spent < sum(alone)
-    assert found.entered()[-1].so_far == found.spent
-    assert all(item.ended for item in found.entered())
+    squared = 1 / 16 + 2 / 9 + 3 / 36
+    order = order_of(3.5, 1e-6)
+    whole = gaussian_mu(3.5, 1e-6) ** 2
+    if composition == "renyi":
+        whole = rdp_budget(3.5, 1e-6, order) * 2 / order
+    assert found.share == pytest.approx(squared / whole)
+    entered = found.entered()
+    assert sum(item.share for item in entered) == pytest.approx(found.share)
+    assert all(item.ended for item in entered)
+    # Each states the epsilon of its plan, whatever of it was used.
+    plans = [gaussian_epsilon(n**0.5 / sigma, 1e-6) for sigma, n in ((4, 1), (3, 2), (6, 4))]
+    assert [item.epsilon for item in entered] == pytest.approx(plans)
     # What is left is as large as one more Gaussian may be, but for the rounding down.
-    rest = math.sqrt(gaussian_mu(3.0, 1e-6) ** 2 - mu**2)
-    assert gaussian_mu(found.left(), 1e-6) <= rest
-    assert gaussian_mu(found.left(), 1e-6) > 0.998 * rest
+    rest = math.sqrt(whole - squared)
+    assert 0.998 * rest < gaussian_mu(found.left(), 1e-6) <= rest
+
+
+def test_a_gaussian_filter_takes_nothing_else(tmp_path: Path) -> None:
+    path = made(tmp_path / "l", 3.0, composition="gaussian")
+    before = path.read_bytes()
+    sampled = SubsampledGaussian(noise_multiplier=9.0, sampling_rate=0.01)
+    with ProjectLedger(path) as project:
+        for other in (sampled, NoisyVote(noise=99.0, teachers=100)):
+            with pytest.raises(
+                BudgetError, match=r"Ledger l: .* no (sub|noisy).*--composition renyi"
+            ):
+                project.check("x", [(other, 1)])
+            ledger = project.ledger(9.0, DELTA)
+            with pytest.raises(BudgetError, match=r"no (sub|noisy)"):
+                ledger.open("critic", other, 1)
+        # The whole budget to the last: no noise is lost against the exact composition.
+        sigma = 2 / gaussian_mu(3.0, DELTA)
+        project.check("x", [(Gaussian(noise_multiplier=sigma * (1 + 1e-9)), 4)])
+        with pytest.raises(BudgetError, match=r"100\.2% is needed"):
+            project.check("x", [(Gaussian(noise_multiplier=sigma * 0.999), 4)])
+    assert path.read_bytes() == before
+
+
+def test_the_first_fit_may_take_the_whole_budget_and_is_then_alone(tmp_path: Path) -> None:
+    """Its plan was made before there was an output, so its own epsilon holds; nothing comes after it."""
+    path = made(tmp_path / "l", 1.0)
+    sigma = 1 / gaussian_mu(1.0, DELTA)
+    assert PrivacyFilter.of(1.0, DELTA).share([(Gaussian(noise_multiplier=sigma), 1)]) > 1.15
+    whole = [(Gaussian(noise_multiplier=10 * sigma), 100)]
+    run = spend(path, 10 * sigma, 100, used=40)  # and it stopped early
+    found = ProjectLedger.read(path)
+    assert found.share == found.entered()[0].share == 1.0 and found.left() == 0.0
+    small = Gaussian(noise_multiplier=1e3)
+    with ProjectLedger(path) as project:
+        with pytest.raises(BudgetError, match=r"100\.0% of the budget is used"):
+            project.check("x", [(small, 1)])
+        with pytest.raises(BudgetError, match="nothing is left for another fit"):
+            project.ledger(9.0, DELTA).open("critic", small, 1)
+        project.check(run, whole)  # itself may go on
+    # Where something was read before, it is no first fit any more, and must fit the filter.
+    path = made(tmp_path / "m", 1.0)
+    spend(path, 1e3)
+    with ProjectLedger(path) as project, pytest.raises(BudgetError, match="pass its limit of 1 "):
+        project.check("x", whole)
+    # Asked by no plan at all, an account has to fit the filter, too.
+    with ProjectLedger(made(tmp_path / "n", 1.0)) as project:
+        ledger = project.ledger(9.0, DELTA)
+        with pytest.raises(BudgetError, match="pass its limit of 1 "):
+            ledger.open("critic", *whole[0])
 
 
 def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = made(tmp_path / "l", 1.0)
-    spend(path, 1.3 / gaussian_mu(1.0, DELTA))
+    spend(path, 1.4 / gaussian_mu(1.0, DELTA))
     before = path.read_bytes()
     with ProjectLedger(path) as project:
         ledger = project.ledger(100.0, DELTA)  # of its own it has enough
-        large = Gaussian(noise_multiplier=1.3 / gaussian_mu(1.0, DELTA))
+        large = Gaussian(noise_multiplier=1.4 / gaussian_mu(1.0, DELTA))
         with pytest.raises(BudgetError) as error:
             project.check(ledger.run, [(large, 1)])
-        for text in ("past its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
+        for text in ("pass its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
             assert text in str(error.value)
         assert "\n" not in str(error.value)
-        with pytest.raises(BudgetError, match="the project's epsilon"):  # asked by no plan at all
+        with pytest.raises(
+            BudgetError, match="critic would pass its limit"
+        ):  # asked by no plan at all
             ledger.open("critic", large, 1)
         table = PrivateTable(np.arange(3), ledger)
         fits = Gaussian(noise_multiplier=1 / gaussian_mu(project.left(), DELTA))
@@ -118,25 +184,29 @@ def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
         assert table.reads == 0
         table.read(account)
         ledger.close()
-        assert project.spent <= 1.0 and project.left() < 0.1
+        assert 0.98 < project.share <= 1.0 and project.left() < 0.1
     assert path.read_bytes().startswith(before)
 
 
 def test_without_noise_and_without_a_limit(tmp_path: Path) -> None:
-    with ProjectLedger(made(tmp_path / "l")) as project, pytest.raises(BudgetError, match="to inf"):
+    with (
+        ProjectLedger(made(tmp_path / "l")) as project,
+        pytest.raises(BudgetError, match="inf% is needed"),
+    ):
         project.check("x", [(NoPrivacy(), 1)])
     path = made(tmp_path / "m", math.inf)
     with ProjectLedger(path) as project:
         ledger = project.ledger(math.inf, DELTA)
         project.check(ledger.run, [(NoPrivacy(), 1)])
         ledger.spend(ledger.open("autoencoder", NoPrivacy(), 1))
-    assert ProjectLedger.read(path).spent == ProjectLedger.read(path).left() == math.inf
+    found = ProjectLedger.read(path)
+    assert (found.share, found.left(), found.epsilon) == (0.0, math.inf, math.inf)
 
 
 def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None:
     """Of a dead fit what is reserved counts; what was only granted to it is there for others."""
     path = made(tmp_path / "l", 2.0)
-    sigma = 20.0 / gaussian_mu(2.0, DELTA)  # 400 uses are the whole limit
+    sigma = 20.0 / PrivacyFilter.of(2.0, DELTA).mu_left([])  # 400 uses are the whole limit
     with ProjectLedger(path) as project:
         ledger = project.ledger(100.0, DELTA)
         project.begin(ledger.run, "test")
@@ -146,18 +216,18 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
     found = ProjectLedger.read(path)
     (entry,) = found.journal.entries.values()
     assert 100 <= entry.spent <= 106 and not found.entered()[0].ended
-    assert gaussian_delta(math.sqrt(entry.spent) / sigma, found.spent) == pytest.approx(DELTA)
-    with pytest.raises(BudgetError, match="past its limit"):
+    assert found.share == pytest.approx(entry.spent / 400)
+    with pytest.raises(BudgetError, match="pass its limit"):
         spend(path, sigma, 400 - entry.spent + 1)
     spend(path, sigma, 300 - 10)
     again = Ledger(100.0, DELTA)
     with ProjectLedger(path) as project:
         # It goes on, and the rest of its plan is not there any more: refused as a plan, and as an account.
-        with pytest.raises(BudgetError, match="past its limit"):
+        with pytest.raises(BudgetError, match="pass its limit"):
             project.check(ledger.run, [(account.mechanism, 390)])
         again = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
         assert [a.spent for a in again.accounts] == [entry.spent]
-        with pytest.raises(BudgetError, match="the project's epsilon"):
+        with pytest.raises(BudgetError, match="critic would pass its limit"):
             again.open("critic", account.mechanism, 390)
 
 
@@ -166,7 +236,7 @@ def test_one_fit_at_a_time_and_anyone_may_look(tmp_path: Path) -> None:
     with ProjectLedger(path):
         with pytest.raises(InputError, match="in use by another fit; it keeps the ledger until"):
             ProjectLedger(path)
-        assert ProjectLedger.read(path).spent == 0
+        assert ProjectLedger.read(path).share == 0
     ProjectLedger(path).release()
 
 
@@ -186,6 +256,7 @@ def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
         "a table": b"a,b\n1,2\n",
         "binary": bytes(range(256)) * 3,
         "a limit that is none": (json.dumps({**header, "epsilon": -1}) + "\n").encode(),
+        "another order": good.replace(b'"order": ', b'"order": 1', 1),
     }
     for data in bad.values():
         assert data != good
@@ -198,9 +269,20 @@ def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
     # A last line without its end was never acted upon.
     path.write_bytes(good[:-5])
     assert len(ProjectLedger.read(path).journal.chains) == len(rows) - 1
+    # A header that holds together, of no filter, or of the format that had none.
+    for changes, says in (
+        ({"composition": "prv"}, "unknown composition"),
+        ({"order": 1.0}, "order must be above 1"),
+        ({"order": None}, "order must be above 1"),
+        ({"format": "tabsynth-project-ledger/1"}, "is no privacy filter; make a new ledger"),
+    ):
+        record = {k: v for k, v in header.items() if k != "chain"} | changes
+        path.write_bytes(_line(record, _chained("", record)))
+        with pytest.raises(FileFormatError, match=says):
+            ProjectLedger(path)
     # A checkpoint's ledger is no project's, nor the other way round.
     Journal(tmp_path / "c", 3.0, DELTA).release()
-    with pytest.raises(FileFormatError, match=r"expected format 'tabsynth-project-ledger/1'"):
+    with pytest.raises(FileFormatError, match=r"expected format 'tabsynth-project-ledger/2'"):
         ProjectLedger(tmp_path / "c")
     path.write_bytes(good)
     with pytest.raises(FileFormatError, match=r"expected format 'tabsynth-ledger/1'"):
@@ -217,7 +299,8 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
     path = made(tmp_path_factory.mktemp("project") / "l", data.draw(st.floats(0.1, 10)))
     killed: dict[str, tuple[Gaussian, int]] = {}
     used: dict[str, float] = {}  # squares of 1/σ, of uses that took place
-    limit = ProjectLedger.read(path).epsilon
+    kept = ProjectLedger.read(path).filter
+    alone: set[str] = set()
     for _ in range(data.draw(st.integers(1, 6))):
         with ProjectLedger(path) as project:
             if killed and data.draw(st.booleans()):
@@ -231,20 +314,25 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
                 count = data.draw(st.integers(1, 40))
             entries = project.journal.entries.values()
             others = sum(e.spent / e.mechanism.noise_multiplier**2 for e in entries if e.run != run)
-            together = math.sqrt(others + count / mechanism.noise_multiplier**2)
+            own = count / mechanism.noise_multiplier**2
+            fits = (others + own) * kept.order / 2 <= kept.budget * (1 + 1e-9)
+            may = fits or (others == 0 and gaussian_delta(math.sqrt(own), kept.epsilon) <= DELTA)
+            may = may and not alone - {run}
             lines = path.read_bytes()
             try:
                 project.check(run, [(mechanism, count)])
             except BudgetError:
-                assert gaussian_delta(together, limit) > DELTA * (1 - 1e-6)
+                assert not may
                 assert path.read_bytes() == lines
                 continue
-            assert gaussian_delta(together, limit) <= DELTA * (1 + 1e-6)
+            assert may
             project.begin(run, "test")
             account = ledger.open("critic", mechanism, count)
             for _ in range(data.draw(st.integers(0, account.granted - account.spent))):
                 ledger.spend(account)
                 used[run] = used.get(run, 0) + 1 / mechanism.noise_multiplier**2
+                if not fits:
+                    alone.add(run)
             killed.pop(run, None)
             if data.draw(st.booleans()):
                 killed[run] = (mechanism, count)  # no close: a crash
@@ -255,18 +343,20 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
             e.spent / e.mechanism.noise_multiplier**2 for e in found.journal.entries.values()
         )
         assert on_disk >= sum(used.values()) * (1 - 1e-9)
-        assert gaussian_delta(math.sqrt(on_disk) or 1e-9, limit) <= DELTA * (1 + 1e-6)
-        assert found.spent <= limit * (1 + 1e-6)
+        assert gaussian_delta(math.sqrt(on_disk) or 1e-9, kept.epsilon) <= DELTA * (1 + 1e-6)
+        assert found.share <= 1 + 1e-9
+        assert not alone or {e.run for e in found.journal.entries.values() if e.spent} == alone
 
 
-def test_sampled_mechanisms_compose_too(tmp_path: Path) -> None:
+def test_sampled_mechanisms_add_up_too(tmp_path: Path) -> None:
     path = made(tmp_path / "l", 3.0)
     step = SubsampledGaussian(noise_multiplier=2.0, sampling_rate=0.05)
     with ProjectLedger(path) as project:
         for _ in range(2):
             ledger = project.ledger(9.0, DELTA)
+            project.begin(ledger.run, "test")
             ledger.spend(ledger.open("critic", step, 100), 100)
             ledger.close()
-        assert (
-            project.spent == epsilon_of([(step, 200)], DELTA) < 2 * epsilon_of([(step, 100)], DELTA)
-        )
+        assert project.share == project.filter.share([(step, 200)])
+        assert project.share == pytest.approx(2 * project.filter.share([(step, 100)]))
+        assert [e.epsilon for e in project.entered()] == [epsilon_of([(step, 100)], DELTA)] * 2

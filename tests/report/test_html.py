@@ -240,7 +240,12 @@ def test_what_a_reader_can_hold_the_claim_against_is_shown():
     changes = {
         "audit": [{**audit, "confidence": 0.999, "date": "2026-11-21"}, {"method": "replay"}],
         "code": {"sha256": "cd" * 32, "files": 9},
-        "project": {"ledger": "p.ledger", "epsilon": 2.5, "limit": 3.0},
+        "project": {
+            "ledger": "p.ledger",
+            "limit": 3.0,
+            "share": 0.7,
+            "composition": {"name": "Rényi filter", "order": 9.0, "source": "s"},
+        },
         "noise": {"generator": "g", "law": "l", "exact": True},
         "signature": {"algorithm": "Ed25519", "public_key": "ef" * 32, "value": "00" * 64},
     }
@@ -250,7 +255,7 @@ def test_what_a_reader_can_hold_the_claim_against_is_shown():
     assert facts["Audit: canary"] == "not refuted, ε is at least 0.5 (0.999 confidence), 2026-11-21"
     assert facts["Audit: replay"] == "no result"
     assert facts["Code of tabsynth, SHA-256"] == "cd" * 32
-    assert facts["ε of all fits under its ledger"] == "2.5 of 3, p.ledger"
+    assert facts["ε of all fits under its ledger"] == "3, kept by a Rényi filter, p.ledger"
     assert (facts["Noise from"], facts["Noise is"]) == ("g", "l")
     assert facts["Signature"].startswith("by key " + "ef" * 32)
     assert dict(privacy_panel(certificate(), 150, "").facts)["Signature"] == "none"

@@ -208,6 +208,35 @@ def test_wrong_parameters_are_one_line(change: dict[str, Any]) -> None:
     assert not hasattr(made, "ledger_")
 
 
+def test_scores_of_no_pair_are_charged_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R23: whether there is a pair to score follows from noisy counts; what is charged must not."""
+    monkeypatch.setattr(measuring, "pairs_within", lambda *_: [])
+    reads: list[str] = []
+    real = PrivateTable.read
+
+    def read(table: PrivateTable[Any], account: Any, uses: int = 1) -> Any:
+        reads.append(account.purpose)
+        return real(table, account, uses)
+
+    monkeypatch.setattr(PrivateTable, "read", read)
+    for where in ({}, {"checkpoint": tmp_path / "ck"}):
+        reads.clear()
+        model = small(config=config(max_unscored=0))
+        planned = model.plan(estimate_time=False)
+        model.fit(frame(), **where)
+        made = model.certificate()
+        listed = [(m["purpose"], m["noise_multiplier"], m["count"]) for m in made["mechanisms"]]
+        assert listed == [
+            (s.purpose, s.mechanism.noise_multiplier, 1)  # type: ignore[union-attr]
+            for s in planned.spends
+        ]
+        assert [purpose for purpose, *_ in listed] == [STAGES[0], "scores of pairs", STAGES[1]]
+        assert made["epsilon"] == planned.epsilon == pytest.approx(2.0)
+        assert reads == STAGES  # nothing is read that nobody asks for
+
+
 def test_a_time_limit_still_gives_a_model() -> None:
     """The counts are paid and used as far as time allows: the first rows follow one-way counts."""
     model = small(time_limit=1e-9).fit(frame())
