@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._arrow import table_from_arrow, value_type
 from tabsynth._raw_tables import is_plain, one_line
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
@@ -94,7 +95,7 @@ class ParquetCounter(RowCounter):
                     raise InputError(
                         f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
                     )
-            kinds = pa.schema([(name, _decoded(own.field(name).type)) for name in schema.names])
+            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
             try:
                 shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
             except pa.ArrowException as error:
@@ -108,22 +109,32 @@ class ParquetCounter(RowCounter):
 
         # Names of our own: a column may be called as what pyarrow adds.
         places = [str(i) for i in range(len(columns))]
-        parts = []
+        parts: dict[Any, list[Any]] = {}
         for file, rows in self._files.items():
             try:
                 for batch in rows.to_batches(columns=list(columns)):
                     part = pa.Table.from_batches([batch]).rename_columns(places)
                     once = part.group_by(places).aggregate([([], "count_all")])
-                    kinds = [(field.name, _decoded(field.type)) for field in once.schema]
-                    parts.append(once.cast(pa.schema(kinds)))
+                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
+                    parts.setdefault(kinds, []).append(once.cast(kinds))
             except (OSError, pa.ArrowException) as error:
                 raise _unreadable(file, error) from None
-        if not parts:
+        # Files may hold a column in different types. They are never brought to one type, for whole numbers
+        # would change where another file has the column as floats.
+        counted = [_together(tables, places) for tables in parts.values()]
+        if not counted:
             return pd.DataFrame(columns=[*columns, "count"])
-        all_parts = pa.concat_tables(parts, promote_options="permissive")
-        found = all_parts.group_by(places).aggregate([("count_all", "sum")])
-        counted: pd.DataFrame = found.to_pandas()
-        return counted.set_axis([*columns, "count"], axis=1)
+        if len(counted) > 1:
+            counted = [found.astype(object) for found in counted]
+        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
+
+
+def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
+    """Counts of tables of one schema, each combination of values once."""
+    import pyarrow as pa
+
+    found = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
+    return table_from_arrow(found)
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -160,13 +171,6 @@ def _opened(file: Path) -> Any:
 def _unreadable(file: Path, error: Exception) -> InputError:
     reason = one_line(error)
     return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
-
-
-def _decoded(kind: Any) -> Any:
-    """The kind of the values: each batch has a dictionary of its own, and pyarrow joins none."""
-    import pyarrow as pa
-
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def count_by(
