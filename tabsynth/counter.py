@@ -21,6 +21,8 @@ from tabsynth.privacy.counts import Groups, count_rows
 from tabsynth.schema import Schema
 from tabsynth.tables import as_declared, to_pandas
 
+MOST_PROBLEMS = 5  # that are told of one table
+
 
 class RowCounter(ABC):
     """A private table that answers "how many rows have these values?".
@@ -31,8 +33,10 @@ class RowCounter(ABC):
     Formal guarantees
     -----------------
     None of its own: the guarantee of a fit holds if each record of the table is counted once in each
-    answer, and the answers are of one unchanging table. No row is seen here, so that combinations which
-    the schema declares impossible are not refused, as they are of a DataFrame.
+    answer, and the answers are of one unchanging table. Before anything is charged, :func:`check_values` asks for
+    the values of each column by itself: nothing follows from the answers but that a table with an undeclared
+    value is refused, as a DataFrame is. No row is seen here, so that combinations which the schema
+    declares impossible are not refused.
     """
 
     @abstractmethod
@@ -173,6 +177,30 @@ def _unreadable(file: Path, error: Exception) -> InputError:
     return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
 
 
+def check_values(schema: Schema, rows: RowCounter) -> None:
+    """Refuse a counter with values that the schema does not declare, before anything is charged.
+
+    Each column is asked for by itself, and all are told together. The counts are not looked at, but that they are
+    whole numbers. What a refusal reveals is what it reveals of a DataFrame: that some record has that value.
+
+    Raises
+    ------
+    InputError
+    """
+    problems = dict[str, None]()
+    for j in range(len(schema.columns)):
+        try:
+            _answer(schema, rows, [j])
+        except InputError as error:
+            problems[str(error)] = None
+    if problems:
+        told = list(problems)[:MOST_PROBLEMS]
+        more = len(problems) - len(told)
+        raise InputError(
+            " ".join([*told, *([f"And {more} more columns do not fit."] if more else [])])
+        )
+
+
 def count_by(
     schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups
 ) -> np.ndarray:
@@ -183,6 +211,14 @@ def count_by(
     InputError
         If an answer is not of the asked form, or has a value that the schema does not declare.
     """
+    index, times = _answer(schema, rows, columns)
+    return count_rows(index, range(len(columns)), [groups[j] for j in columns], times)
+
+
+def _answer(
+    schema: Schema, rows: RowCounter, columns: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value numbers of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
     named = [schema.columns[j] for j in columns]
     names = tuple(column.name for column in named)
     found = to_pandas(rows.count(names), "answer of count()")
@@ -207,5 +243,4 @@ def count_by(
         )
         for column in named
     ]
-    asked = range(len(named))
-    return count_rows(np.stack(index, axis=1), asked, [groups[j] for j in columns], times)
+    return np.stack(index, axis=1), times
