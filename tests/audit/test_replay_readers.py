@@ -95,6 +95,17 @@ def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> N
     assert 0.9 < found.worst_move <= 1 + 1e-9
 
 
+def test_an_empty_table_through_every_reader(form: str, tmp_path: Path) -> None:
+    """R25: it is read and fitted as its neighbour of one row."""
+    config = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
+    model = MargNet(READ_SCHEMA, epsilon=60.0, device="cpu", config=config)
+    tables = [in_form(form, TABLE[:rows], tmp_path / str(rows)) for rows in (0, 1)]
+    for one, other in (tables, tables[::-1]):
+        found = replay(model, one, other, sampled=5)
+        assert found.passed, found.first_difference
+        assert 0.9 < found.worst_move <= 1 + 1e-9
+
+
 def test_files_of_other_types_change_no_row(tmp_path: Path) -> None:
     """A file with floats, as pandas writes whole numbers beside a null, leaves those of other files alone."""
     schema = Schema([READ_SCHEMA["code"], READ_SCHEMA["amount"]])

@@ -79,3 +79,15 @@ def test_a_tenth_more_rows(name: str) -> None:
     found = replay(tiny(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
     assert found.passed, found.first_difference
     assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*METHODS, "dp-wgan, no autoencoder", "dp-gan, noised quantile", "pate-gan, networks"],
+)
+def test_an_empty_table_and_one_row(name: str) -> None:
+    """R25: a fit of no row succeeds as that of its neighbour, and all else is the same."""
+    for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
+        found = replay(tiny(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
+        assert found.passed, found.first_difference
+        assert 0.9 < found.worst_move <= 1 + ROUNDING
