@@ -342,9 +342,11 @@ def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refus
     table : DataFrame
     path : path
     formulas : {"refuse", "escape", "keep"}
-        What becomes of texts in a CSV file that a spreadsheet would run as formulas: they begin with
-        ``= + - @``, a tab or a line break, and are no plain numbers. ``refuse``: the table is not
-        written. ``escape``: an apostrophe comes before them; :func:`read_table` takes it off again.
+        What becomes of texts in a CSV file, column names too, that a spreadsheet would run as formulas: they
+        begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of these,
+        after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
+        not written. ``escape``: an apostrophe comes before them, and before each such line;
+        :func:`read_table` takes it off again.
         ``keep``: they are written as they are.
 
     Raises
