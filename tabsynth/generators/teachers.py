@@ -135,9 +135,8 @@ class Classroom:
         place = (
             (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
         )
-        if not len(self.rows):
-            return torch.zeros_like(place)
-        return self._order[(self._starts[:, None] + place).clamp_max(len(self.rows) - 1)]
+        places = (self._starts[:, None] + place).clamp_max(max(len(self.rows) - 1, 0))
+        return self._order[places] if len(self.rows) else torch.zeros_like(places)
 
     def step(self, batch: int, fake: Tensor, rng: torch.Generator) -> None:
         """One step of all teachers at once."""

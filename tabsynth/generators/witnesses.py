@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tabsynth.generators.pair_features import PairFeatures
 
-CHUNK = 8192  # rows at a time
+CHUNK = 2048  # rows at a time
 # Features are rounded to multiples of 1 / SCALE before they are added up; those beyond LIMIT are cut to it.
 SCALE, LIMIT = 2.0**20, 2.0**23
 ANSWERS = 2**24  # votes of all teachers at a time
@@ -111,4 +111,4 @@ class Witnesses:
 
 def _steps(values: Tensor) -> Tensor:
     """Numbers as whole numbers of steps of 1 / ``SCALE``, int64."""
-    return values.double().clamp(-LIMIT, LIMIT).mul(SCALE).round().long()
+    return values.double().clamp_(-LIMIT, LIMIT).mul_(SCALE).round_().long()
