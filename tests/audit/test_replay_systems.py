@@ -9,6 +9,7 @@ import torch
 from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 
 from tabsynth.audit.replay import replay
+from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import SYSTEMS, systems, tiny
 from tabsynth.synthesizers import released
 from tabsynth.synthesizers.loading import METHODS
@@ -91,3 +92,12 @@ def test_an_empty_table_and_one_row(name: str) -> None:
         found = replay(tiny(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
         assert found.passed, found.first_difference
         assert 0.9 < found.worst_move <= 1 + ROUNDING
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_extreme_record(name: str) -> None:
+    """R22: whole numbers that floats cannot hold, and a long text, are taken in as the schema says."""
+    found = neighbours(frame(60), SCHEMA, seed=systems().index(name))
+    added, removed = (pair for pair in found if pair.kind == "extreme")
+    checked(name, added)
+    checked(name, removed)
