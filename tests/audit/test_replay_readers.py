@@ -1,12 +1,15 @@
 """R22: what a row becomes depends on that row alone, through every reader and file format."""
 
 from collections import Counter
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -221,3 +224,21 @@ def test_equal_objects_of_several_types_are_one_category() -> None:
     for order in (range(6), range(5, -1, -1), (2, 0, 4, 1, 5, 3)):
         frame = pd.DataFrame({"c": pd.Series([cells[i] for i in order], dtype=object)})
         assert encoder.to_index(frame)[:, 0].tolist() == [wanted[i] for i in order]
+
+
+def test_decimals_are_exact_and_dates_are_refused_by_name(tmp_path: Path) -> None:
+    path, schema = tmp_path / "t.parquet", Schema([READ_SCHEMA["code"]])
+    codes = [Decimal(LARGE + 1), None, Decimal(LARGE)]
+    pq.write_table(pa.table({"code": pa.array(codes, pa.decimal128(20, 2))}), path)
+    found = read_table(path, schema)["code"]
+    assert str(found.dtype) == "Int64" and found.tolist() == [LARGE + 1, pd.NA, LARGE]
+    pq.write_table(pa.table({"code": [None, date(2020, 1, 2)]}), path)
+    with pytest.raises(InputError, match=r"Column 'code': .*2020.* is not a whole number") as error:
+        read_table(path, schema)
+    assert "\n" not in str(error.value)
+
+
+def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"code": pd.array([LARGE], dtype="Int64")}, index=pd.Index([7], name="id"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", Schema([READ_SCHEMA["code"]])).shape == (1, 1)
