@@ -1,10 +1,13 @@
 """Texts that a spreadsheet would run as formulas ("CSV injection", OWASP): found, refused or escaped.
 
-A cell that begins with = + - @, a tab or a line break, or one of the wide forms of these signs, and is no
-plain number. Escaped, it has an apostrophe in front, which spreadsheets show as text.
+A text counts as one if it begins with a tab or a line break, or if one of its lines, after white space, control
+and invisible characters, begins with = + - @ or a wide or small form of these signs and is no plain number.
+(A reader that does not heed quotes takes a line within a cell for a row of its own.) Escaped, each such
+line has an apostrophe in front, which spreadsheets show as text.
 """
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 import pandas as pd
@@ -14,18 +17,50 @@ from tabsynth.errors import InputError
 
 HANDLINGS = ("refuse", "escape", "keep")
 APOSTROPHE = "'"
-_FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
+_SIGNS = frozenset("=+-@＝＋－＠﹦﹢﹣﹫")
+_FIRST = frozenset("\t\r\n")  # signs by themselves, as a text's first character
+# Shown as nothing, though Unicode counts them as marks, letters or symbols.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run ``text``: a leading sign that starts no plain number."""
-    if not _FORMULA.match(text) or len(text) == 1:
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
+    """Whether a spreadsheet may run ``text``, or a line of it; a sign alone and plain numbers it does not."""
+    return bool(_places(text))
+
+
+def _places(text: str) -> list[int]:
+    """Where in a text an apostrophe is needed: the first places of its lines that would run."""
+    if not _suspicious(text):
+        return []
+    found, place = [], 0
+    for line in text.splitlines(keepends=True):
+        if (place == 0 and text[0] in _FIRST) or _runs(line):
+            found.append(place)
+        place += len(line)
+    return found
+
+
+def _suspicious(text: str) -> bool:
+    """Quickly, whether a text needs a closer look: most do not."""
+    return len(text) > 1 and (text[0] in _FIRST or not _SIGNS.isdisjoint(text))
+
+
+def _runs(line: str) -> bool:
+    start = 0
+    while start < len(line) and _invisible(line[start]):
+        start += 1
+    rest = line[start:].rstrip("\r\n")
+    return len(rest) > 1 and rest[0] in _SIGNS and not _NUMBER.fullmatch(rest)
+
+
+def _invisible(character: str) -> bool:
+    """White space, control, format and unassigned characters, variation selectors and blank letters."""
+    return (
+        unicodedata.category(character)[0] in "ZC"
+        or character in _BLANK
+        or "VARIATION SELECTOR" in unicodedata.name(character, "")
+    )
 
 
 def refuse_formulas(table: pd.DataFrame) -> None:
@@ -57,10 +92,14 @@ def escape_formulas(table: pd.DataFrame) -> pd.DataFrame:
 
 def unescaped(text: str, known: Collection[object]) -> str:
     """The text of ``known`` that was escaped as ``text``; else ``text`` as it is."""
-    before = text[1:]
-    if text.startswith(APOSTROPHE) and is_formula(before) and text not in known and before in known:
-        return before
-    return text
+    if APOSTROPHE not in text or text in known:
+        return text
+    lines = text.splitlines(keepends=True)
+    whole = "".join(line.removeprefix(APOSTROPHE) for line in lines)
+    bare = [text[1:] if text.startswith(APOSTROPHE) else text, whole]
+    if len(lines) > 1:  # some lines may have had an apostrophe of their own
+        bare += [value for value in known if isinstance(value, str)]
+    return next((value for value in bare if value in known and _escape(value) == text), text)
 
 
 def _texts(column: pd.Series) -> list[str]:
@@ -70,12 +109,14 @@ def _texts(column: pd.Series) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    return APOSTROPHE + text if is_formula(text) else text
+    for place in reversed(_places(text)):
+        text = text[:place] + APOSTROPHE + text[place:]
+    return text
 
 
 def _escaped(column: pd.Series) -> pd.Series:
     texts = _texts(column)
-    changes = {text: APOSTROPHE + text for text in texts if is_formula(text)}
+    changes = {text: _escape(text) for text in texts if is_formula(text)}
     if not changes:
         return column
     _refuse_clash(f"Column {shown(str(column.name))}", texts)
@@ -85,10 +126,11 @@ def _escaped(column: pd.Series) -> pd.Series:
 
 
 def _refuse_clash(what: str, texts: Collection[str]) -> None:
-    known = set(texts)
-    for text in texts:
-        if is_formula(text) and APOSTROPHE + text in known:
+    seen: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        other = seen.setdefault(_escape(text), text)
+        if other != text:
             raise InputError(
-                f"{what} has {shown(text)} and {shown(APOSTROPHE + text)}, which would be the same when"
-                " escaped; write Parquet."
+                f"{what} has {shown(other)} and {shown(text)}, which would be the same when escaped; write"
+                " Parquet."
             )

@@ -1,6 +1,7 @@
 """Tables out of files as they are, CSV or Parquet, with limits on what a file may unpack to."""
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import IO, Any
 
 import pandas as pd
 
+from tabsynth._arrow import table_from_arrow
 from tabsynth._files import size_of
 from tabsynth._validate import MAX_COLUMNS, shown
 from tabsynth.errors import InputError
@@ -110,7 +112,9 @@ def _check_csv(path: str | Path) -> list[str]:
 
 
 def read_parquet(path: str | Path) -> pd.DataFrame:
-    """Read a Parquet file of plain columns.
+    """Read a Parquet file of plain columns; see :func:`tabsynth._arrow.column_from_arrow` for the dtypes.
+
+    Columns that pandas wrote as the index are left out.
 
     Raises
     ------
@@ -120,7 +124,7 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
     try:
         with open(path, "rb") as file:
             _check_parquet(file, path, size)
-            return pd.read_parquet(file, engine="pyarrow")
+            return table_from_arrow(_rows_of(file))
     except InputError:
         raise
     except OSError as error:
@@ -128,6 +132,16 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
         raise InputError(f"Cannot read {path}: {reason}.") from None
     except Exception as error:  # pyarrow has no common base for "this is not Parquet"
         raise InputError(f"{path} is not a Parquet table: {one_line(error)}") from None
+
+
+def _rows_of(file: IO[bytes]) -> Any:
+    """The rows of a Parquet file that was checked, without the columns of a pandas index."""
+    from pyarrow import parquet
+
+    table = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False).read()
+    written = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in written.get("index_columns", []) if name in table.column_names]
+    return table.drop_columns(index)
 
 
 def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:

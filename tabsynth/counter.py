@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tabsynth._arrow import table_from_arrow, value_type
 from tabsynth._raw_tables import is_plain, one_line
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
@@ -19,6 +20,8 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.counts import Groups, count_rows
 from tabsynth.schema import Schema
 from tabsynth.tables import as_declared, to_pandas
+
+MOST_PROBLEMS = 5  # that are told of one table
 
 
 class RowCounter(ABC):
@@ -30,8 +33,10 @@ class RowCounter(ABC):
     Formal guarantees
     -----------------
     None of its own: the guarantee of a fit holds if each record of the table is counted once in each
-    answer, and the answers are of one unchanging table. No row is seen here, so that combinations which
-    the schema declares impossible are not refused, as they are of a DataFrame.
+    answer, and the answers are of one unchanging table. Before anything is charged, :func:`check_values` asks for
+    the values of each column by itself: nothing follows from the answers but that a table with an undeclared
+    value is refused, as a DataFrame is. No row is seen here, so that combinations which the schema
+    declares impossible are not refused.
     """
 
     @abstractmethod
@@ -94,7 +99,7 @@ class ParquetCounter(RowCounter):
                     raise InputError(
                         f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
                     )
-            kinds = pa.schema([(name, _decoded(own.field(name).type)) for name in schema.names])
+            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
             try:
                 shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
             except pa.ArrowException as error:
@@ -108,22 +113,32 @@ class ParquetCounter(RowCounter):
 
         # Names of our own: a column may be called as what pyarrow adds.
         places = [str(i) for i in range(len(columns))]
-        parts = []
+        parts: dict[Any, list[Any]] = {}
         for file, rows in self._files.items():
             try:
                 for batch in rows.to_batches(columns=list(columns)):
                     part = pa.Table.from_batches([batch]).rename_columns(places)
                     once = part.group_by(places).aggregate([([], "count_all")])
-                    kinds = [(field.name, _decoded(field.type)) for field in once.schema]
-                    parts.append(once.cast(pa.schema(kinds)))
+                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
+                    parts.setdefault(kinds, []).append(once.cast(kinds))
             except (OSError, pa.ArrowException) as error:
                 raise _unreadable(file, error) from None
-        if not parts:
+        # Files may hold a column in different types. They are never brought to one type, for whole numbers
+        # would change where another file has the column as floats.
+        counted = [_together(tables, places) for tables in parts.values()]
+        if not counted:
             return pd.DataFrame(columns=[*columns, "count"])
-        all_parts = pa.concat_tables(parts, promote_options="permissive")
-        found = all_parts.group_by(places).aggregate([("count_all", "sum")])
-        counted: pd.DataFrame = found.to_pandas()
-        return counted.set_axis([*columns, "count"], axis=1)
+        if len(counted) > 1:
+            counted = [found.astype(object) for found in counted]
+        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
+
+
+def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
+    """Counts of tables of one schema, each combination of values once."""
+    import pyarrow as pa
+
+    found = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
+    return table_from_arrow(found)
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -162,11 +177,28 @@ def _unreadable(file: Path, error: Exception) -> InputError:
     return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
 
 
-def _decoded(kind: Any) -> Any:
-    """The kind of the values: each batch has a dictionary of its own, and pyarrow joins none."""
-    import pyarrow as pa
+def check_values(schema: Schema, rows: RowCounter) -> None:
+    """Refuse a counter with values that the schema does not declare, before anything is charged.
 
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    Each column is asked for by itself, and all are told together. The counts are not looked at, but that they are
+    whole numbers. What a refusal reveals is what it reveals of a DataFrame: that some record has that value.
+
+    Raises
+    ------
+    InputError
+    """
+    problems = dict[str, None]()
+    for j in range(len(schema.columns)):
+        try:
+            _answer(schema, rows, [j])
+        except InputError as error:
+            problems[str(error)] = None
+    if problems:
+        told = list(problems)[:MOST_PROBLEMS]
+        more = len(problems) - len(told)
+        raise InputError(
+            " ".join([*told, *([f"And {more} more columns do not fit."] if more else [])])
+        )
 
 
 def count_by(
@@ -179,6 +211,14 @@ def count_by(
     InputError
         If an answer is not of the asked form, or has a value that the schema does not declare.
     """
+    index, times = _answer(schema, rows, columns)
+    return count_rows(index, range(len(columns)), [groups[j] for j in columns], times)
+
+
+def _answer(
+    schema: Schema, rows: RowCounter, columns: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value numbers of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
     named = [schema.columns[j] for j in columns]
     names = tuple(column.name for column in named)
     found = to_pandas(rows.count(names), "answer of count()")
@@ -203,5 +243,4 @@ def count_by(
         )
         for column in named
     ]
-    asked = range(len(named))
-    return count_rows(np.stack(index, axis=1), asked, [groups[j] for j in columns], times)
+    return np.stack(index, axis=1), times

@@ -143,7 +143,7 @@ class Schema:
     def check_columns(
         self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
     ) -> None:
-        """Refuse a table that is empty or whose columns are not the schema's (order apart).
+        """Refuse a table whose columns are not the schema's (order apart). It may have no rows.
 
         It may have the columns that the schema leaves out. ``partial``: some of the others may be missing.
         """
@@ -163,8 +163,6 @@ class Schema:
                 f"The {what} has column {shown(extra[0])} that the schema does not know"
                 f"{_more(extra)}; drop it, or declare it in the schema."
             )
-        if len(frame) == 0:
-            raise InputError(f"The {what} has no rows; give one with at least one row.")
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
@@ -268,6 +266,15 @@ def _check_columns(count: int) -> None:
         raise InputError(
             f"The schema has {count:,} columns; at most {MAX_COLUMNS:,} are supported."
         )
+
+
+def refuse_no_rows(rows: int, what: str) -> None:
+    """Refuse a table without rows, where nothing is promised that depends on its being taken.
+
+    Not for a table that is to be fitted: of a table with one row that would be told apart.
+    """
+    if rows == 0:
+        raise InputError(f"The {what} has no rows; give one with at least one row.")
 
 
 def duplicates(names: Sequence[str]) -> list[str]:

@@ -2,6 +2,9 @@
 
 import math
 import re
+import sys
+from collections.abc import Callable, Hashable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from tabsynth._arrow import table_from_arrow, without_arrow_dtypes
 from tabsynth._dtypes import base_dtype
 from tabsynth._files import replacing
 from tabsynth._formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
@@ -19,6 +23,7 @@ from tabsynth.errors import InputError
 from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
 
 SUFFIXES = (".csv", ".parquet")
+_MOST = sys.float_info.max
 _TRUE, _FALSE = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 
 
@@ -31,25 +36,35 @@ def suffix(path: str | Path) -> str:
 
 
 def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
-    """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …)."""
+    """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
+
+    Whole numbers and booleans of Arrow data come in pandas' nullable dtypes, whether or not there is a null:
+    see :func:`tabsynth._arrow.column_from_arrow`. Other pandas columns are taken as they are.
+    """
     if isinstance(table, pd.DataFrame):
-        return table
+        return without_arrow_dtypes(table)
     try:
-        return nw.from_native(table, eager_only=True).to_pandas()
+        frame = nw.from_native(table, eager_only=True)
     except TypeError:
         raise InputError(f"The {what} must be a DataFrame, got {type(table).__name__}.") from None
+    if frame.implementation.is_modin():  # pandas columns, which Arrow would read anew
+        return without_arrow_dtypes(frame.to_pandas())
+    return table_from_arrow(frame.to_arrow())
 
 
 def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``.
+
+    A table may have no rows. What a row becomes follows from the schema, from the row and, in Parquet, from the
+    types of the file's columns; never from another row.
 
     Raises
     ------
     InputError
         Naming the column and the value that do not fit.
     """
-    frame = read_any(path, schema.null_values)
     as_text = suffix(path) == ".csv"
+    frame = read_csv_text(path, schema.null_values) if as_text else read_parquet(path)
     if as_text:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
     schema.check_columns(frame, str(path))
@@ -58,29 +73,151 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
 
 
 def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
-    """Read a table without a schema; the columns of a CSV file come as text."""
-    if suffix(path) == ".parquet":
-        return read_parquet(path)
-    return read_csv_text(path, null_values)
+    """Read a table without a schema; the columns of a CSV file come as text.
+
+    Columns of whole numbers and booleans without a null come in numpy's dtypes, so that a schema drafted from
+    the table declares those.
+    """
+    if suffix(path) == ".csv":
+        return read_csv_text(path, null_values)
+    frame = read_parquet(path)
+    columns = {j: _numpy_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
+
+
+def _numpy_dtype(values: pd.Series) -> pd.Series:
+    dtype = str(values.dtype)
+    nullable = dtype == "boolean" or re.fullmatch(r"U?Int\d+", dtype)
+    if not nullable or values.isna().any():
+        return values
+    return values.astype("bool" if dtype == "boolean" else dtype.lower())
 
 
 def as_declared(column: Column, values: pd.Series, as_text: bool = False) -> pd.Series:
-    """A column as read from a file, in the dtype that the schema declares."""
+    """A column as read from a file, in the dtype that the schema declares.
+
+    Each value is converted by itself; numbers never become texts.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the value that the schema does not take.
+    """
     if as_text:
         return parse_text(column, values)
-    if str(values.dtype) == column.dtype and column.dtype != "category":
+    dtype, wanted = str(values.dtype), base_dtype(column.dtype)
+    found = base_dtype(dtype)
+    if dtype == column.dtype and wanted != "category":
         return values
-    found, wanted = base_dtype(str(values.dtype)), base_dtype(column.dtype)
-    if wanted == "text" and found != "text":
-        return values  # numbers never become texts by themselves: the encoder refuses them by name
-    if (found, wanted) == ("float", "int"):
-        known = values.dropna()
-        for number in known[known % 1 != 0][:1]:
-            raise InputError(_no_number(column, number, "a whole number"))
-    if column.dtype == "category" and column.other is not None:  # pandas would make nulls of others
-        listed = values.isna() | values.isin(list(column.categories))
-        values = values.astype(object).where(listed, column.other)
-    return with_dtype(column, values.astype(object).to_numpy(), values.isna().to_numpy())
+    nulls = values.isna().to_numpy()
+    cells = values.astype(object).to_numpy()
+    if wanted in ("text", "category"):
+        texts = column.dtype.lower() == "object" or all(isinstance(v, str) for v in cells[~nulls])
+        if wanted == "text" and not texts:
+            return values  # the encoder refuses what is no text, by name
+        if wanted == "category" and column.other is not None:  # pandas would make nulls of others
+            listed = nulls | values.isin(list(column.categories)).to_numpy()
+            cells = np.where(listed, cells, column.other)
+        return with_dtype(column, cells, nulls)
+    if found == wanted == "bool" or (found == wanted == "int" and _all_within(column, values)):
+        if nulls.any() and not column.nulls:
+            raise InputError(nulls_refused(column))
+        return values.astype(column.dtype)
+    converted = np.empty(len(cells), dtype=object)
+    converted[~nulls] = _each(cells[~nulls], lambda value: _declared(column, value, wanted), column)
+    return with_dtype(column, converted, nulls)
+
+
+def _each(cells: np.ndarray, convert: Callable[[Any], Any], column: Column) -> list[Any]:
+    """Each cell converted, equal ones of one type once."""
+    known: dict[Any, Any] = {}
+    found = []
+    for cell in cells:
+        if not isinstance(cell, Hashable):  # a list, for example
+            raise InputError(outside(column, cell))
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = convert(cell)
+        found.append(known[key])
+    return found
+
+
+def _declared(column: Column, value: Any, base: str) -> Any:
+    """A value of Arrow data or of a counter, as a number or truth value of the column's base dtype."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return _parse(column, value, base)
+    if isinstance(value, int | float | Decimal):
+        check_exact(column, value)
+        if base == "int" and math.isfinite(value) and value == int(value):
+            return _within(column, int(value))
+        if base == "float" and -_MOST <= value <= _MOST:
+            return float(value)
+        if base == "bool" and value in (0, 1):
+            return bool(value)
+    return _no_number(column, value, base)
+
+
+def _all_within(column: Column, values: pd.Series) -> bool:
+    """Whether all whole numbers fit the column's dtype."""
+    known = values.dropna()
+    limits = np.iinfo(column.dtype.lower())
+    return (
+        all(limits.min <= int(end) <= limits.max for end in (known.min(), known.max()))
+        if len(known)
+        else True
+    )
+
+
+def _within(column: Column, number: int) -> Any:
+    """A whole number that fits the column's dtype; others go to ``other`` or, clipped, to a bound."""
+    if base_dtype(column.dtype) != "int":
+        return number
+    limits = np.iinfo(column.dtype.lower())
+    if limits.min <= number <= limits.max:
+        return number
+    if column.other is not None:
+        return column.other
+    if column.kind == "numeric" and column.clip:
+        assert column.low is not None and column.high is not None
+        return int(column.low if number < column.low else column.high)
+    raise InputError(
+        f"Column {shown(column.name)} does not fit dtype {column.dtype}: {shown(number)} is not in"
+        f" [{limits.min}, {limits.max}]; correct the value, or declare another dtype."
+    )
+
+
+def check_exact(column: Column, value: Any, dtype: str = "float64") -> None:
+    """Refuse a float that may be the rounding of another whole number than the category it equals.
+
+    From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
+    different codes have become one.
+
+    Parameters
+    ----------
+    column : Column
+    value : object
+        Other types than floats pass.
+    dtype : str
+        The floats that the table held.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return
+    kind = np.dtype(dtype).type
+    if abs(value) < 2.0 ** (np.finfo(kind).nmant + 1) or value_base(column) != "int":
+        return
+    with np.errstate(over="ignore"):
+        near = any(kind(number) == value for number in column.categories)
+    if near:
+        raise InputError(
+            f"Column {shown(column.name)}: {shown(value)} is a float so large that it may stand for"
+            " several whole numbers; read the column as Int64, or as text, not as floats."
+        )
 
 
 def parse_text(column: Column, texts: pd.Series) -> pd.Series:
@@ -121,23 +258,27 @@ def _parse(column: Column, text: str, base: str) -> Any:
                 raise ValueError
             if base == "float":
                 return number
-            if number != int(number):
+            exact = Decimal(text.strip())  # a float may be the rounding of another whole number
+            whole = int(exact)
+            if exact != whole:
                 raise ValueError
-            return int(text) if re.fullmatch(r"[+-]?\d+", text.strip()) else int(number)
-        if base == "bool":
+        elif base == "bool":
             if text not in _TRUE + _FALSE:
                 raise ValueError
             return text in _TRUE
-        return text
-    except (ValueError, OverflowError):
-        if column.other is not None:
-            return column.other
-        kind = {"int": "a whole number", "float": "a number", "bool": "true or false"}[base]
-        raise InputError(_no_number(column, text, kind)) from None
+        else:
+            return text
+    except (ValueError, ArithmeticError):
+        return _no_number(column, text, base)
+    return _within(column, whole)
 
 
-def _no_number(column: Column, value: Any, kind: str) -> str:
-    return (
+def _no_number(column: Column, value: Any, base: str) -> Any:
+    """Where a value goes that is none of the column's base dtype: to ``other``, or it is refused."""
+    if column.other is not None:
+        return column.other
+    kind = {"int": "a whole number", "float": "a number", "bool": "true or false"}[base]
+    raise InputError(
         f"Column {shown(column.name)}: {shown(value)} is not {kind}; correct it, or add it to"
         " the schema's null_values if it stands for a missing value."
     )
@@ -149,11 +290,10 @@ def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Seri
         raise InputError(nulls_refused(column))
     filled = values.copy()
     filled[nulls] = np.nan if base_dtype(column.dtype) == "float" else None
-    series = pd.Series(filled, dtype="object", name=column.name)
     if column.dtype == "category":
-        return series.astype(_categories_of(column, series))
+        return _of_categories(column, filled, nulls)
     try:
-        return series.astype(column.dtype)
+        return pd.Series(filled, dtype="object", name=column.name).astype(column.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"Column {shown(column.name)} does not fit dtype {column.dtype}: {one_line(error)};"
@@ -161,12 +301,24 @@ def with_dtype(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Seri
         ) from None
 
 
-def _categories_of(column: Column, series: pd.Series) -> pd.CategoricalDtype:
-    """The dtype of a category column; refuses the values that pandas would turn into nulls."""
-    for value in series.dropna().unique():
-        if value not in column.categories:
+def _of_categories(column: Column, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+    """A Series of a category column; other values go to ``other``, or are refused.
+
+    The places are looked up here: pandas would turn an unknown value into a null, and whole numbers into
+    floats where there is a float among them.
+    """
+
+    def place(value: Any) -> int:
+        check_exact(column, value)
+        found = column.positions.get(value, column.positions.get(column.other))  # type: ignore[arg-type]
+        if found is None:
             raise InputError(outside(column, value))
-    return pd.CategoricalDtype(list(column.categories), ordered=column.kind == "ordinal")
+        return found
+
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[~nulls] = _each(values[~nulls], place, column)
+    dtype = pd.CategoricalDtype(list(column.categories), ordered=column.kind == "ordinal")
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=column.name)
 
 
 def outside(column: Column, value: Any) -> str:
@@ -196,9 +348,11 @@ def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refus
     table : DataFrame
     path : path
     formulas : {"refuse", "escape", "keep"}
-        What becomes of texts in a CSV file that a spreadsheet would run as formulas: they begin with
-        ``= + - @``, a tab or a line break, and are no plain numbers. ``refuse``: the table is not
-        written. ``escape``: an apostrophe comes before them; :func:`read_table` takes it off again.
+        What becomes of texts in a CSV file, column names too, that a spreadsheet would run as formulas: they
+        begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of these,
+        after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
+        not written. ``escape``: an apostrophe comes before them, and before each such line;
+        :func:`read_table` takes it off again.
         ``keep``: they are written as they are.
 
     Raises

@@ -152,7 +152,6 @@ def test_infinite_epsilon_says_not_private(folder):
 
 BAD_TABLES = {
     "empty file": ("", "people.csv"),
-    "no rows": ("sex,age,job\n", "no rows"),
     "missing column": ("sex,age\nf,1\n", "'job'"),
     "extra column": ("sex,age,job,zip\nf,1,1,9\n", "'zip'"),
     "duplicate column": ("sex,age,age,job\nf,1,1,1\n", "'age'"),
@@ -174,6 +173,17 @@ def test_bad_tables(folder, name):
     text, says = BAD_TABLES[name]
     (folder / "people.csv").write_bytes(text.encode("latin-1"))
     refused(*FIT, "--epsilon", 1, "--rows", 10, cwd=folder, says=says)
+
+
+@pytest.mark.parametrize("rows", ["", "f,1,1\n"])
+def test_tables_of_no_row_and_of_one_are_fitted_alike(folder, rows):
+    """R25: that a fit succeeds must not tell a table of one record from an empty one."""
+    (folder / "few.csv").write_text("sex,age,job\n" + rows)
+    fit = ("fit", "few.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "model")
+    run(*fit, "--time-limit", "3s", cwd=folder)
+    run("sample", "model", "-n", 30, "-o", "s.csv", cwd=folder)
+    assert len(pd.read_csv(folder / "s.csv")) == 30
+    run("verify", "s.csv", cwd=folder)
 
 
 def test_bad_paths(folder):

@@ -101,6 +101,55 @@ def test_nothing_is_counted_that_is_not_paid_for(tmp_path: Path) -> None:
     assert len(counter.asked) >= 10
 
 
+class Undeclared(SQLCounter):
+    """Refused in the middle of a fit, if values were compared with the schema only as they are counted."""
+
+    def __init__(self, table: pd.DataFrame, path: Path) -> None:
+        super().__init__(table)
+        self.path = path
+
+    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        assert ProjectLedger.read(self.path).spent == 0  # nothing was charged yet
+        return super().count(columns)
+
+
+def test_undeclared_values_cost_nothing(tmp_path: Path) -> None:
+    """R25: one refusal names all columns, before the first charge, whatever counts the rows."""
+    path = tmp_path / "project.ledger"
+    ProjectLedger.create(path, epsilon=1.0, delta=1e-5)
+    table = people().astype({"age": "Int64"})
+    table.loc[[3, 77], "sex"] = "unknown"
+    table.loc[200, "age"] = 4000
+    table.loc[201, "income"] = -1
+    folder = tmp_path / "people"
+    for counter in (Undeclared(table, path), parquet(table, folder), ParquetCounter(folder)):
+        model = MargNet(SCHEMA, epsilon=1.0, config=FEW)
+        with pytest.raises(InputError) as error:
+            model.fit(counter, ledger=path, checkpoint=tmp_path / "kept")
+        for part in ("'sex'", "'unknown'", "'age'", "4000", "'income'"):
+            assert part in str(error.value), part
+        assert "\n" not in str(error.value) and "Traceback" not in str(error.value)
+        found = ProjectLedger.read(path)
+        assert found.spent == 0 and not found.entered()
+        assert not hasattr(model, "ledger_") and not (tmp_path / "kept").exists()
+
+
+def test_many_problems_are_one_line() -> None:
+    class Wrong(RowCounter):
+        def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+            return pd.DataFrame({columns[0]: [columns[0] * 2], "n": [1]})
+
+    columns = [
+        Column(name=f"c{i}", kind="categorical", dtype="str", categories=("a",)) for i in range(9)
+    ]
+    with pytest.raises(InputError) as error:
+        MargNet(Schema(columns), epsilon=1.0, config=FEW).fit(Wrong())
+    assert all(f"'c{i}c{i}'" in str(error.value) for i in range(5))
+    assert str(error.value).endswith("And 4 more columns do not fit.") and "\n" not in str(
+        error.value
+    )
+
+
 def test_answers_are_told_apart_by_name(tmp_path: Path) -> None:
     """A query may name the columns in another order; but other names are refused."""
 

@@ -27,6 +27,7 @@ from tabsynth.audit.replay_files import Note, fit_with_files
 from tabsynth.audit.replay_neighbours import Neighbour, neighbours
 from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
 from tabsynth.audit.replay_systems import tiny
+from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.model_file import read_model
@@ -97,7 +98,7 @@ def replay(
     ----------
     model : Synthesizer
         Of finite epsilon; it is not fitted itself. A time limit would make a fit depend on the clock.
-    table, neighbour : DataFrame
+    table, neighbour : DataFrame or RowCounter
         The same records in any order, but for those that only one of them holds.
     seed : int
         Takes the place of the model's ``random_state``, and seeds the records' coins.
@@ -114,8 +115,11 @@ def replay(
     """
     if math.isinf(model.epsilon) or model.time_limit is not None:
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
-    encoder = TableEncoder(model.schema, model.encoding)
-    one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+    coins = None  # a counter shows no record, and the one method that takes it draws no batch
+    if not isinstance(table, RowCounter):
+        encoder = TableEncoder(model.schema, model.encoding)
+        one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+        coins = Coins(one, other, seed)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -129,7 +133,7 @@ def replay(
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
-        return replay_run(fit, table, neighbour, coins=Coins(one, other, seed))
+        return replay_run(fit, table, neighbour, coins=coins)
 
 
 def replay_run(

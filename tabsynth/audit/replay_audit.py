@@ -36,6 +36,7 @@ WORDS = {
     "unique": "a category that nobody else has",
     "minority": "one more of the rarest class",
     "twin": "one more of a record that is there",
+    "extreme": "whole numbers that floats cannot hold, and a text of 5,000 characters",
 }
 
 

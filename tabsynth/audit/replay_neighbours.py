@@ -11,11 +11,23 @@ from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema import Schema
-from tabsynth.tables import to_pandas
+from tabsynth.tables import to_pandas, value_base
 
 ADDED, REMOVED = "added", "removed"
 UNHEARD = "unheard of"  # a text that no schema declares
-KINDS = ("outlier", "undeclared", "lowest", "highest", "null", "unique", "minority", "twin")
+LONG = "long " * 1000  # another
+LARGE = 2**53 + 1  # the first whole number that is no float
+KINDS = (
+    "outlier",
+    "undeclared",
+    "lowest",
+    "highest",
+    "null",
+    "unique",
+    "minority",
+    "twin",
+    "extreme",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +60,9 @@ def neighbours(
     * ``null``: nulls wherever they may be;
     * ``unique``: a category that nobody else has (rows that have it are left out of both tables);
     * ``minority``: one more of the rarest class of ``label``;
-    * ``twin``: one more of a record that is there.
+    * ``twin``: one more of a record that is there;
+    * ``extreme``: whole numbers that floats cannot hold and a text of 5,000 characters, where the schema takes
+      such values in.
 
     Parameters
     ----------
@@ -115,6 +129,11 @@ def _edits(kind: str, schema: Schema, index: np.ndarray) -> dict[str, Any]:
                 edits[column.name] = _beyond(column, above=j % 2 == 0)
             elif column.other is not None:
                 edits[column.name] = UNHEARD
+        elif kind == "extreme":
+            if column.kind == "numeric" and column.clip:
+                edits[column.name] = LARGE
+            elif column.other is not None:
+                edits[column.name] = LONG if value_base(column) == "text" else LARGE
         elif column.kind == "numeric":
             high = j % 2 == 0 if kind == "outlier" else kind == "highest"
             edits[column.name] = column.high if high else column.low

@@ -53,7 +53,9 @@ class Coins:
 
     def __init__(self, table: np.ndarray, neighbour: np.ndarray, seed: int) -> None:
         known: dict[tuple[bytes, int], int] = {}
-        self.records = [torch.tensor(_records(index, known)) for index in (table, neighbour)]
+        self.records = [
+            torch.tensor(_records(index, known), dtype=torch.int64) for index in (table, neighbour)
+        ]
         self.count, self.seed = len(known), seed
         held = torch.zeros(self.count, dtype=torch.int64)
         for records in self.records:

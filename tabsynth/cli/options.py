@@ -35,7 +35,12 @@ Variant = Annotated[str | None, typer.Option(help="Which of the method's variant
 AutoencoderOption = Annotated[
     str | None, typer.Option(help="preset, dp-sgd, public, no-noise, or none: how it is trained.")
 ]
-Public = Annotated[Path | None, typer.Option(help="A public table of the same schema.")]
+Public = Annotated[
+    Path | None,
+    typer.Option(
+        help="A table of the same schema that you declare public; not checked against rows."
+    ),
+]
 PublicSource = Annotated[
     str | None, typer.Option(help="Where the public table is from, for the certificate.")
 ]

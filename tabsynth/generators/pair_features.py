@@ -136,10 +136,15 @@ class PairFeatures:
         self.group, self.groups = torch.from_numpy(numbered), len(different)
         self.with_label = torch.from_numpy((column[first] == label) | (column[second] == label))
         weights = np.zeros((layout.width, len(column)))
+        # By code, the functions that go by it: those of its column, unless all its weights are 0.
+        self._terms: list[tuple[int, int, int]] = []
         start = 0
         for block, found in zip(layout.blocks, self._functions, strict=True):
-            weights[block.start : block.stop, start : start + found.shape[1]] = found[:-1]
-            start += found.shape[1]
+            stop = start + found.shape[1]
+            weights[block.start : block.stop, start:stop] = found[:-1]
+            used = block.start + np.flatnonzero(found[:-1].any(axis=1))
+            self._terms += [(int(code), start, stop) for code in used]
+            start = stop
         self._weights = torch.from_numpy(weights).float()
         constants = np.concatenate([f[-1] for f in self._functions])
         self._constants = torch.from_numpy(constants).float()
@@ -160,6 +165,34 @@ class PairFeatures:
         values = codes @ self._weights + self._constants
         # Twice as fast as by brackets.
         return values.index_select(1, self._first) * values.index_select(1, self._second)
+
+    def of_rows(self, codes: Tensor) -> Tensor:
+        """ψ of private rows, each a function of its own codes, to the bit.
+
+        Parameters
+        ----------
+        codes : Tensor, shape (rows, width)
+
+        Returns
+        -------
+        Tensor, shape (rows, features)
+            Equal to :meth:`__call__` up to rounding.
+
+        Formal guarantees
+        -----------------
+        What a row becomes depends on that row and on public weights alone: not on its place, nor on the
+        number or the content of other rows, nor on the number of threads. Proof: an entry is
+        made by additions and multiplications of single numbers, in an order that the public layout
+        fixes, each of them an operation of its own on all rows. IEEE 754 rounds the result of one such
+        operation by its two operands alone, so by induction every entry is a function of the row's codes.
+        A product of matrices gives no such promise: it may add up the terms of an entry in an order that
+        follows from the row's place and from the shape of all rows.
+        """
+        columns = codes.T.contiguous()
+        values = self._constants[:, None].repeat(1, len(codes))
+        for code, first, last in self._terms:
+            values[first:last] += self._weights[code, first:last, None] * columns[code]
+        return (values.index_select(0, self._first) * values.index_select(0, self._second)).T
 
     def second_moments(self, means: Tensor) -> Tensor:
         """Two-way marginals, as second moments of codes, that have these means of ψ.

@@ -100,9 +100,13 @@ class Classroom:
 
     Formal guarantees
     -----------------
-    All shapes are public: batches are drawn with replacement, as many rows for each teacher, by coins of
-    the teacher's own. So each teacher's numbers are a function of its own shard, its coins and generated
-    rows, to the bit; Adam and RMSProp keep them apart, entry by entry (R15).
+    Each teacher's numbers are a function of its own shard, its own uniform numbers and generated rows, to the bit
+    (R15). Proof: all shapes are public. A step draws the same uniform numbers, ``batch`` for each teacher,
+    whatever the table holds, even where it is empty. Teacher k picks rows of its own shard by the
+    numbers of place k; they fill place k of a tensor of shape (teachers, batch, width). From there on
+    all products are of one matrix for each teacher, or of shapes in which teacher k has a fixed place; none adds up
+    entries of two teachers. The sum of the losses has the slope 1 for each of them, and optimisers go entry
+    by entry.
     """
 
     def __init__(
@@ -123,25 +127,28 @@ class Classroom:
         self._optimizer = optimizer(name, teachers.parameters(), lr, (0.5, 0.9), fused=True)
 
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
-        """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty."""
+        """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
+
+        As many uniform numbers are drawn for every table: what is drawn after them must not tell of its rows.
+        """
         coins = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
         place = (
             (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
         )
         places = (self._starts[:, None] + place).clamp_max(max(len(self.rows) - 1, 0))
-        return self._order[places]
+        return self._order[places] if len(self.rows) else torch.zeros_like(places)
 
     def step(self, batch: int, fake: Tensor, rng: torch.Generator) -> None:
         """One step of all teachers at once."""
         held = (self._sizes > 0).to(self.rows.dtype)
+        picked = self.picked(batch, rng)
         if len(self.rows):
-            picked = self.picked(batch, rng)
             real = self.rows[picked]
             real[self._empty] = 0
             classes = None if self.classes is None else self.classes[picked] * held[:, None].long()
         else:
             real = fake.new_zeros(len(held), batch, fake.shape[1])
-            classes = None if self.classes is None else held.new_zeros(len(held), batch).long()
+            classes = None if self.classes is None else picked
         total = self.teachers.losses(real, held, classes, fake).sum()
         self._optimizer.zero_grad(set_to_none=True)
         total.backward()

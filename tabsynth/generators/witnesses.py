@@ -7,7 +7,9 @@ from torch import Tensor
 
 from tabsynth.generators.pair_features import PairFeatures
 
-CHUNK = 8192  # rows at a time
+CHUNK = 2048  # rows at a time
+# Features are rounded to multiples of 1 / SCALE before they are added up; those beyond LIMIT are cut to it.
+SCALE, LIMIT = 2.0**20, 2.0**23
 ANSWERS = 2**24  # votes of all teachers at a time
 
 
@@ -27,8 +29,13 @@ class Witnesses:
 
     Formal guarantees
     -----------------
-    A teacher's mean is the sum over its own records in their order, in float64, whatever the other
-    shards hold; so are its scores, a row of one product of matrices of public shapes (R15).
+    A record changes the numbers of its own teacher alone; those of all others stay as they are, to the bit
+    (R15). Proof: ψ of a record is a function of that record (:meth:`PairFeatures.of_rows`). It is rounded to a
+    whole number of steps, by itself, and a teacher's sum is one of 64-bit integers: exact, or modulo 2**64, and
+    so the same in every order and whatever rows of other teachers lie between. A mean is one division of that sum
+    by the number of the teacher's own records. Scores are products of matrices whose shapes are public (the
+    numbers of teachers, features and questions): teacher k has row k, whose entries are sums over its own
+    mean, in an order that the shapes fix.
     """
 
     def __init__(self, means: Tensor, empty: Tensor) -> None:
@@ -37,16 +44,11 @@ class Witnesses:
     @classmethod
     def of(cls, rows: Tensor, shard: Tensor, teachers: int, features: PairFeatures) -> "Witnesses":
         """The teachers of rows of codes, shape (n, width), each in its shard."""
-        sums = torch.zeros(teachers, len(features), dtype=torch.float64)
+        sums = torch.zeros(teachers, len(features), dtype=torch.int64)
         counts = torch.bincount(shard, minlength=teachers)
-        whole = rows.new_zeros(CHUNK, rows.shape[1])
         for part, where in zip(rows.split(CHUNK), shard.split(CHUNK), strict=True):
-            # Always a whole chunk: a product of another shape may round a row otherwise, and so
-            # would tell one shard of the number of records in the others.
-            whole[: len(part)] = part
-            # On the CPU, where sums are taken in order.
-            sums.index_add_(0, where, features(whole)[: len(part)].double().cpu())
-        means = (sums / counts.clamp_min(1)[:, None]).float()
+            sums.index_add_(0, where, _steps(features.of_rows(part)).cpu())
+        means = (sums.double() / SCALE / counts.clamp_min(1)[:, None]).float()
         return cls(means.to(rows.device), (counts == 0).to(rows.device))
 
     def yes(
@@ -105,3 +107,8 @@ class Witnesses:
 
     def _parts(self, rows: Tensor) -> Sequence[Tensor]:
         return rows.split(max(1, ANSWERS // len(self.means)))
+
+
+def _steps(values: Tensor) -> Tensor:
+    """Numbers as whole numbers of steps of 1 / ``SCALE``, int64."""
+    return values.double().clamp_(-LIMIT, LIMIT).mul_(SCALE).round_().long()

@@ -27,7 +27,7 @@ from tabsynth.report.inputs import (
 from tabsynth.report.published import PublishedReport, published
 from tabsynth.report.shadowing import shadow_attack
 from tabsynth.report.shown import shown_marginals
-from tabsynth.schema import Schema
+from tabsynth.schema import Schema, refuse_no_rows
 
 
 @overload
@@ -154,6 +154,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
             ledger=ledger,
         )
     train = indexed(encoder, real, REAL)
+    refuse_no_rows(len(train), REAL)
     kept = None if holdout is None else indexed_holdout(encoder, holdout, train, made.index)
     seed = integer("random_state", random_state, least=0)
     extra = [made.violations]

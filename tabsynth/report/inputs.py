@@ -18,7 +18,7 @@ from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.attached import attached, matching
 from tabsynth.privacy.verification import Verification
-from tabsynth.schema import Schema
+from tabsynth.schema import Schema, refuse_no_rows
 from tabsynth.tables import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
@@ -49,6 +49,7 @@ def indexed_holdout(
 ) -> np.ndarray:
     """As :func:`indexed`; refuses the rows of one of the other two tables, in whatever order."""
     kept = indexed(encoder, table, HOLDOUT)
+    refuse_no_rows(len(kept), HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
         if same_rows(kept, other) or (what == "training" and overlap(train, kept).all_known):
             raise InputError(
@@ -72,6 +73,7 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     frame = to_pandas(table, SYNTHETIC)
     schema = encoder.schema
     schema.check_columns(frame, SYNTHETIC)
+    refuse_no_rows(len(frame), SYNTHETIC)
     named = frame.set_axis([str(name) for name in frame.columns], axis=1)
     fits = np.ones(len(frame), dtype=bool)
     undeclared: list[Part] = []

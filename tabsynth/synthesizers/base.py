@@ -102,7 +102,6 @@ class Synthesizer(Method):
                 self.tell(priced(self, run.spends, run.ledger, self.verbose))
             encoder = TableEncoder(self.schema, self.encoding)
             index = self._rows(encoder, table)
-            self._check_public(encoder, index)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit
             with progress_bar(self.verbose, progress) as shown_progress:

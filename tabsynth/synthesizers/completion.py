@@ -9,6 +9,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
 from tabsynth.generators.mixture import Mixture
+from tabsynth.schema import refuse_no_rows
 from tabsynth.structural_zeros import refuse_impossible
 from tabsynth.synthesizers.conditions import boxes_of
 from tabsynth.tables import with_dtype
@@ -48,6 +49,7 @@ def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np
     one_of("nulls", nulls, NULLS)
     schema = encoder.schema
     schema.check_columns(table, "partial table", partial=True)
+    refuse_no_rows(len(table), "partial table")
     index = np.full((len(table), len(schema.columns)), -1, dtype=np.int64)
     for j, column in enumerate(schema.columns):
         if column.name in table.columns:

@@ -31,7 +31,8 @@ class DPWGAN(CriticalGAN):
         that costs nothing (``public`` or a sample of ``warm_start``), or without noise, for ε = ∞
         only. None: the generator writes codes directly; so does ``preset`` after a warm start.
     public : DataFrame, optional
-        A public table of the same schema: for the autoencoder, a warm start and stand-ins.
+        A public table of the same schema: for the autoencoder, a warm start and stand-ins. You declare that
+        it is public; the fit does not compare it with the private rows.
     provenance : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
     overlap : {"declined", "charged"}

@@ -21,7 +21,7 @@ from tabsynth.generators.table import TableGenerator
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
-from tabsynth.schema import Schema
+from tabsynth.schema import Schema, refuse_no_rows
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.counting import first_counts
 from tabsynth.synthesizers.gan_networks import Networks, Streams
@@ -131,7 +131,9 @@ class GAN(Synthesizer):
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         if self.public is None:
             return None
-        return encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        index = encoder.to_index(to_pandas(self.public, "public table"), "public table")
+        refuse_no_rows(len(index), "public table")
+        return index
 
     # The budget.
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
-from tabsynth.counter import RowCounter
+from tabsynth.counter import RowCounter, check_values
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.generators.conditions import disjoint_boxes
@@ -201,6 +201,7 @@ class MargNet(Synthesizer):
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
         table.check(self.schema)
+        check_values(self.schema, table)
         return table
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
 from tabsynth.plan import PlannedSpend
 from tabsynth.privacy.ledger import Ledger
 from tabsynth.schema import Schema
@@ -81,15 +80,6 @@ class Method(BaseEstimator):
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         """Value numbers of the public table that training uses, if any."""
         return None
-
-    def _check_public(self, encoder: TableEncoder, index: np.ndarray) -> None:
-        """Refuse the private table itself as the public one."""
-        public = self._public_index(encoder)
-        if public is not None and np.array_equal(public, index):
-            raise InputError(
-                "The public table is the table to fit itself; give one that is public, or use"
-                " autoencoder='dp-sgd'."
-            )
 
     def _public_facts(self) -> dict[str, Any] | None:
         """What a certificate says of the public table: its rows, and a hash of its value numbers."""

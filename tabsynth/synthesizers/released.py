@@ -25,6 +25,9 @@ RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
 def check_sources(model: Any) -> None:
     """Refuse a public table or a warm start that cannot be used, before anything is spent.
 
+    No private row is read: that the public table is public is the declaration of whoever names its provenance.
+    A comparison with the private rows that is not charged would tell whether a record is among them.
+
     ``model`` has ``schema``, ``epsilon``, ``delta``, ``public``, ``provenance``, ``overlap`` and
     ``warm_start``.
     """

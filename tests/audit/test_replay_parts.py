@@ -115,6 +115,7 @@ def test_each_kind_of_neighbour() -> None:
     assert records["undeclared"]["k"] == "unheard of" and records["undeclared"]["r"] > 1
     assert records["lowest"]["v"] == 0 and records["highest"]["v"] == 20
     assert not records["lowest"]["b"] and records["highest"]["b"]
+    assert len(records["extreme"]["k"]) == 5000 and records["extreme"]["v"] == 2**53 + 1
     assert pd.isna(records["null"]["v"]) and records["minority"]["k"] == "y"
 
 

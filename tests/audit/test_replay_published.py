@@ -41,6 +41,13 @@ def test_the_charged_report(made: pd.DataFrame) -> None:
         assert moves[0] == pytest.approx(1) and 0.1 < max(moves[1:]) <= 1 + 1e-9
 
 
+def test_the_charged_report_of_an_empty_table(made: pd.DataFrame) -> None:
+    """R25: it is released as that of its neighbour of one row."""
+    for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
+        found = replay_published(table, neighbour, made, SCHEMA, epsilon=1.0, seed=2)
+        assert found.passed, found.first_difference
+
+
 def test_a_charged_report_that_tells_more_is_caught(
     made: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

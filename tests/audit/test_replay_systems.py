@@ -9,6 +9,7 @@ import torch
 from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 
 from tabsynth.audit.replay import replay
+from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import SYSTEMS, systems, tiny
 from tabsynth.synthesizers import released
 from tabsynth.synthesizers.loading import METHODS
@@ -79,3 +80,24 @@ def test_a_tenth_more_rows(name: str) -> None:
     found = replay(tiny(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
     assert found.passed, found.first_difference
     assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*METHODS, "dp-wgan, no autoencoder", "dp-gan, noised quantile", "pate-gan, networks"],
+)
+def test_an_empty_table_and_one_row(name: str) -> None:
+    """R25: a fit of no row succeeds as that of its neighbour, and all else is the same."""
+    for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
+        found = replay(tiny(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
+        assert found.passed, found.first_difference
+        assert 0.9 < found.worst_move <= 1 + ROUNDING
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_extreme_record(name: str) -> None:
+    """R22: whole numbers that floats cannot hold, and a long text, are taken in as the schema says."""
+    found = neighbours(frame(60), SCHEMA, seed=systems().index(name))
+    added, removed = (pair for pair in found if pair.kind == "extreme")
+    checked(name, added)
+    checked(name, removed)

@@ -1,7 +1,5 @@
 """Pair features, witnesses and the student, each by a second road."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from torch import Tensor
 
 from tabsynth import Column, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.generators import witnesses
 from tabsynth.generators.anchors import second_moments
 from tabsynth.generators.pair_features import LEAST_NORM_OF_LABEL, PairFeatures, functions_of
 from tabsynth.generators.pate_student import Answers, Student
@@ -168,30 +167,74 @@ def test_a_record_more_leaves_other_witnesses_as_they_were(encoding: str) -> Non
         assert changed in ([int(shard[n])], [])
 
 
-class RoundedByShape:
-    """Features whose last bits tell how many rows were asked for, as batched products on a GPU may."""
+class RoundedByPlace(PairFeatures):
+    """Features of which a product of matrices rounds each row by its place and by the number of rows."""
 
-    def __init__(self, made: PairFeatures) -> None:
-        self.made = made
-
-    def __len__(self) -> int:
-        return len(self.made)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return self.made(rows) * (1 + 1e-6 * (len(rows) % 7))
+    def __call__(self, codes: Tensor) -> Tensor:
+        places = torch.arange(len(codes))[:, None] + len(codes)
+        return super().__call__(codes) * (1 + 1e-6 * (places % 7))
 
 
-def test_witnesses_ask_for_chunks_of_one_shape() -> None:
-    """R15, where the product of matrices rounds a row by the shape of all."""
-    made, codes = features(table(8200), 3)
-    shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
-    rounded: Any = RoundedByShape(made)
-    assert not torch.equal(rounded(codes[:5])[:4], rounded(codes[:4]))  # else this shows nothing
-    for n in (5, 8191, 8199):
-        fewer = Witnesses.of(codes[:n], shard[:n], 50, rounded).means
-        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, rounded).means
-        changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
-        assert changed in ([int(shard[n])], [])
+def dense(width: int, functions: int) -> PairFeatures:
+    """Features of which every function goes by every code, with weights of all sizes."""
+    made, _ = features(table(10), 3)
+    made.__class__ = RoundedByPlace
+    draw = torch.Generator().manual_seed(width)
+    made._weights = torch.randn(width, functions, generator=draw)
+    made._constants = torch.randn(functions, generator=draw)
+    made._terms = [(code, 0, functions) for code in range(width)]
+    first, second = torch.triu_indices(functions, functions, 1)
+    made._first, made._second, made.group = first, second, torch.zeros(len(first))
+    return made
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("width", "functions"), [(3, 2), (16, 9), (37, 9), (259, 9), (37, 40)])
+def test_dense_codes_leave_other_witnesses_as_they_were(
+    width: int, functions: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R15 without help of zeros in the codes: a record anywhere, of any size, changes its own teacher alone.
+
+    The numbers of functions and of codes are some at which a product of matrices rounds by place.
+    """
+    before, draw = torch.get_num_threads(), torch.Generator().manual_seed(2)
+    monkeypatch.setattr(witnesses, "CHUNK", 512)
+    made = dense(width, functions)
+    codes = torch.rand(1100, width, generator=draw) * 10 ** (
+        4 * torch.rand(1100, 1, generator=draw) - 2
+    )
+    shard = torch.randint(50, (1100,), generator=draw)
+    try:
+        torch.set_num_threads(threads)
+        whole = Witnesses.of(codes, shard, 50, made).means
+        exact = (codes[:99].double() @ made._weights.double()) + made._constants.double()
+        exact = exact[:, made._first] * exact[:, made._second]
+        found = made.of_rows(codes[:99]).double()
+        torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
+        for place in (0, 5, 510, 1099):
+            kept = torch.arange(len(codes)) != place
+            fewer = Witnesses.of(codes[kept], shard[kept], 50, made).means
+            changed = torch.nonzero((whole != fewer).any(1)).flatten().tolist()
+            assert changed == [int(shard[place])]
+        # In another order, on another number of threads: the same numbers, to the bit.
+        torch.set_num_threads(3 - threads)
+        order = torch.randperm(len(codes), generator=draw)
+        assert torch.equal(Witnesses.of(codes[order], shard[order], 50, made).means, whole)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_extreme_features_stay_with_their_own_witness() -> None:
+    """A record whose features pass the limit is cut; sums never become infinite or NaN for others."""
+    made = dense(8, 9)
+    codes = torch.rand(40, 8, generator=torch.Generator().manual_seed(3))
+    shard = torch.arange(40) % 4
+    whole = Witnesses.of(codes, shard, 4, made).means
+    for size in (1e6, 1e18, -1e18):
+        more = torch.cat([torch.full((1, 8), size), codes])
+        found = Witnesses.of(more, torch.cat([torch.tensor([2]), shard]), 4, made).means
+        assert torch.isfinite(found).all()
+        assert torch.nonzero((found != whole).any(1)).flatten().tolist() == [2]
 
 
 def test_the_students_slope_is_that_of_its_likelihood() -> None:

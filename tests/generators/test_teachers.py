@@ -96,6 +96,47 @@ def test_each_teacher_picks_from_its_own_shard() -> None:
         assert set(picked[k].tolist()) == set(torch.nonzero(shard == k).flatten().tolist())
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("name", "hidden"), [("adam", []), ("rmsprop", [9]), ("adam", [16, 5])])
+def test_a_record_changes_its_own_network_alone(name: str, hidden: list[int], threads: int) -> None:
+    """R15, to the bit, in float32 with dense codes: added anywhere, to a large shard or an empty one."""
+    before, draw = torch.get_num_threads(), rng(4)
+    width, sizes = 37, [3, 0, 1, 40, 2, 7, 0]
+    shard = torch.cat([torch.full((n,), k) for k, n in enumerate(sizes)])
+    shard = shard[torch.randperm(len(shard), generator=draw)]
+    rows = torch.randn(len(shard), width, generator=draw)
+    extra = torch.randn(1, width, generator=draw)
+
+    def trained(rows: Tensor, shard: Tensor) -> tuple[list[Tensor], Tensor]:
+        teachers, public = Teachers(len(sizes), [width, *hidden, 1], rng()), rng(7)
+        room = Classroom(teachers, rows, None, shard, 1e-2, name)
+        for _ in range(4):
+            fake = torch.rand(6, width, generator=public)
+            room.step(BATCH, fake, public)
+        return [p.detach() for p in teachers.parameters()], torch.rand(3, generator=public)
+
+    try:
+        torch.set_num_threads(threads)
+        for some in (rows, rows[:0]):
+            own = shard[: len(some)]
+            whole, after = trained(some, own)
+            for k in range(len(sizes)):
+                place = int(torch.randint(len(some) + 1, (1,), generator=draw))
+                more, also = trained(
+                    torch.cat([some[:place], extra, some[place:]]),
+                    torch.cat([own[:place], torch.tensor([k]), own[place:]]),
+                )
+                changed = torch.zeros(len(sizes), dtype=torch.bool)
+                for one, other in zip(whole, more, strict=True):
+                    changed |= (one != other).flatten(1).any(1)
+                # A large shard may not have shown the record to its teacher in these steps.
+                assert changed.nonzero().flatten().tolist() in ([k], [])
+                assert changed[k] or (sizes[k] > 5 and len(some))
+                assert torch.equal(after, also)  # what is drawn next is as public as before
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_two_thousand_teachers_fit_in_memory() -> None:
     """Of the default size, on a wide table, with the moments of Adam: in one step, below 2 GB."""
     with forked.CONTEXT.Pool(1) as pool:

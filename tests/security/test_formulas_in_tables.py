@@ -10,21 +10,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema, read_table, write_table
-from tabsynth._formulas import is_formula
+from tabsynth._formulas import _escape, is_formula
 from tabsynth.drafting import draft_schema, review
 
 SIGNS = "=+-@\t\r\n＝＋－＠"
-TEXTS = st.text(st.sampled_from(SIGNS + "'a1.(\",;é "), min_size=1, max_size=6)
+BEFORE = (" ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\x00", "\x0b", "\x1f", "\u00ad", "\u202e", "\ufe0f", "\u3164", " \ufeff\u200b ")  # fmt: skip
+TEXTS = st.text(st.sampled_from(SIGNS + "'a1.(\",;é \u200b\ufeff\u00a0"), min_size=1, max_size=7)
 
 
 def runs(cell: str) -> bool:
-    """By OWASP's list, whatever follows; plain numbers apart."""
-    if len(cell) < 2 or cell[0] not in SIGNS:
-        return False
-    try:
-        float(cell)
-    except ValueError:
+    """By OWASP's list, on each line, after what is invisible; plain numbers and a sign alone apart."""
+    if len(cell) > 1 and cell[0] in "\t\r\n":
         return True
+    for line in cell.splitlines():
+        rest = line.lstrip(" \t\r\n\u200b\ufeff\u00a0")
+        if len(rest) > 1 and rest[0] in SIGNS:
+            try:
+                float(rest)
+            except ValueError:
+                return True
+            if rest[-1].isspace():  # no plain number
+                return True
     return False
 
 
@@ -61,7 +67,7 @@ def test_escaped_tables_run_nothing_and_come_back(
     table, schema = a_table(texts, dtype)
     path = tmp_path / "t.csv"
     known = set(texts) - {None}
-    if any(is_formula(text) and f"'{text}" in known for text in known):
+    if len({_escape(text) for text in known}) < len(known):
         with pytest.raises(InputError, match="would be the same when escaped"):
             write_table(table, path, formulas="escape")
         return
@@ -73,6 +79,66 @@ def test_escaped_tables_run_nothing_and_come_back(
     assert not any(runs(cell) for row in rows for cell in row)
     assert rows[0] == ["'=t", "'-n"] and {row[1] for row in rows[1:] if row} == {"-3"}
     pd.testing.assert_frame_equal(read_table(path, schema), table)
+
+
+@pytest.mark.parametrize("sign", "=+-@＝＋－＠﹦﹢﹣﹫")
+@pytest.mark.parametrize("before", BEFORE, ids=ascii)
+def test_invisible_characters_hide_no_formula(sign: str, before: str, tmp_path: Path) -> None:
+    text = f"{before}{sign}1+1"
+    for cell in (text, f"a\n{text}", f"a\r\n{text}\nb", f"a\u2028{text}"):
+        assert is_formula(cell)
+        for table in (pd.DataFrame({"a": [cell, "x"]}), pd.DataFrame({cell: [1]})):
+            with pytest.raises(InputError, match="would run as a formula") as error:
+                write_table(table, tmp_path / "t.csv")
+            assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-5",
+        "+1.5e-3",
+        "-.5",
+        " -5",
+        "a\n-5",
+        "-",
+        "a\n-\nb",
+        "a=1",
+        "a -b",
+        "",
+        "1\n2",
+        "a b\n c-d",
+        "'=1",
+    ],
+)
+def test_plain_texts_are_no_formulas(text: str, tmp_path: Path) -> None:
+    assert not is_formula(text)
+    write_table(pd.DataFrame({"a": [text, "x"], "n": [-5, -0.5]}), tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (" =1+1", "a\n=1+1", "\t5", "a\r\n\ufeff@x\n=y", "\n=1"),
+        ("'=x\n=y", "plain"),
+        ("=x\n'=y", "'z"),
+    ],
+)
+def test_escaped_lines_come_back(texts: tuple[str, ...], tmp_path: Path) -> None:
+    column = Column(name=" =n", kind="categorical", dtype="str", categories=texts)
+    table = pd.DataFrame({" =n": pd.Series(texts, dtype="str")})
+    write_table(table, tmp_path / "t.csv", formulas="escape")
+    with open(tmp_path / "t.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert not any(is_formula(cell) for row in rows for cell in row)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv", Schema([column], [])), table)
+
+
+def test_texts_that_escape_to_one_are_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": ["=x\n=y", "'=x\n=y"]})
+    with pytest.raises(InputError, match="would be the same when escaped"):
+        write_table(table, tmp_path / "t.csv", formulas="escape")
 
 
 @pytest.mark.parametrize("sign", SIGNS)

@@ -1,5 +1,6 @@
 """DPGAN as a user meets it: variants, files, refusals."""
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
 from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
+from tabsynth.audit.replay import replay
 from tabsynth.generators.dpgan import VARIANTS
 from tabsynth.privacy.guard import PrivateTable
 from tabsynth.privacy.ledger import Ledger
@@ -122,11 +124,21 @@ def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None
     assert not hasattr(made, "ledger_")
 
 
-def test_the_private_table_is_no_public_one() -> None:
-    made = small_dpgan(public=frame(), provenance="the very same")
-    with pytest.raises(TabsynthError, match="table to fit itself"):
-        made.fit(frame())
-    assert not hasattr(made, "ledger_")
+def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
+    """R25: that it equals the private table, or lacks one row of it, shows nowhere but in charged sums."""
+    table, more = frame(), pd.concat([frame(), row("z", 20, 1.0)], ignore_index=True)
+    made = small_dpgan(public=frame(), provenance="declared by its steward", epsilon=60.0)
+    for one, other in ((table, more), (more, table)):
+        found = replay(made, one, other)
+        assert found.passed, found.first_difference
+    told = made.fit(table).certificate()["public"]["public_table"]
+    index = np.ascontiguousarray(made.encoder_.to_index(frame()), dtype="<i8")
+    assert told == {
+        "rows": len(table),
+        "sha256_of_value_numbers": hashlib.sha256(index.tobytes()).hexdigest(),
+        "provenance": "declared by its steward",
+        "overlap": "declined: not counted",
+    }
 
 
 def exact_overlap(table: pd.DataFrame, public: pd.DataFrame) -> float:
