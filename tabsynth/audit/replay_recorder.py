@@ -15,7 +15,7 @@ from tabsynth.audit.replay_leaves import Leaf, difference, leaves
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote, is_private, of_sum
 
-ROUNDING = 1e-9  # of a sensitivity: of the comparison itself, in float64
+ROUNDING = 1e-6  # of a sensitivity: standard deviations come in float32
 
 
 @dataclass(frozen=True, kw_only=True)

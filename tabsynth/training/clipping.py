@@ -22,7 +22,7 @@ from tabsynth.training.formed import (
     by_row,
     mean_gradient,
 )
-from tabsynth.training.sums import LARGEST_FACTOR, chunked_sum, largest_products, rounding
+from tabsynth.training.sums import LARGEST_FACTOR, chunk_of, chunked_sum, largest_products, rounding
 from tabsynth.training.trace import Trace
 
 logger = logging.getLogger(__name__)
@@ -82,11 +82,6 @@ class PerExampleClipper:
         logger.warning("No closed form of per-example gradients: %s. Slower: %s.", why, road)
 
     @property
-    def working(self) -> torch.dtype:
-        """In which the products of a chunk of rows are summed."""
-        return torch.float64 if self.several else self.parameters[0].dtype
-
-    @property
     def group_count(self) -> int:
         """G."""
         return max(self.groups) + 1
@@ -137,7 +132,9 @@ class PerExampleClipper:
             bounds = self._empty().new_full((self.group_count,), bounds)
         bounds = bounds.double()
         slack, largest = self.rounding(bounds, reference, len(inputs))
-        within = (bounds - slack).clamp_min(0)  # a reference as large as that leaves nothing of a row
+        within = (bounds - slack).clamp_min(
+            0
+        )  # a reference as large as that leaves nothing of a row
         scale = _scale(sizes, within, largest if self.several else None)
         bad = ~sizes.usable
         whole = (sizes.norms <= bounds) & ~bad[:, None]
@@ -165,11 +162,11 @@ class PerExampleClipper:
             places=places,
             several=self.several,
             looked_up=self._looked_up,
-            unit=torch.finfo(self.working).eps / 2,
+            working=self.parameters[0].dtype,
         )
         # Without a bound nothing is clipped, and nothing has to be set aside.
         slack = torch.where(torch.isfinite(bounds), slack, none)
-        return slack, largest_products(bounds, weights, self.several)
+        return slack, largest_products(bounds, weights, self.several, self.parameters[0].dtype)
 
     def _empty(self) -> Tensor:
         return self.parameters[0].new_empty(0, dtype=torch.float64)
@@ -280,7 +277,7 @@ class _Factored:
             weights = {
                 id(p): scale[:, group[id(p)]] for p in factor.layer.parameters() if id(p) in group
             }
-            found.update(factor.weighted_sums(weights, blank, named, clipper.working))
+            found.update(factor.weighted_sums(weights, blank, named, chunk_of(clipper.several)))
         for p in clipper.parameters:
             if id(p) not in found:
                 taken = 0.0 if named is None else named[id(p)].double()

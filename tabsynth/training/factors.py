@@ -57,14 +57,24 @@ class Use:
         return left * _inner(self.right, other.right)
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """Norms of ``left`` and of ``right`` (1 for a category), in float64, each of shape (batch,).
+        """Norms of ``left`` and of ``right`` (1 for a category), as float64, each of shape (batch,)."""
+        left = row_norms(self.left)
+        return left, torch.ones_like(left) if self.right.dim() == 1 else row_norms(self.right)
 
-        In float64 no square of a float32 number overflows or vanishes.
-        """
-        left = torch.linalg.vector_norm(self.left, dim=1, dtype=torch.float64)
-        if self.right.dim() == 1:
-            return left, torch.ones_like(left)
-        return left, torch.linalg.vector_norm(self.right, dim=1, dtype=torch.float64)
+
+def row_norms(rows: Tensor) -> Tensor:
+    """Norms of the rows, never too small, as float64 of shape (batch,).
+
+    In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
+    """
+    if rows.dtype == torch.float64:
+        return torch.linalg.vector_norm(rows, dim=1)
+    norms = torch.linalg.vector_norm(rows, dim=1)
+    found = norms.double() * (1 + (rows.shape[1] + 4) * 2.0**-24)
+    odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
+    if rows.device.type == "cpu" and not bool(odd.any()):
+        return found
+    return torch.where(odd, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), found)
 
 
 def _inner(one: Tensor, other: Tensor) -> Tensor:
@@ -113,7 +123,9 @@ class Factors:
         out = {id(self.layer.weight): self.weight_squares}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            out[id(bias)] = _inner(self.biased, self.biased)
+            alone = len(self.uses) == 1 and self.uses[0].bias
+            left = self.norms[0][0] if alone else row_norms(self.biased)
+            out[id(bias)] = left.square()
         return out
 
     def squares_from(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:
@@ -136,8 +148,7 @@ class Factors:
         }
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            apart = self.biased.double() - reference[id(bias)].double()
-            out[id(bias)] = _inner(apart, apart)
+            out[id(bias)] = row_norms(self.biased - reference[id(bias)]).square()
         return out
 
     @cached_property
@@ -158,7 +169,10 @@ class Factors:
             else:
                 parts.append(use.left.T @ use.right)
         rows = len(self.uses[0].left)
-        out = {id(self.layer.weight): (parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)) / rows}
+        out = {
+            id(self.layer.weight): (parts[0] if len(parts) == 1 else torch.stack(parts).sum(0))
+            / rows
+        }
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
             out[id(bias)] = self.biased.mean(0)
@@ -169,7 +183,7 @@ class Factors:
         scale: Mapping[int, Tensor],
         blank: Tensor | None,
         reference: Mapping[int, Tensor] | None,
-        working: torch.dtype,
+        chunk: int,
     ) -> dict[int, Tensor]:
         """Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
 
@@ -181,11 +195,11 @@ class Factors:
             Rows that are left out whatever they hold (0 · NaN is NaN).
         reference : mapping to Tensor, optional
             r by parameter.
-        working : dtype
-            Of the products of a chunk.
+        chunk : int
+            Rows whose products are summed in the network's precision.
         """
         s = scale[id(self.layer.weight)]
-        factor = s[:, None].to(working)
+        factor = s[:, None].to(self.uses[0].left.dtype)
         total = s.new_zeros(self.layer.weight.shape)
         for use in self.uses:
             left, right = use.left * factor, use.right
@@ -196,18 +210,17 @@ class Factors:
                 continue
             if blank is not None:
                 right = right.masked_fill(blank[:, None], 0)
-            total += chunked_products(left, right.to(working))
+            total += chunked_products(left, right, chunk)
         if reference is not None:
-            total.sub_(chunked_sum(s) * reference[id(self.layer.weight)].double())
+            total.sub_(chunked_sum(s, chunk) * reference[id(self.layer.weight)].double())
         out = {id(self.layer.weight): total}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            biased = self.biased.double()
-            if reference is not None:
-                biased = biased - reference[id(bias)].double()
+            biased = self.biased if reference is None else self.biased - reference[id(bias)]
+            biased = biased * scale[id(bias)][:, None].to(biased.dtype)
             if blank is not None:
                 biased = biased.masked_fill(blank[:, None], 0)
-            out[id(bias)] = chunked_sum(scale[id(bias)][:, None] * biased)
+            out[id(bias)] = chunked_sum(biased, chunk)
             if reference is not None:  # one that is not finite shows whatever the rows are
                 out[id(bias)] += 0 * reference[id(bias)].double()
         return out

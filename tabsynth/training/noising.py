@@ -92,7 +92,7 @@ def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
     """Values in steps of the grid, a power of two: a whole number and a rest, exactly, in float64."""
     steps = values.double() / step
     whole = steps.round()
-    return whole, steps - whole
+    return whole, steps.sub_(whole)
 
 
 def _times(found: Tensor, step: float) -> Tensor:

@@ -317,9 +317,8 @@ class PrivateStep:
 
 
 def _laid_out(rows: Tensor, layout: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows at their places, zeros where it is blank, and which places are taken."""
-    keep = layout >= 0
-    places = keep.nonzero().squeeze(1)
-    picked, places = (t.to(rows.device, non_blocking=True) for t in (layout[places], places))
-    batch = rows.new_zeros((len(layout), *rows.shape[1:])).index_copy_(0, places, rows[picked])
-    return batch, keep.to(rows.device, non_blocking=True)
+    """The rows at their places, any row where it is blank, and which places are taken."""
+    keep = (layout >= 0).to(rows.device, non_blocking=True)
+    if len(rows) == 0:
+        return rows.new_zeros((len(layout), *rows.shape[1:])), keep
+    return rows[layout.clamp_min(0).to(rows.device, non_blocking=True)], keep

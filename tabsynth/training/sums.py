@@ -10,16 +10,16 @@ the sums here have these parts.
    (:class:`tabsynth.training.sampling.Places`), and one row more takes a place that was blank. All other rows
    stay where they are, and a row's gradient is computed from the row, its place and public tensors. So the
    factors (lᵢ, rᵢ) and sᵢ of all other rows are the same, bit by bit.
-2. *Chunks.* Outer products are summed in the working precision over ``CHUNK`` places at a time, and the sums
+2. *Chunks.* Outer products are summed in the network's precision over ``CHUNK`` places at a time, and the sums
    of chunks are added up in float64. Hence one row changes the rounding of its own chunk only.
-3. *Small terms first.* Biases subtract their reference row by row, before the sum. Weights subtract
-   (Σ sᵢ) r in float64; only the part of r that belongs to weights enters the bound.
+3. *Small terms first.* Biases subtract their reference row by row, before the sum: for them gᵢ stands for
+   fl(gᵢ − r) and r for 0 below. Weights subtract (Σ sᵢ) r in float64; only the part of r that belongs to
+   weights enters the bound.
 
 Proof of the bound (Higham 2002, §3.1: a sum or inner product of n terms, in any order, with or without fused
 operations, errs by at most γₙ = nu/(1 − nu) times the sum of the absolute values of its terms; u is the unit
-roundoff, 2⁻²⁴ for float32, and 2⁻⁵³ where a weight is used several times for a row: then products are in
-float64). Let ŝᵢ be the float64 factor, and M ≥ ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖ for every row i, k over
-the uses of its weights.
+roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor, and M bound the norm of the vector of all ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖, one a weight,
+k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
 
 - l̃ᵢ = fl(fl(ŝᵢ) lᵢ) differs from ŝᵢ lᵢ by at most 3u‖ŝᵢ lᵢ‖, so that c̃ᵢ = Σₖ l̃ᵢₖ ⊗ rᵢₖ − ŝᵢ r differs from
   ŝᵢ(gᵢ − r) by at most 3uM.
@@ -42,37 +42,48 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-CHUNK = 128  # places whose outer products are summed in the working precision
-BLOCK = 16 * CHUNK  # places to a call
-# A layer that is used more than once for a row has products that cancel. They are summed in float64, and may
-# together be so many times as large as C + ‖r‖ before the row is scaled down further.
-SEVERAL = 64.0
+CHUNK = 256  # places whose outer products are summed in the working precision; half where there are several uses
+BLOCKS = 16  # chunks to a call
+# A layer that is used more than once for a row has products that cancel: together they may be so many times as
+# large as C + ‖r‖ before the row is scaled down further.
+SEVERAL = {torch.float32: 8.0, torch.float64: 64.0}
 # Factors of larger norm than this have products near the end of float32's range: such a row contributes nothing.
 LARGEST_FACTOR = 2.0**80
 
 
-def chunked_products(left: Tensor, right: Tensor) -> Tensor:
+def chunk_of(several: bool) -> int:
+    """m of the module's docstring."""
+    return CHUNK // 2 if several else CHUNK
+
+
+def chunked_products(left: Tensor, right: Tensor, chunk: int = CHUNK) -> Tensor:
     """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks; shapes (rows, out) and (rows, in)."""
     total = left.new_zeros(left.shape[1], right.shape[1], dtype=torch.float64)
-    for ours, theirs in zip(left.split(BLOCK), right.split(BLOCK), strict=True):
-        whole = len(ours) // CHUNK * CHUNK
+    if left.device.type == "cpu":
+        product, wide = left.new_empty(total.shape), torch.empty_like(total)
+        for one, other in zip(left.split(chunk), right.split(chunk), strict=True):
+            torch.mm(one.T, other, out=product)
+            total += wide.copy_(product)
+        return total
+    block = BLOCKS * chunk
+    for ours, theirs in zip(left.split(block), right.split(block), strict=True):
+        whole = len(ours) // chunk * chunk
         if whole:
-            one = ours[:whole].view(-1, CHUNK, ours.shape[1]).transpose(1, 2)
-            other = theirs[:whole].view(-1, CHUNK, theirs.shape[1])
+            one = ours[:whole].view(-1, chunk, ours.shape[1]).transpose(1, 2)
+            other = theirs[:whole].view(-1, chunk, theirs.shape[1])
             total += torch.bmm(one, other).sum(0, dtype=torch.float64)
         if whole < len(ours):
             total += ours[whole:].T @ theirs[whole:]
     return total
 
 
-def chunked_sum(values: Tensor) -> Tensor:
-    """Σᵢ valuesᵢ in float64, in chunks too; shape (rows, …)."""
-    values = values.double()
-    whole = len(values) // CHUNK * CHUNK
+def chunked_sum(values: Tensor, chunk: int = CHUNK) -> Tensor:
+    """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …)."""
+    whole = len(values) // chunk * chunk
+    rest = values[whole:].sum(0).double()
     if not whole:
-        return values.sum(0)
-    sums = values[:whole].unflatten(0, (-1, CHUNK)).sum(1).sum(0)
-    return sums if whole == len(values) else sums + values[whole:].sum(0)
+        return rest
+    return rest + values[:whole].unflatten(0, (-1, chunk)).sum(1).sum(0, dtype=torch.float64)
 
 
 @dataclass
@@ -109,7 +120,7 @@ def rounding(
     places: int,
     several: bool,
     looked_up: bool,
-    unit: float,
+    working: torch.dtype,
 ) -> Tensor:
     """η C of the module's docstring but for the noise: by how much rounding can move a sum, in each group.
 
@@ -125,24 +136,27 @@ def rounding(
         Whether a weight is used more than once for a row.
     looked_up : bool
         Whether there are embeddings, whose rows are added up one after the other.
-    unit : float
-        u of the working precision.
+    working : dtype
+        Of the network.
 
     Returns
     -------
     float64 Tensor, shape (G,)
     """
-    gamma = CHUNK * unit / (1 - CHUNK * unit)
-    most = largest_products(bounds, weights, several)
-    terms = places if looked_up else CHUNK + math.ceil(places / CHUNK)
+    chunk, unit = chunk_of(several), torch.finfo(working).eps / 2
+    gamma = chunk * unit / (1 - chunk * unit)
+    most = largest_products(bounds, weights, several, working)
+    terms = places if looked_up else chunk + math.ceil(places / chunk)
     in_float64 = (terms + 8) * places * 2.0**-53
-    first = (3 * unit + 2 * gamma * CHUNK * (1 + 3 * unit)) * most
+    first = (3 * unit + 2 * gamma * chunk * (1 + 3 * unit)) * most
     return first + 2 * in_float64 * (most + bounds + reference)
 
 
-def largest_products(bounds: Tensor, weights: Tensor, several: bool) -> Tensor:
+def largest_products(
+    bounds: Tensor, weights: Tensor, several: bool, working: torch.dtype
+) -> Tensor:
     """M of the module's docstring, shape (G,)."""
-    return (bounds + weights) * (SEVERAL if several else 1.0)
+    return (bounds + weights) * (SEVERAL[working] if several else 1.0)
 
 
 def noise_rounding(parameters: int, std: float) -> float:

@@ -71,7 +71,9 @@ def clipped_rows(
     if public is not None and step.bounds.clipping.centred:
         mean = row_gradients(step.clipper.module, losses, public, ascent).mean(0)
         found, reference = found - mean, [mean]
-    step.clipper.clipped_sum(losses, rows[:1], 1.0)  # how often its weights are used is seen in a pass
+    step.clipper.clipped_sum(
+        losses, rows[:1], 1.0
+    )  # how often its weights are used is seen in a pass
     bounds = step.bounds.now.to(found)
     if reference is not None:
         sizes = [p.numel() for p in step.clipper.parameters]
