@@ -15,8 +15,7 @@ from tabsynth.audit.replay_leaves import Leaf, difference, leaves
 from tabsynth.privacy.ledger import Account
 from tabsynth.privacy.mechanisms import NoisyVote, is_private, of_sum
 
-# Of a sensitivity: gradients are summed in float32, in another order where a row is more or less.
-ROUNDING = 1e-4
+ROUNDING = 1e-6  # of a sensitivity: standard deviations come in float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,12 @@ class Coins:
 
     def toss(self, number: int, columns: int) -> Tensor:
         """Uniform numbers of every record, shape (records, columns), the same for the same number."""
-        words = np.random.SeedSequence([self.seed, number, columns]).generate_state(2)
-        rng = torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
-        return torch.rand(self.count, columns, generator=rng)
+        return torch.rand(self.count, columns, generator=self.stream(number, 0))
+
+    def stream(self, number: int, part: int) -> torch.Generator:
+        """What else is drawn for a batch: the same for the same number and part of it."""
+        words = np.random.SeedSequence([self.seed, number, part]).generate_state(2)
+        return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
 
 
 def _records(index: np.ndarray, known: dict[tuple[bytes, int], int]) -> list[int]:
@@ -151,14 +153,24 @@ class Tape:
         self._picked = records[places]
         return places
 
+    def places(self, room: int) -> Tensor:
+        """As :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
+        assert self.coins is not None and self._picked is not None
+        count = len(self._picked)
+        rng = self.coins.stream(self._tosses, 0)
+        drawn = torch.randperm(room, generator=rng) if count <= room else torch.arange(count)
+        order = torch.argsort(self._picked + self.coins.count * self.coins.alone[self._picked])
+        places = torch.empty(count, dtype=torch.int64)
+        places[order] = drawn[:count]
+        return places
+
     def uniform(self, rows: int, columns: int, generator: torch.Generator) -> Tensor | None:
         """As :meth:`Recorder.uniform`."""
-        if generator is not self._private or self._picked is None or self.coins is None:
+        if generator is not self._private or self.coins is None:
             return None
-        place, whole = self._place, len(self._picked)
-        self._place = (place + rows) % max(1, whole)  # a batch may come in parts
-        drawn = self.coins.toss(self._tosses, columns)
-        return drawn[self._picked[place : place + rows]].to(generator.device)
+        self._place += 1  # a batch may come in parts
+        rng = self.coins.stream(self._tosses, self._place)
+        return torch.rand(rows, columns, generator=rng).to(generator.device)
 
     def teachers(self, numbers: Sequence[Tensor]) -> None:
         """As :meth:`Recorder.teachers`."""

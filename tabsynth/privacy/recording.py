@@ -35,8 +35,11 @@ class Recorder(Protocol):
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
         """Row numbers of a Poisson batch, by coins that each record keeps."""
 
+    def places(self, room: int) -> "Tensor":
+        """Places of that batch's rows among ``room``, or in order where they are more."""
+
     def uniform(self, rows: int, columns: int, generator: "torch.Generator") -> "Tensor | None":
-        """Uniform numbers for the next rows of that batch; None of another generator."""
+        """Uniform numbers for the next places of that batch; None of another generator."""
 
     def teachers(self, numbers: "Sequence[Tensor]") -> None:
         """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""

@@ -12,6 +12,7 @@ from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
 from tabsynth.training.noising import TensorNoise
+from tabsynth.training.sums import noise_rounding
 
 BOUNDS = ("fixed", "public", "quantile")
 STATISTICS = ("median", "mean")
@@ -136,6 +137,11 @@ class Bounds:
     def votes_noise(self) -> float:
         """Standard deviation of the noise on each group's votes: √G σ_b."""
         return math.sqrt(len(self.now)) * self.count_noise
+
+    def noise_rounding(self) -> float:
+        """By how much of a bound the noise's reading of a sum can move it; see :mod:`tabsynth.training.sums`."""
+        count = sum(p.numel() for p in self.clipper.parameters)
+        return noise_rounding(count, math.sqrt(len(self.now)) * self.noise_multiplier)
 
     def noise_scales(self) -> Tensor:
         """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

@@ -62,26 +62,17 @@ class Slots:
 
     Parameters
     ----------
-    expected : float
-        Expected rows; there is room for eight standard deviations more, and a batch that is larger
-        still must be run without slots.
+    size : int
+    device : torch.device
     """
 
-    def __init__(self, expected: float, device: torch.device) -> None:
-        size = int(expected + 8 * expected**0.5) + 16
+    def __init__(self, size: int, device: torch.device) -> None:
         self.rows = torch.zeros(size, dtype=torch.int64, device=device)
         self.keep = torch.zeros(size, dtype=torch.bool, device=device)
 
-    def fits(self, picked: Tensor) -> bool:
-        """Whether a batch finds room."""
-        return len(picked) <= len(self.rows)
-
-    def fill(self, picked: Tensor) -> None:
-        """Row numbers of a batch, from the host, without waiting for the device."""
-        size = len(self.rows)
-        rows = torch.zeros(size, dtype=torch.int64)
-        rows[: len(picked)] = picked
-        keep = torch.arange(size) < len(picked)
+    def fill(self, layout: Tensor) -> None:
+        """Row numbers of a batch, −1 where there is none, from the host, without waiting for the device."""
+        rows, keep = layout.clamp_min(0), layout >= 0
         if self.rows.device.type == "cuda":
             rows, keep = rows.pin_memory(), keep.pin_memory()
         self.rows.copy_(rows, non_blocking=True)

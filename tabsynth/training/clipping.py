@@ -16,11 +16,13 @@ from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm
 from tabsynth.training.formed import (
     Formed,
     NeedsRowByRow,
+    Sizes,
     ascent_step,
     by_opacus,
     by_row,
     mean_gradient,
 )
+from tabsynth.training.sums import LARGEST_FACTOR, chunk_of, chunked_sum, largest_products, rounding
 from tabsynth.training.trace import Trace
 
 logger = logging.getLogger(__name__)
@@ -44,8 +46,12 @@ class PerExampleClipper:
     Formal guarantees
     -----------------
     Adding or removing an example changes group j of the sum by at most its bound in L2 norm, whatever
-    the (public) reference. An example whose gradient is not finite contributes zero, and does not
-    change what others contribute (R3).
+    the (public) reference, the number of examples and the scale of weights and inputs: rows are clipped
+    to a norm below the bound by what rounding can add, for which :mod:`tabsynth.training.sums` has the
+    proof. It holds for neighbouring batches of the same number of rows, in which the example that one of
+    them lacks is a row that ``keep`` leaves out; :class:`tabsynth.training.sampling.Places` lays batches
+    out that way. An example whose gradient is not finite, or has a factor of norm above 2⁸⁰, contributes
+    zero, and does not change what others contribute (R3).
     """
 
     def __init__(
@@ -63,6 +69,11 @@ class PerExampleClipper:
         in_place = any(getattr(part, "inplace", False) for part in module.modules())
         self.closed_form = not in_place and all(owned.count(id(p)) == 1 for p in self.parameters)
         self.row_by_row = False
+        self.several = False  # whether the losses were seen to use a weight several times for a row
+        self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
+        whose = {id(layer.weight) for layer in self.layers}
+        like = self.parameters[0] if self.parameters else torch.empty(0)
+        self._are_weights = like.new_tensor([float(id(p) in whose) for p in self.parameters])
         if not self.closed_form:
             self._say("not all parameters are in plain linear or embedding layers")
 
@@ -100,33 +111,65 @@ class PerExampleClipper:
 
         Returns
         -------
-        sums : list of Tensor
-        whole : Tensor, shape (G,)
+        sums : list of float64 Tensor
+        whole : float64 Tensor, shape (G,)
             Number of rows within the bound. It is private: a noised quantile adds noise to it.
+
+        Notes
+        -----
+        A row is multiplied by min(1, C′/‖gᵢ − r‖), and also scaled down where a layer that is used several
+        times has products so large that their rounding would pass what C′ sets aside for it.
         """
         if len(inputs) == 0:
             # 0 · r: a reference that is not finite shows in a batch without rows as in one with.
             like = (
                 [torch.zeros_like(p) for p in self.parameters] if reference is None else reference
             )
-            return [0 * r for r in like], like[0].new_zeros(self.group_count)
+            return [0 * r.double() for r in like], self._empty().new_zeros(self.group_count)
         grads = self._gradients(losses, inputs)
-        norms = grads.norms(self, reference)
+        sizes = grads.sizes(self, reference)
         if not isinstance(bounds, Tensor):
-            bounds = norms.new_full((self.group_count,), bounds)
-        scale = _scale(norms, bounds)
-        bad = ~torch.isfinite(norms).all(1)
-        whole = (norms <= bounds) & ~bad[:, None]
-        if keep is not None:
-            bad = bad | ~keep
-            whole = whole & keep[:, None]
-        scale = scale.masked_fill(bad[:, None], 0)
-        sums = grads.weighted_sums(self, scale, _blank(bad))
-        if reference is not None:
-            taken = scale.sum(0).unbind()
-            for total, r, j in zip(sums, reference, self.groups, strict=True):
-                total.addcmul_(r, taken[j], value=-1)
-        return sums, whole.to(norms.dtype).sum(0)
+            bounds = self._empty().new_full((self.group_count,), bounds)
+        bounds = bounds.double()
+        slack, largest = self.rounding(bounds, reference, len(inputs))
+        within = (bounds - slack).clamp_min(
+            0
+        )  # a reference as large as that leaves nothing of a row
+        scale = _scale(sizes, within, largest if self.several else None)
+        bad = ~sizes.usable
+        whole = (sizes.norms <= bounds) & ~bad[:, None]
+        counted = ~bad if keep is None else keep & ~bad
+        scale = scale.masked_fill(~counted[:, None], 0)
+        sums = grads.weighted_sums(self, scale, _blank(bad), reference)
+        return sums, (whole & counted[:, None]).double().sum(0)
+
+    def rounding(
+        self, bounds: Tensor, reference: Sequence[Tensor] | None, places: int
+    ) -> tuple[Tensor, Tensor]:
+        """ηC and M of :mod:`tabsynth.training.sums`, each in float64 and of shape (G,)."""
+        none = torch.zeros_like(bounds)
+        taken, weights = none, none
+        if reference is not None and self.closed_form:
+            norms = torch.stack(
+                [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
+            )
+            taken = _by_group(self.groups, norms)
+            weights = _by_group(self.groups, norms * self._are_weights.to(norms))
+        slack = rounding(
+            bounds,
+            weights,
+            taken,
+            places=places,
+            several=self.several,
+            looked_up=self._looked_up,
+            working=self.parameters[0].dtype,
+        )
+        # Without a bound nothing is clipped, and nothing has to be set aside.
+        slack = torch.where(torch.isfinite(bounds), slack, none)
+        return slack, largest_products(bounds, weights, self.several, self.parameters[0].dtype)
+
+    def _empty(self) -> Tensor:
+        return self.parameters[0].new_empty(0, dtype=torch.float64)
 
     def reference(self, losses: Losses, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
         """The mean gradient of public rows, and the norms around it of the first ones, shape (m, G).
@@ -134,15 +177,14 @@ class PerExampleClipper:
         m is at most ``TYPICAL_ROWS``: enough for what is typical.
         """
         grads = self._gradients(losses, inputs)
-        weights = self.parameters[0].new_full((len(inputs), self.group_count), 1 / len(inputs))
-        mean = grads.weighted_sums(self, weights, None)
-        return mean, grads.first(TYPICAL_ROWS).norms(self, mean)
+        mean = grads.means(self)
+        return mean, grads.first(TYPICAL_ROWS).sizes(self, mean).norms
 
     def norms(self, losses: Losses, inputs: Tensor, groups: Sequence[int] | None = None) -> Tensor:
         """Norms of the per-example gradients by group, shape (batch, G); of public rows only."""
         own, self.groups = self.groups, list(groups) if groups is not None else self.groups
         try:
-            return self._gradients(losses, inputs).norms(self, None)
+            return self._gradients(losses, inputs).sizes(self, None).norms
         finally:
             self.groups = own
 
@@ -153,7 +195,9 @@ class PerExampleClipper:
     def _gradients(self, losses: Losses, inputs: Tensor) -> "_Factored | Formed":
         if self.closed_form:
             try:
-                return _Factored(self._factors(losses, inputs), len(inputs))
+                factors = self._factors(losses, inputs)
+                self.several = self.several or any(len(f.uses) > 1 for f in factors)
+                return _Factored(factors, len(inputs))
             except NotClosedForm as why:
                 self.closed_form = False
                 self._say(str(why))
@@ -170,7 +214,7 @@ class PerExampleClipper:
         if not self.ascent or not found:
             return found
         squares = torch.stack([s for f in found for s in f.squares().values()])
-        step = ascent_step(squares, self.ascent)
+        step = ascent_step(squares, self.ascent).to(found[0].uses[0].left)
         moves = {f.layer: f.uses for f in found}
         return Trace(self.layers, len(inputs), moves, step).factors(losses, self.module, inputs)
 
@@ -185,38 +229,61 @@ class _Factored:
         """The gradients of the first rows alone."""
         return _Factored([f.first(rows) for f in self.factors], min(rows, self.batch))
 
-    def norms(self, clipper: PerExampleClipper, reference: Sequence[Tensor] | None) -> Tensor:
-        """‖gᵢ − reference‖ by group, shape (batch, G)."""
-        squares: list[Tensor | None] = [None] * clipper.group_count
+    def sizes(self, clipper: PerExampleClipper, reference: Sequence[Tensor] | None) -> Sizes:
+        """How large each row's difference from the reference is."""
+        none = clipper._empty().new_zeros(self.batch)
+        squares, products = [none] * clipper.group_count, [none] * clipper.group_count
+        usable = torch.ones_like(none, dtype=torch.bool)
         named = _named(clipper, reference) if reference is not None else {}
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         for factor in self.factors:
-            dots = factor.dots(named) if reference is not None else {}
-            for key, square in factor.squares().items():
-                value = square - 2 * dots[key] if reference is not None else square
-                before = squares[group[key]]
-                squares[group[key]] = value if before is None else before + value
-        none = clipper.parameters[0].new_zeros(self.batch)
-        out = torch.stack([none if s is None else s for s in squares], dim=1)
-        if reference is not None:
-            own = _by_group(clipper.groups, torch._foreach_norm(list(reference))).square()
-            # Differences of squares cancel: what rounding may have hidden is added back, so that a
-            # norm is never taken for smaller than it is.
-            out = (out + own).clamp_min(0) + 64 * torch.finfo(out.dtype).eps * (out.abs() + 2 * own)
-        return out.sqrt()
+            found = factor.squares() if reference is None else factor.squares_from(named)
+            for key, square in found.items():
+                squares[group[key]] = squares[group[key]] + square
+            j = group[id(factor.layer.weight)]
+            products[j] = products[j] + factor.size.square()
+            for pair in factor.norms:
+                for norm in pair:
+                    usable = usable & (norm <= LARGEST_FACTOR)
+        if reference is not None:  # a parameter that the losses do not use has gradient zero
+            used = {id(p) for f in self.factors for p in f.layer.parameters(recurse=False)}
+            for key, r in named.items():
+                if key not in used:
+                    own = torch.linalg.vector_norm(r, dtype=torch.float64).square()
+                    squares[group[key]] = squares[group[key]] + own
+        norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
+        usable = usable & torch.isfinite(norms).all(1)
+        return Sizes(norms, torch.stack(products, dim=1).sqrt(), usable)
+
+    def means(self, clipper: PerExampleClipper) -> list[Tensor]:
+        """The mean gradient, a tensor a parameter, in the working precision."""
+        found: dict[int, Tensor] = {}
+        for factor in self.factors:
+            found.update(factor.means())
+        return [found.get(id(p), torch.zeros_like(p)) for p in clipper.parameters]
 
     def weighted_sums(
-        self, clipper: PerExampleClipper, scale: Tensor, blank: Tensor | None
+        self,
+        clipper: PerExampleClipper,
+        scale: Tensor,
+        blank: Tensor | None,
+        reference: Sequence[Tensor] | None,
     ) -> list[Tensor]:
-        """Σ scaleᵢ gᵢ, a tensor a parameter."""
+        """Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
+        named = None if reference is None else _named(clipper, reference)
         found: dict[int, Tensor] = {}
         for factor in self.factors:
             weights = {
                 id(p): scale[:, group[id(p)]] for p in factor.layer.parameters() if id(p) in group
             }
-            found.update(factor.weighted_sums(weights, blank))
-        return [found.get(id(p), torch.zeros_like(p)) for p in clipper.parameters]
+            found.update(factor.weighted_sums(weights, blank, named, chunk_of(clipper.several)))
+        for p in clipper.parameters:
+            if id(p) not in found:
+                taken = 0.0 if named is None else named[id(p)].double()
+                total = chunked_sum(scale[:, group[id(p)]])
+                found[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * taken
+        return [found[id(p)] for p in clipper.parameters]
 
 
 def _plain(part: nn.Module) -> TypeGuard[Layer]:
@@ -251,8 +318,9 @@ def _blank(bad: Tensor) -> Tensor | None:
     return bad
 
 
-def _scale(norms: Tensor, bounds: Tensor) -> Tensor:
+def _scale(sizes: Sizes, bounds: Tensor, largest: Tensor | None) -> Tensor:
     """Factor of each example and group, in [0, 1], shape (batch, G)."""
-    # The slack in C keeps the rounding of norms on the safe side.
-    slack = 1 - 64 * torch.finfo(norms.dtype).eps
-    return (bounds * slack / norms.clamp_min(1e-30)).clamp_max(1.0)
+    scale = (bounds / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
+    if largest is None:
+        return scale
+    return torch.minimum(scale, largest / sizes.products.clamp_min(1e-300))

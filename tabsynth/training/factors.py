@@ -13,9 +13,12 @@ for the first kind). :mod:`tabsynth.training.trace` finds the factors.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+
+from tabsynth.training.sums import chunked_products, chunked_sum
 
 Losses = Callable[[nn.Module, Tensor], Tensor]
 Layer = nn.Linear | nn.Embedding
@@ -47,21 +50,35 @@ class Use:
     bias: bool
 
     def dot(self, other: "Use") -> Tensor:
-        """Inner products of the two outer products, shape (batch,)."""
-        left = (self.left * other.left).sum(1)
+        """Inner products of the two outer products, in float64, shape (batch,)."""
+        left = _inner(self.left, other.left)
         if self.right.dim() == 1:
             return left * (self.right == other.right)
-        return left * (self.right * other.right).sum(1)
+        return left * _inner(self.right, other.right)
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """Norms of ``left`` and of the outer products, each of shape (batch,).
+        """Norms of ``left`` and of ``right`` (1 for a category), as float64, each of shape (batch,)."""
+        left = row_norms(self.left)
+        return left, torch.ones_like(left) if self.right.dim() == 1 else row_norms(self.right)
 
-        Not squared: a short factor's square may vanish where the product does not.
-        """
-        left = torch.linalg.vector_norm(self.left, dim=1)
-        if self.right.dim() == 1:
-            return left, left
-        return left, left * torch.linalg.vector_norm(self.right, dim=1)
+
+def row_norms(rows: Tensor) -> Tensor:
+    """Norms of the rows, never too small, as float64 of shape (batch,).
+
+    In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
+    """
+    if rows.dtype == torch.float64:
+        return torch.linalg.vector_norm(rows, dim=1)
+    norms = torch.linalg.vector_norm(rows, dim=1)
+    found = norms.double() * (1 + (rows.shape[1] + 4) * 2.0**-24)
+    odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
+    if rows.device.type == "cpu" and not bool(odd.any()):
+        return found
+    return torch.where(odd, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), found)
+
+
+def _inner(one: Tensor, other: Tensor) -> Tensor:
+    return (one.double() * other.double()).sum(1)
 
 
 @dataclass(frozen=True)
@@ -76,72 +93,141 @@ class Factors:
         uses = [Use(u.left[:rows], u.right[:rows], u.bias) for u in self.uses]
         return Factors(self.layer, uses)
 
+    @cached_property
+    def norms(self) -> list[tuple[Tensor, Tensor]]:
+        """Norms of the two factors of each use."""
+        return [use.norms() for use in self.uses]
+
+    @cached_property
+    def size(self) -> Tensor:
+        """Σₖ ‖lₖ‖‖rₖ‖ of each row, shape (batch,): the norm of the weight's gradient where it is used once."""
+        return torch.stack([left * right for left, right in self.norms]).sum(0)
+
+    @cached_property
+    def weight_squares(self) -> Tensor:
+        """Squared norms of the weight's gradients, in float64 and never too small, shape (batch,)."""
+        total = torch.stack([left * right for left, right in self.norms]).square().sum(0)
+        for k, one in enumerate(self.uses):
+            for other in self.uses[:k]:
+                total = total + 2 * one.dot(other)
+        # Products that cancel: what rounding may have hidden is added back.
+        return total.clamp_min(0) + self._float64_error * self.size.square()
+
+    @property
+    def _float64_error(self) -> float:
+        """Of inner products of two outer products of this layer in float64, relative to their sizes."""
+        return (sum(self.layer.weight.shape) + 8 + len(self.uses)) * 2.0**-52
+
     def squares(self) -> dict[int, Tensor]:
-        """Squared norms by parameter (its ``id``), each of shape (batch,)."""
+        """Squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
+        out = {id(self.layer.weight): self.weight_squares}
         bias = getattr(self.layer, "bias", None)
-        if len(self.uses) == 1 and self.uses[0].bias:  # one use: δ ⊗ [a; 1], and |δ| is wanted once
-            left, whole = self.uses[0].norms()
-            return {id(self.layer.weight): whole.square(), id(bias): left.square()}
-        sizes = [use.norms()[1] for use in self.uses]
-        total = torch.stack(sizes).square().sum(0)
-        if len(self.uses) > 1:
-            for k, one in enumerate(self.uses):
-                for other in self.uses[:k]:
-                    total = total + 2 * one.dot(other)
-            # Products that cancel: what rounding may have hidden is added back, so that a norm is
-            # never taken for smaller than it is.
-            largest = torch.stack(sizes).sum(0).square()
-            total = total.clamp_min(0) + 64 * torch.finfo(total.dtype).eps * largest
-        out = {id(self.layer.weight): total}
         if bias is not None:
-            out[id(bias)] = torch.linalg.vector_norm(self._biased(), dim=1).square()
+            alone = len(self.uses) == 1 and self.uses[0].bias
+            left = self.norms[0][0] if alone else row_norms(self.biased)
+            out[id(bias)] = left.square()
         return out
 
-    def _biased(self) -> Tensor:
+    def squares_from(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Squared norms of the differences from a reference gradient, as :meth:`squares`.
+
+        ‖g − r‖² = ‖g‖² − 2⟨g, r⟩ + ‖r‖² cancels where g is near r. What the rounding of each part may
+        have hidden is added back, so that no difference is taken for shorter than it is.
+        """
+        weight = reference[id(self.layer.weight)]
+        own = torch.linalg.vector_norm(weight, dtype=torch.float64)
+        dots = torch.stack([_dot(use, weight) for use in self.uses]).sum(0)
+        total = (self.weight_squares - 2 * dots + own.square()).clamp_min(0)
+        # lₖW is an inner product of ``out`` terms in the working precision, which may lose numbers
+        # below 2⁻¹²⁶ altogether; all else is in float64.
+        unit = torch.finfo(weight.dtype).eps
+        lengths = torch.stack([right for _, right in self.norms]).sum(0)
+        hidden = (len(weight) + 4) * unit * own * self.size + 2.0**-120 * lengths
+        out = {
+            id(self.layer.weight): total + hidden + self._float64_error * (self.size + own).square()
+        }
+        bias = getattr(self.layer, "bias", None)
+        if bias is not None:
+            out[id(bias)] = row_norms(self.biased - reference[id(bias)]).square()
+        return out
+
+    @cached_property
+    def biased(self) -> Tensor:
         """Per-example gradients of the bias, shape (batch, out)."""
         lefts = [use.left for use in self.uses if use.bias]
         if not lefts:
             return torch.zeros_like(self.uses[0].left)
         return lefts[0] if len(lefts) == 1 else torch.stack(lefts).sum(0)
 
-    def dots(self, reference: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Inner products with a reference gradient, by parameter, each of shape (batch,)."""
-        weight = reference[id(self.layer.weight)]
+    def means(self) -> dict[int, Tensor]:
+        """The mean over the rows by parameter, in the working precision: of public rows."""
         parts = []
         for use in self.uses:
             if use.right.dim() == 1:
-                parts.append((use.left * weight[use.right]).sum(1))
+                none = torch.zeros_like(self.layer.weight)
+                parts.append(none.index_add_(0, use.right, use.left))
             else:
-                parts.append(((use.left @ weight) * use.right).sum(1))
-        out = {id(self.layer.weight): parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)}
+                parts.append(use.left.T @ use.right)
+        rows = len(self.uses[0].left)
+        out = {
+            id(self.layer.weight): (parts[0] if len(parts) == 1 else torch.stack(parts).sum(0))
+            / rows
+        }
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            out[id(bias)] = self._biased() @ reference[id(bias)]
+            out[id(bias)] = self.biased.mean(0)
         return out
 
     def weighted_sums(
-        self, weights: Mapping[int, Tensor], blank: Tensor | None
+        self,
+        scale: Mapping[int, Tensor],
+        blank: Tensor | None,
+        reference: Mapping[int, Tensor] | None,
+        chunk: int,
     ) -> dict[int, Tensor]:
-        """Σ wᵢ gᵢ by parameter; rows in ``blank`` are left out whatever they hold (0 · NaN is NaN)."""
-        w = weights[id(self.layer.weight)][:, None]
-        total = None
+        """Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
+
+        Parameters
+        ----------
+        scale : mapping to float64 Tensor, shape (batch,)
+            sᵢ by parameter.
+        blank : bool Tensor, shape (batch,), optional
+            Rows that are left out whatever they hold (0 · NaN is NaN).
+        reference : mapping to Tensor, optional
+            r by parameter.
+        chunk : int
+            Rows whose products are summed in the network's precision.
+        """
+        s = scale[id(self.layer.weight)]
+        factor = s[:, None].to(self.uses[0].left.dtype)
+        total = s.new_zeros(self.layer.weight.shape)
         for use in self.uses:
-            left, right = use.left * w, use.right
+            left, right = use.left * factor, use.right
             if blank is not None:
                 left = left.masked_fill(blank[:, None], 0)
             if right.dim() == 1:
-                part = torch.zeros_like(self.layer.weight).index_add_(0, right, left)
-            else:
-                if blank is not None:
-                    right = right.masked_fill(blank[:, None], 0)
-                part = left.T @ right
-            total = part if total is None else total + part
-        assert total is not None
+                total.index_add_(0, right, left.double())
+                continue
+            if blank is not None:
+                right = right.masked_fill(blank[:, None], 0)
+            total += chunked_products(left, right, chunk)
+        if reference is not None:
+            total.sub_(chunked_sum(s, chunk) * reference[id(self.layer.weight)].double())
         out = {id(self.layer.weight): total}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
-            biased = self._biased()
+            biased = self.biased if reference is None else self.biased - reference[id(bias)]
+            biased = biased * scale[id(bias)][:, None].to(biased.dtype)
             if blank is not None:
                 biased = biased.masked_fill(blank[:, None], 0)
-            out[id(bias)] = weights[id(bias)] @ biased
+            out[id(bias)] = chunked_sum(biased, chunk)
+            if reference is not None:  # one that is not finite shows whatever the rows are
+                out[id(bias)] += 0 * reference[id(bias)].double()
         return out
+
+
+def _dot(use: Use, weight: Tensor) -> Tensor:
+    """Inner products of a use with a reference of its weight, shape (batch,)."""
+    if use.right.dim() == 1:
+        return _inner(use.left, weight[use.right])
+    return _inner(use.left @ weight, use.right)

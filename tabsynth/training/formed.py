@@ -4,12 +4,14 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from tabsynth.training.factors import Losses, one_a_row
+from tabsynth.training.sums import CHUNK, LARGEST_FACTOR
 
 if TYPE_CHECKING:
     from tabsynth.training.clipping import PerExampleClipper
@@ -106,6 +108,25 @@ def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
                 p.copy_(b)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How large the rows' differences from a reference are; of shape (batch, G), in float64.
+
+    Attributes
+    ----------
+    norms : Tensor
+        ‖gᵢ − r‖ by group, never too small.
+    products : Tensor
+        Of a factored gradient, the norms of its products before they are added up; 0 of one that is formed.
+    usable : bool Tensor, shape (batch,)
+        Whether the row is finite, and neither its norm nor a factor of it is above ``LARGEST_FACTOR``.
+    """
+
+    norms: Tensor
+    products: Tensor
+    usable: Tensor
+
+
 class Formed:
     """Per-example gradients of a batch, each tensor of shape (batch, …)."""
 
@@ -116,22 +137,51 @@ class Formed:
         """The gradients of the first rows alone."""
         return Formed([g[:rows] for g in self.grads])
 
-    def norms(self, clipper: "PerExampleClipper", reference: Sequence[Tensor] | None) -> Tensor:
-        """‖gᵢ − reference‖ by group, shape (batch, G)."""
-        grads = self.grads
-        if reference is not None:
-            grads = [g - r for g, r in zip(grads, reference, strict=True)]
+    def sizes(self, clipper: "PerExampleClipper", reference: Sequence[Tensor] | None) -> Sizes:
+        """How large each row's difference from the reference is."""
         columns: list[list[Tensor]] = [[] for _ in range(clipper.group_count)]
-        for g, j in zip(grads, clipper.groups, strict=True):
-            columns[j].append(g.reshape(len(g), -1).norm(dim=1))
-        return torch.stack([torch.stack(c).norm(dim=0) for c in columns], dim=1)
+        for g, j in zip(self._apart(reference), clipper.groups, strict=True):
+            flat = g.reshape(len(g), -1)
+            columns[j].append(torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64))
+        norms = torch.stack([torch.stack(c).norm(dim=0) for c in columns], dim=1)
+        # A root of a sum of so many squares in float64 errs by no more than that.
+        norms = norms * (1 + (sum(g[0].numel() for g in self.grads) + 8) * 2.0**-53)
+        return Sizes(norms, torch.zeros_like(norms), (norms <= LARGEST_FACTOR).all(1))
+
+    def means(self, clipper: "PerExampleClipper") -> list[Tensor]:
+        """The mean gradient, a tensor a parameter, in the working precision."""
+        return [g.mean(0) for g in self.grads]
 
     def weighted_sums(
-        self, clipper: "PerExampleClipper", scale: Tensor, blank: Tensor | None
+        self,
+        clipper: "PerExampleClipper",
+        scale: Tensor,
+        blank: Tensor | None,
+        reference: Sequence[Tensor] | None,
     ) -> list[Tensor]:
-        """Σ scaleᵢ gᵢ, a tensor a parameter."""
-        kept = slice(None) if blank is None else ~blank
-        return [
-            torch.einsum("b,b...->...", scale[kept, j], g[kept])
-            for g, j in zip(self.grads, clipper.groups, strict=True)
-        ]
+        """Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
+        sums = []
+        for g, j in zip(self._apart(reference), clipper.groups, strict=True):
+            total = torch.zeros_like(g[0], dtype=torch.float64)
+            chunks = zip(g.split(CHUNK), scale[:, j].split(CHUNK), _split(blank, g), strict=True)
+            for part, s, out in chunks:
+                terms = part.double() * s.view(-1, *[1] * (g.dim() - 1))
+                if out is not None:
+                    terms = terms.masked_fill(out.view(-1, *[1] * (g.dim() - 1)), 0)
+                total += terms.sum(0)
+            sums.append(total)
+        if reference is not None:  # one that is not finite shows whatever the rows are
+            sums = [total + 0 * r.double() for total, r in zip(sums, reference, strict=True)]
+        return sums
+
+    def _apart(self, reference: Sequence[Tensor] | None) -> Sequence[Tensor]:
+        """gᵢ − reference as rounded: each row's norm and its part of the sum are of the same numbers."""
+        if reference is None:
+            return self.grads
+        return [g - r for g, r in zip(self.grads, reference, strict=True)]
+
+
+def _split(blank: Tensor | None, like: Tensor) -> Sequence[Tensor | None]:
+    if blank is None:
+        return [None] * len(like.split(CHUNK))
+    return blank.split(CHUNK)

@@ -14,7 +14,6 @@ from tabsynth.privacy.noise import (
     Keystream,
     grid,
     nearest,
-    rounded_gaussian,
 )
 
 # As ERROR and TAIL of tabsynth.privacy.noise, but in float32 from 31 and 32 digits: R errs by
@@ -35,9 +34,10 @@ class TensorNoise:
 
     Formal guarantees
     -----------------
-    On the CPU: exactly the law of :func:`tabsynth.privacy.noise.noisy`, so the release is post-processing
-    of the Gaussian mechanism on the sum as it stands in floating point. That rounding moved that sum
-    already, while it was added up, is not undone here.
+    On the CPU: exactly the law of :func:`tabsynth.privacy.noise.noisy` around values that differ from those
+    given by at most 2⁻²⁶ steps of the grid each, so the release is post-processing of the Gaussian mechanism.
+    By how much rounding moves a sum before the noise, that difference included, is bounded in
+    :mod:`tabsynth.training.sums`, and rows are clipped below their bound by as much.
 
     NOTE[DIFF] Elsewhere (CUDA) noise is torch's own: Philox, a counter-based generator that is not a
     cryptographic one, under a key of 63 bits of the system's entropy, and float64 normals of it, rounded to
@@ -70,12 +70,11 @@ class TensorNoise:
         if not math.isfinite(size) or size <= 0:  # a size too small for a float is 0
             return torch.full_like(values, math.nan)
         step = grid(size)
-        if values.dtype == torch.float32:
-            if len(self._room) != workspace(len(values)):
-                self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
-            return _times(rounded(values, step, size / step, self.bits, self._room), step)
-        found = rounded_gaussian(values.double().numpy() / step, size / step, self.bits)
-        return _times(torch.from_numpy(found), step).to(values)
+        whole, rest = _parts(values, step)
+        if len(self._room) != workspace(len(values)):
+            self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
+        found = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
+        return _times(whole.add_(found), step).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:
         """The same without waiting for the device."""
@@ -84,8 +83,16 @@ class TensorNoise:
         step = power * 2.0**-FINENESS
         noise = torch.empty(len(values), dtype=torch.float64, device=values.device)
         noise.normal_(generator=self.generator)
-        total = (values.double() / step + size / step * noise).round()
+        whole, rest = _parts(values, step)
+        total = whole + (rest + size / step * noise).round()
         return (total * step).add_(0.0).to(values)
+
+
+def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Values in steps of the grid, a power of two: a whole number and a rest, exactly, in float64."""
+    steps = values.double() / step
+    whole = steps.round()
+    return whole, steps.sub_(whole)
 
 
 def _times(found: Tensor, step: float) -> Tensor:

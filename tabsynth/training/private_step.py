@@ -23,7 +23,10 @@ from tabsynth.training.factors import Losses
 from tabsynth.training.formed import moved
 from tabsynth.training.noising import TensorNoise
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
-from tabsynth.training.sampling import poisson_sample
+from tabsynth.training.sampling import Places, poisson_sample
+from tabsynth.training.sums import Total
+
+MOST_ROUNDING = 0.25  # of a bound: a reference whose rounding could take more of it is not used
 
 
 @dataclass
@@ -83,7 +86,7 @@ class PrivateStep:
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated, with the same result.
+        Rows to go through the module at a time; a larger batch is accumulated.
     bits : Bits, optional
         Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
@@ -91,7 +94,9 @@ class PrivateStep:
     -----------------
     A step releases Σ clip(gᵢ − r) + noise over a Poisson sample: one Poisson-subsampled Gaussian of
     the account's multiplier, whatever the bounds, groups and r, which follow from public rows and
-    earlier releases. The account is asked before the rows are read. An empty batch is a step.
+    earlier releases. It holds for the floating-point sum that is released, at every batch size and scale of
+    weights and rows: see :mod:`tabsynth.training.sums`. The account is asked before the rows are read. An
+    empty batch is a step.
     """
 
     def __init__(
@@ -122,7 +127,8 @@ class PrivateStep:
         self.physical_batch = physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        self._room: Slots | None = None
+        self.places = Places(expected_batch, physical_batch)
+        self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
     def gradient(
@@ -160,16 +166,16 @@ class PrivateStep:
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
         rows = self.table.read(self.account)
-        picked = self._picked(len(rows))
+        layout = self._layout(len(rows))
         terms = Terms(losses, public_losses or losses, public, correction, restored)
-        if self._in_place(rows) and self._slots(rows.device).fits(picked):
-            found = self._replay(terms, rows, picked)
+        if self._in_place(rows) and len(layout) == self.places.size:
+            found = self._replay(terms, rows, layout)
         else:
-            found = self._step(terms, rows[picked.to(rows.device, non_blocking=True)], None)
+            found = self._step(terms, *_laid_out(rows, layout))
         for parameter, value in zip(self.clipper.parameters, found, strict=True):
             parameter.grad = value
 
-    def _step(self, terms: Terms, batch: Tensor, keep: Tensor | None) -> list[Tensor]:
+    def _step(self, terms: Terms, batch: Tensor, keep: Tensor) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
@@ -188,11 +194,14 @@ class PrivateStep:
                 torch._foreach_copy_(self._previous, found)
         return found
 
-    def _picked(self, rows: int) -> Tensor:
+    def _layout(self, rows: int) -> Tensor:
+        """The rows of a Poisson batch by place, -1 where it is blank."""
         known = recorder()
         if known is not None and self.private:
-            return known.batch(rows, self.rate, self.generator)
-        return poisson_sample(rows, self.rate, self.noise.bits)
+            picked = known.batch(rows, self.rate, self.generator)
+            return self.places.layout(picked, known.places(self.places.room))
+        picked = poisson_sample(rows, self.rate, self.noise.bits)
+        return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
 
     def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
         """All that a step releases, past an audit's recorder if there is one."""
@@ -211,15 +220,10 @@ class PrivateStep:
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
-    def _slots(self, device: torch.device) -> Slots:
-        if self._room is None:
-            self._room = Slots(self.expected_batch, device)
-        return self._room
-
-    def _replay(self, terms: Terms, rows: Tensor, picked: Tensor) -> list[Tensor]:
+    def _replay(self, terms: Terms, rows: Tensor, layout: Tensor) -> list[Tensor]:
         """The same on tensors that stay in place, recorded for the losses that it is called with."""
-        slots = self._slots(rows.device)
-        slots.fill(picked)
+        slots = self._slots = self._slots or Slots(self.places.size, rows.device)
+        slots.fill(layout)
         if self._recorded is None or not self._recorded[0].like(terms):
             held = terms.held()
             draws = [self.generator, *held.generators()]
@@ -242,28 +246,41 @@ class PrivateStep:
         else:
             reference, norms = None, self.clipper.norms(losses, public)
         self.bounds.follow(norms)
-        return reference
+        if reference is None or not self.private:
+            return reference
+        # A reference so large that its rounding would take much of the bound is not taken off at all.
+        bounds = self.bounds.now.double()
+        slack, _ = self.clipper.rounding(bounds, reference, self.places.size)
+        small = (slack <= MOST_ROUNDING * bounds).all()
+        return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
     def _sums(
-        self, losses: Losses, batch: Tensor, keep: Tensor | None, reference: list[Tensor] | None
+        self, losses: Losses, batch: Tensor, keep: Tensor, reference: list[Tensor] | None
     ) -> tuple[list[Tensor], Tensor]:
+        """Σ clip(gᵢ − r) in float64, and the votes on the bounds."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
-        bounds = self.bounds.now if self.private else math.inf
-        parts = batch.split(self.physical_batch) if self.physical_batch else [batch]
-        sums, whole = self.clipper.clipped_sum(losses, parts[0], bounds, reference, keep)
-        for part in parts[1:]:
-            more, also = self.clipper.clipped_sum(losses, part, bounds, reference)
-            torch._foreach_add_(sums, more)
-            whole = whole + also
-        count = len(batch) if keep is None else keep.sum()
-        return sums, whole - count / 2
+        bounds: Tensor | float = math.inf
+        if self.private:
+            bounds = self.bounds.now.double() * (1 - self.bounds.noise_rounding())
+        parts = zip(batch.split(self.places.size), keep.split(self.places.size), strict=True)
+        total, votes = None, None
+        for part, here in parts:
+            sums, whole = self.clipper.clipped_sum(losses, part, bounds, reference, here)
+            own = whole - here.sum() / 2
+            if total is None or votes is None:
+                total, votes = Total.of(sums), own
+            else:
+                total.add(sums)
+                votes = votes + own
+        assert total is not None and votes is not None
+        return total.value(), votes
 
     def _noised(self, sums: list[Tensor]) -> list[Tensor]:
-        """(Σ + noise) / expected batch."""
+        """(Σ + noise) / expected batch, in the dtype of the parameters."""
         if self.private:
             self.noise.add(sums, self.bounds.noise_scales(), self.clipper.groups)
         torch._foreach_div_(sums, float(self.expected_batch))
-        return sums
+        return [s.to(p.dtype) for s, p in zip(sums, self.clipper.parameters, strict=True)]
 
     @contextmanager
     def _moved(self) -> Iterator[None]:
@@ -297,3 +314,11 @@ class PrivateStep:
         if previous is not None:
             parameters = enumerate(self.clipper.parameters)
             self._previous = [previous[str(i)].to(p.detach(), copy=True) for i, p in parameters]
+
+
+def _laid_out(rows: Tensor, layout: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows at their places, any row where it is blank, and which places are taken."""
+    keep = (layout >= 0).to(rows.device, non_blocking=True)
+    if len(rows) == 0:
+        return rows.new_zeros((len(layout), *rows.shape[1:])), keep
+    return rows[layout.clamp_min(0).to(rows.device, non_blocking=True)], keep

@@ -2,7 +2,7 @@
 
 A file has
 
-- ``rule``: which rule of the design it breaks (R1 … R20), ``mistake``: what is wrong, in a sentence;
+- ``rule``: which rule of the design it breaks (R1 … R27), ``mistake``: what is wrong, in a sentence;
 - ``seen``: where it was made in earnest, with its source; ``listed``: its name in the design's own list;
 - ``tests``: who is expected to notice, as pytest names them, the quickest first;
 - ``[[edit]]``, one or more: ``file``, and text ``old`` that occurs in it exactly once, to be ``new``.

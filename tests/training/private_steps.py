@@ -63,13 +63,27 @@ def grads(module: nn.Module) -> np.ndarray:
 def clipped_rows(
     step: PrivateStep, losses: Losses, rows: Tensor, public: Tensor | None = None
 ) -> Tensor:
-    """What each row adds to a step's sum, by brute force, at the step's bounds and groups."""
+    """What each row adds to a step's sum, by brute force, at the step's bounds (less what is set aside for
+    rounding) and groups."""
     ascent = step.rule.radius if isinstance(step.rule, BAM) else 0.0
     found = row_gradients(step.clipper.module, losses, rows, ascent)
+    reference = None
     if public is not None and step.bounds.clipping.centred:
-        found = found - row_gradients(step.clipper.module, losses, public, ascent).mean(0)
+        mean = row_gradients(step.clipper.module, losses, public, ascent).mean(0)
+        found, reference = found - mean, [mean]
+    step.clipper.clipped_sum(
+        losses, rows[:1], 1.0
+    )  # how often its weights are used is seen in a pass
+    bounds = step.bounds.now.to(found)
+    if reference is not None:
+        sizes = [p.numel() for p in step.clipper.parameters]
+        parts = zip(reference[0].split(sizes), step.clipper.parameters, strict=True)
+        reference = [part.view_as(p) for part, p in parts]
+    slack, _ = step.clipper.rounding(bounds, reference, step.places.size)
+    large = 0 if reference is None else sum(r.norm() for r in reference)
+    assert (slack <= 1e-8 * (bounds + large)).all()
     entries = group_of_entries(step.clipper.module, step.clipper.groups)
-    return clip_rows(found, step.bounds.now.to(found), entries)
+    return clip_rows(found, bounds - slack, entries)
 
 
 def bounds_of(clipping: Clipping, noise: float = 2.0, batch: float = 40.0) -> Bounds:

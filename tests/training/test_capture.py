@@ -19,6 +19,7 @@ from tabsynth.training.capture import Captured, Slots
 from tabsynth.training.losses import gradient_penalty, minus_scores
 from tabsynth.training.private_step import PrivateStep, Terms
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.sampling import Places
 
 torch.set_num_threads(1)
 RATE, ROWS = 0.1, 500
@@ -87,7 +88,7 @@ def test_a_batch_of_fixed_size_is_the_same_step(
 def test_a_batch_without_room_takes_the_ordinary_road(monkeypatch: pytest.MonkeyPatch) -> None:
     step, ordinary = private_step(*KINDS[0]), private_step(*KINDS[0])
     monkeypatch.setattr(step, "_in_place", lambda rows: True)
-    step._room = Slots(0.0, torch.device("cpu"))  # sixteen places, for fifty rows or so
+    step.places = ordinary.places = Places(0.0)  # sixteen places, for fifty rows or so
     torch.testing.assert_close(
         trained(step, minus_scores, None), trained(ordinary, minus_scores, None)
     )
@@ -114,28 +115,25 @@ def test_a_step_without_room_amid_replays(
     """One batch that finds no room takes the ordinary road; the replays after it are not of the past."""
     public = FAKE if rules.bound == "public" else None
     wanted = trained(private_step(rule, rules), minus_scores, public)
-    step, asked = private_step(rule, rules), []
+    step, asked, layout = private_step(rule, rules), [], Places.layout
 
-    def fits(self: Slots, picked: Tensor) -> bool:
+    def laid_out(self: Places, picked: Tensor, places: Tensor) -> Tensor:
         asked.append(len(picked))
-        return len(asked) != 6
+        own = layout(self, picked, places)
+        return own if len(asked) != 6 else torch.cat([own, torch.full_like(own, -1)])
 
     monkeypatch.setattr(step, "_in_place", lambda rows: True)
-    monkeypatch.setattr(Slots, "fits", fits)
+    monkeypatch.setattr(Places, "layout", laid_out)
     monkeypatch.setattr("tabsynth.training.private_step.Captured", Replayed)
     torch.testing.assert_close(trained(step, minus_scores, public), wanted, rtol=1e-7, atol=1e-8)
     assert len(asked) == 8
 
 
 def test_slots() -> None:
-    slots = Slots(9.0, torch.device("cpu"))
-    assert len(slots.rows) == 9 + 24 + 16
-    for count in (0, 5, 49):
-        picked = torch.randperm(1000)[:count]
-        assert slots.fits(picked)
-        slots.fill(picked)
-        assert torch.equal(slots.rows[slots.keep], picked) and int(slots.keep.sum()) == count
-    assert not slots.fits(torch.arange(50))
+    slots, layout = Slots(6, torch.device("cpu")), torch.tensor([-1, 7, 0, -1, 3, -1])
+    slots.fill(layout)
+    assert slots.keep.tolist() == [False, True, True, False, True, False]
+    assert slots.rows[slots.keep].tolist() == [7, 0, 3]
 
 
 class Waits(TorchDispatchMode):

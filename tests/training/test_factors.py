@@ -99,8 +99,12 @@ def assert_closed_form(
             apart = (own - r).square().sum(1).clamp_min(float(bound) ** 2)
             slack += float((256 * EPS * squares / apart).clamp_max(1).sum() * bound)
         grads = grads - mean
-    wanted = clip_rows(grads, bounds, entries).sum(0)
     sums, whole = clipper.clipped_sum(losses, rows, bounds, reference)
+    aside, _ = clipper.rounding(
+        bounds, reference, len(rows)
+    )  # for rounding: rows are clipped below C
+    assert (aside <= 1e-9 * (bounds + (0 if reference is None else flat(reference).norm()))).all()
+    wanted = clip_rows(grads, bounds - aside, entries).sum(0)
     assert clipper.closed_form and not any("forward" in part.__dict__ for part in module.modules())
     found = flat(sums)
     scale = float(clip_rows(grads, bounds, entries).norm(dim=1).sum())
@@ -243,18 +247,25 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
     torch.testing.assert_close(found[weight_id], formed.square().sum((1, 2)), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(found[bias_id], bias.square().sum(1), rtol=1e-12, atol=1e-14)
     reference = {weight_id: random(2, 3), bias_id: random(2)}
-    dots = factors.dots(reference)
-    by_hand = (formed * reference[weight_id]).sum((1, 2))
-    torch.testing.assert_close(dots[weight_id], by_hand, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(dots[bias_id], bias @ reference[bias_id], rtol=1e-9, atol=1e-12)
+    apart = factors.squares_from(reference)
+    by_hand = (formed - reference[weight_id]).square().sum((1, 2))
+    torch.testing.assert_close(apart[weight_id], by_hand, rtol=1e-9, atol=1e-11)
+    by_hand = (bias - reference[bias_id]).square().sum(1)
+    torch.testing.assert_close(apart[bias_id], by_hand, rtol=1e-9, atol=1e-12)
+    means = factors.means()
+    torch.testing.assert_close(means[weight_id], formed.mean(0), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(means[bias_id], bias.mean(0), rtol=1e-9, atol=1e-12)
     weights = {weight_id: random(5), bias_id: random(5)}
     blank = torch.tensor([False, True, False, False, True])
     for u in parts:
         u.left[1], u.right[4] = float("nan"), float("inf")
-    sums = factors.weighted_sums(weights, blank)
-    kept = torch.einsum("b,bij->ij", weights[weight_id][~blank], formed[~blank])
+    factors = Factors(layer, parts)
+    weights = {key: value.masked_fill(blank, 0) for key, value in weights.items()}
+    sums = factors.weighted_sums(weights, blank, reference, 2)
+    differences = formed[~blank] - reference[weight_id]
+    kept = torch.einsum("b,bij->ij", weights[weight_id][~blank], differences)
     torch.testing.assert_close(sums[weight_id], kept, rtol=1e-9, atol=1e-12)
-    wanted = weights[bias_id][~blank] @ bias[~blank]
+    wanted = weights[bias_id][~blank] @ (bias[~blank] - reference[bias_id])
     torch.testing.assert_close(sums[bias_id], wanted, rtol=1e-9, atol=1e-12)
 
 

@@ -95,7 +95,8 @@ def test_joint_sensitivity_of_sum_and_votes(kind: str, grouping: str) -> None:
     # A vote is a half, for or against, in each group.
     assert ((found[1][1] - found[0][1]).abs() == 0.5).all()
     if kind == "cut":
-        assert worst == pytest.approx(1 / sigma, rel=1e-9)
+        # Rows are clipped below their bound by what rounding may add: in float64 very little.
+        assert worst == pytest.approx(1 / sigma, rel=1e-8)
 
 
 @pytest.mark.parametrize("grouping", ["flat", "weight-bias"])

@@ -1,0 +1,164 @@
+"""Sums over the rows of a batch, and how far rounding can move them.
+
+A private step releases S = Σᵢ cᵢ + noise, cᵢ = sᵢ(gᵢ − r), where row i's factor sᵢ keeps ‖cᵢ‖ within the
+clipping bound C. What is computed is Ŝ, in floating point, and the sensitivity of the step is that of Ŝ. A
+plain float32 sum over B rows errs by up to B · 2⁻²⁴ times the sum of the sizes of its terms, and a different
+number of rows changes every partial sum: with B = 400,000 one row was seen to move such a sum by 5.9 C. So
+the sums here have these parts.
+
+1. *Places.* The rows of a batch lie at places of a public number and shape
+   (:class:`tabsynth.training.sampling.Places`), and one row more takes a place that was blank. All other rows
+   stay where they are, and a row's gradient is computed from the row, its place and public tensors. So the
+   factors (lᵢ, rᵢ) and sᵢ of all other rows are the same, bit by bit.
+2. *Chunks.* Outer products are summed in the network's precision over ``CHUNK`` places at a time, and the sums
+   of chunks are added up in float64. Hence one row changes the rounding of its own chunk only.
+3. *Small terms first.* Biases subtract their reference row by row, before the sum: for them gᵢ stands for
+   fl(gᵢ − r) and r for 0 below. Weights subtract (Σ sᵢ) r in float64; only the part of r that belongs to
+   weights enters the bound.
+
+Proof of the bound (Higham 2002, §3.1: a sum or inner product of n terms, in any order, with or without fused
+operations, errs by at most γₙ = nu/(1 − nu) times the sum of the absolute values of its terms; u is the unit
+roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor, and M bound the norm of the vector of all ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖, one a weight,
+k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
+
+- l̃ᵢ = fl(fl(ŝᵢ) lᵢ) differs from ŝᵢ lᵢ by at most 3u‖ŝᵢ lᵢ‖, so that c̃ᵢ = Σₖ l̃ᵢₖ ⊗ rᵢₖ − ŝᵢ r differs from
+  ŝᵢ(gᵢ − r) by at most 3uM.
+- In a chunk of m places |fl(Σ l̃ᵢₖ ⊗ rᵢₖ) − Σ l̃ᵢₖ ⊗ rᵢₖ| ≤ γₘ Σᵢ |l̃ᵢₖ| ⊗ |rᵢₖ|, of norm at most γₘ m (1 + 3u) M
+  summed over k. Two neighbouring batches differ in one chunk, each with its error: 2 γₘ m (1 + 3u) M.
+- What is added up in float64 over at most p places errs by at most (m + K + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
+  (embeddings: p for m + K); that is twice, for two batches. Sums of further batches of p places are added without error, as pairs of
+  float64 (Knuth's TwoSum: the part that is lost is below 2⁻¹⁰⁵ of the sum).
+- The noise reads the sum in multiples of its grid, a float64 integer and a float32 rest of at most half a
+  grid step, below σC√G/256: an error of at most 2⁻²⁵ of that, √P times for P parameters, twice.
+
+So ‖Ŝ(D) − Ŝ(D ∪ {x})‖ ≤ C′ + ηC, with η C the sum of these terms (:func:`rounding`) and C′ the norm to which
+rows are clipped. ``PerExampleClipper`` clips to C′ = (1 − η) C, so that the sensitivity of what is released is
+at most C. η follows from public numbers alone: C, r, the number of places and the shapes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CHUNK = 256  # places whose outer products are summed in the working precision; half where there are several uses
+BLOCKS = 16  # chunks to a call
+# A layer that is used more than once for a row has products that cancel: together they may be so many times as
+# large as C + ‖r‖ before the row is scaled down further.
+SEVERAL = {torch.float32: 8.0, torch.float64: 64.0}
+# Factors of larger norm than this have products near the end of float32's range: such a row contributes nothing.
+LARGEST_FACTOR = 2.0**80
+
+
+def chunk_of(several: bool) -> int:
+    """m of the module's docstring."""
+    return CHUNK // 2 if several else CHUNK
+
+
+def chunked_products(left: Tensor, right: Tensor, chunk: int = CHUNK) -> Tensor:
+    """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks; shapes (rows, out) and (rows, in)."""
+    total = left.new_zeros(left.shape[1], right.shape[1], dtype=torch.float64)
+    if left.device.type == "cpu":
+        product, wide = left.new_empty(total.shape), torch.empty_like(total)
+        for one, other in zip(left.split(chunk), right.split(chunk), strict=True):
+            torch.mm(one.T, other, out=product)
+            total += wide.copy_(product)
+        return total
+    block = BLOCKS * chunk
+    for ours, theirs in zip(left.split(block), right.split(block), strict=True):
+        whole = len(ours) // chunk * chunk
+        if whole:
+            one = ours[:whole].view(-1, chunk, ours.shape[1]).transpose(1, 2)
+            other = theirs[:whole].view(-1, chunk, theirs.shape[1])
+            total += torch.bmm(one, other).sum(0, dtype=torch.float64)
+        if whole < len(ours):
+            total += ours[whole:].T @ theirs[whole:]
+    return total
+
+
+def chunked_sum(values: Tensor, chunk: int = CHUNK) -> Tensor:
+    """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …)."""
+    whole = len(values) // chunk * chunk
+    rest = values[whole:].sum(0).double()
+    if not whole:
+        return rest
+    return rest + values[:whole].unflatten(0, (-1, chunk)).sum(1).sum(0, dtype=torch.float64)
+
+
+@dataclass
+class Total:
+    """A sum of float64 tensors that keeps what each addition rounds off."""
+
+    high: list[Tensor]
+    low: list[Tensor]
+
+    @classmethod
+    def of(cls, parts: list[Tensor]) -> "Total":
+        """The sum of one term."""
+        return cls(parts, [torch.zeros_like(part) for part in parts])
+
+    def add(self, parts: list[Tensor]) -> None:
+        """Knuth's TwoSum, element by element."""
+        for j, part in enumerate(parts):
+            high = self.high[j]
+            total = high + part
+            rest = total - high
+            self.low[j] += (high - (total - rest)) + (part - rest)
+            self.high[j] = total
+
+    def value(self) -> list[Tensor]:
+        """As float64."""
+        return [high + low for high, low in zip(self.high, self.low, strict=True)]
+
+
+def rounding(
+    bounds: Tensor,
+    weights: Tensor,
+    reference: Tensor,
+    *,
+    places: int,
+    several: bool,
+    looked_up: bool,
+    working: torch.dtype,
+) -> Tensor:
+    """η C of the module's docstring but for the noise: by how much rounding can move a sum, in each group.
+
+    Parameters
+    ----------
+    bounds : float64 Tensor, shape (G,)
+        C.
+    weights, reference : float64 Tensor, shape (G,)
+        Norms of the reference's weights, and of all of it.
+    places : int
+        p.
+    several : bool
+        Whether a weight is used more than once for a row.
+    looked_up : bool
+        Whether there are embeddings, whose rows are added up one after the other.
+    working : dtype
+        Of the network.
+
+    Returns
+    -------
+    float64 Tensor, shape (G,)
+    """
+    chunk, unit = chunk_of(several), torch.finfo(working).eps / 2
+    gamma = chunk * unit / (1 - chunk * unit)
+    most = largest_products(bounds, weights, several, working)
+    terms = places if looked_up else chunk + math.ceil(places / chunk)
+    in_float64 = (terms + 8) * places * 2.0**-53
+    first = (3 * unit + 2 * gamma * chunk * (1 + 3 * unit)) * most
+    return first + 2 * in_float64 * (most + bounds + reference)
+
+
+def largest_products(
+    bounds: Tensor, weights: Tensor, several: bool, working: torch.dtype
+) -> Tensor:
+    """M of the module's docstring, shape (G,)."""
+    return (bounds + weights) * (SEVERAL[working] if several else 1.0)
+
+
+def noise_rounding(parameters: int, std: float) -> float:
+    """By how much the noise's reading of a sum can move it; ``std`` is that of the noise."""
+    return 2 * math.sqrt(parameters) * std / 128 / 2 * 2.0**-25
