@@ -60,16 +60,17 @@ class StepLanes:
         sums, noised = PrivateStep._sums, PrivateStep._noised
 
         def see(
-            step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any
+            step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any
         ) -> tuple[list[Tensor], Tensor]:
             found = sums(step, losses, batch, keep, reference)
-            own = (batch == self.canary).all(1)
+            own = (batch == self.canary).all(1) & keep
             if own.any():  # at the very coins of this batch
-                without, _ = sums(step, losses, batch, ~own, reference)
+                without, _ = sums(step, losses, batch, keep & ~own, reference)
                 part = [a - b for a, b in zip(found[0], without, strict=True)]
             else:
                 without = [s.clone() for s in found[0]]
-                part, _ = sums(step, losses, self.canary[None], None, reference)
+                alone = torch.ones(1, dtype=torch.bool)
+                part, _ = sums(step, losses, self.canary[None], alone, reference)
             self._known = without, part
             return found
 
@@ -130,7 +131,7 @@ def _direction(part: list[Tensor]) -> list[Tensor]:
 def _dots(values: list[Tensor], along: list[Tensor]) -> Tensor:
     """Inner products over all parameters, shape (lanes,)."""
     pairs = zip(values, along, strict=True)
-    return torch.stack([(v.flatten(1) @ d.flatten()).double() for v, d in pairs]).sum(0)
+    return torch.stack([v.double().flatten(1) @ d.double().flatten() for v, d in pairs]).sum(0)
 
 
 def ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:

@@ -227,7 +227,7 @@ def watching_steps(inserted: Inserted) -> Iterator[np.ndarray]:
     def see(step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any) -> Any:
         found = sums(step, losses, batch, keep, reference)
         known = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])
-        held[:] = [losses, reference, sums(step, losses, batch, known, reference)[0]]
+        held[:] = [losses, reference, sums(step, losses, batch, known & keep, reference)[0]]
         return found
 
     def draw(step: PrivateStep, clean: list[Tensor]) -> list[Tensor]:
@@ -260,17 +260,15 @@ def step_scores(
     grads = clipper._gradients(losses, codes)
     if not isinstance(grads, _Factored):
         raise InputError("A one-run audit needs networks whose gradients have a closed form.")
-    norms = grads.norms(clipper, reference)
-    scale = (step.bounds.now / norms.clamp_min(1e-30)).clamp_max(1.0)
-    scale = scale.masked_fill(~torch.isfinite(norms), 0)
-    mean = grads.weighted_sums(clipper, scale * step.rate / 2, None)
-    noise, taken = step.bounds.noise_scales().square(), scale.sum(0) * step.rate / 2
+    sizes = grads.sizes(clipper, reference)
+    scale = (step.bounds.now.double() / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
+    scale = scale.masked_fill(~sizes.usable[:, None], 0)
+    mean = grads.weighted_sums(clipper, scale * step.rate / 2, None, reference)
+    noise = step.bounds.noise_scales().double().square()
     rest = {}
     for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
-        more = released[i] * float(step.expected_batch) - known[i] - mean[i]
-        if reference is not None:
-            more = more + reference[i] * taken[j]
-        rest[id(parameter)] = more / noise[j]
+        more = released[i].double() * float(step.expected_batch) - known[i] - mean[i]
+        rest[id(parameter)] = (more / noise[j]).to(parameter.dtype)
     dots = {key: dot for factor in grads.factors for key, dot in factor.dots(rest).items()}
     out = scale.new_zeros(len(codes))
     for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):

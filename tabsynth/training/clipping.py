@@ -22,7 +22,7 @@ from tabsynth.training.formed import (
     by_row,
     mean_gradient,
 )
-from tabsynth.training.sums import LARGEST_FACTOR, chunk_of, chunked_sum, largest_products, rounding
+from tabsynth.training.sums import LARGEST_FACTOR, chunked_sum, largest_products, rounding
 from tabsynth.training.trace import Trace
 
 logger = logging.getLogger(__name__)
@@ -132,9 +132,8 @@ class PerExampleClipper:
             bounds = self._empty().new_full((self.group_count,), bounds)
         bounds = bounds.double()
         slack, largest = self.rounding(bounds, reference, len(inputs))
-        within = (bounds - slack).clamp_min(
-            0
-        )  # a reference as large as that leaves nothing of a row
+        # A reference so large that its rounding could pass the bound leaves nothing of a row.
+        within = (bounds - slack).clamp_min(0)
         scale = _scale(sizes, within, largest if self.several else None)
         bad = ~sizes.usable
         whole = (sizes.norms <= bounds) & ~bad[:, None]
@@ -153,8 +152,8 @@ class PerExampleClipper:
             norms = torch.stack(
                 [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
             )
-            taken = _by_group(self.groups, norms)
-            weights = _by_group(self.groups, norms * self._are_weights.to(norms))
+            taken = _by_group(self.groups, norms.unbind())
+            weights = _by_group(self.groups, (norms * self._are_weights.to(norms)).unbind())
         slack = rounding(
             bounds,
             weights,
@@ -277,7 +276,7 @@ class _Factored:
             weights = {
                 id(p): scale[:, group[id(p)]] for p in factor.layer.parameters() if id(p) in group
             }
-            found.update(factor.weighted_sums(weights, blank, named, chunk_of(clipper.several)))
+            found.update(factor.weighted_sums(weights, blank, named))
         for p in clipper.parameters:
             if id(p) not in found:
                 taken = 0.0 if named is None else named[id(p)].double()

@@ -136,8 +136,7 @@ class Factors:
         """
         weight = reference[id(self.layer.weight)]
         own = torch.linalg.vector_norm(weight, dtype=torch.float64)
-        dots = torch.stack([_dot(use, weight) for use in self.uses]).sum(0)
-        total = (self.weight_squares - 2 * dots + own.square()).clamp_min(0)
+        total = (self.weight_squares - 2 * self._weight_dots(weight) + own.square()).clamp_min(0)
         # lₖW is an inner product of ``out`` terms in the working precision, which may lose numbers
         # below 2⁻¹²⁶ altogether; all else is in float64.
         unit = torch.finfo(weight.dtype).eps
@@ -150,6 +149,17 @@ class Factors:
         if bias is not None:
             out[id(bias)] = row_norms(self.biased - reference[id(bias)]).square()
         return out
+
+    def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Inner products with a direction, by parameter, in float64, each of shape (batch,)."""
+        out = {id(self.layer.weight): self._weight_dots(directions[id(self.layer.weight)])}
+        bias = getattr(self.layer, "bias", None)
+        if bias is not None:
+            out[id(bias)] = self.biased.double() @ directions[id(bias)].double()
+        return out
+
+    def _weight_dots(self, weight: Tensor) -> Tensor:
+        return torch.stack([_dot(use, weight) for use in self.uses]).sum(0)
 
     @cached_property
     def biased(self) -> Tensor:
@@ -183,7 +193,6 @@ class Factors:
         scale: Mapping[int, Tensor],
         blank: Tensor | None,
         reference: Mapping[int, Tensor] | None,
-        chunk: int,
     ) -> dict[int, Tensor]:
         """Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
 
@@ -195,8 +204,6 @@ class Factors:
             Rows that are left out whatever they hold (0 · NaN is NaN).
         reference : mapping to Tensor, optional
             r by parameter.
-        chunk : int
-            Rows whose products are summed in the network's precision.
         """
         s = scale[id(self.layer.weight)]
         factor = s[:, None].to(self.uses[0].left.dtype)
@@ -210,9 +217,9 @@ class Factors:
                 continue
             if blank is not None:
                 right = right.masked_fill(blank[:, None], 0)
-            total += chunked_products(left, right, chunk)
+            total += chunked_products(left, right)
         if reference is not None:
-            total.sub_(chunked_sum(s, chunk) * reference[id(self.layer.weight)].double())
+            total.sub_(chunked_sum(s) * reference[id(self.layer.weight)].double())
         out = {id(self.layer.weight): total}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
@@ -220,7 +227,7 @@ class Factors:
             biased = biased * scale[id(bias)][:, None].to(biased.dtype)
             if blank is not None:
                 biased = biased.masked_fill(blank[:, None], 0)
-            out[id(bias)] = chunked_sum(biased, chunk)
+            out[id(bias)] = chunked_sum(biased)
             if reference is not None:  # one that is not finite shows whatever the rows are
                 out[id(bias)] += 0 * reference[id(bias)].double()
         return out

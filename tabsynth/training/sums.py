@@ -42,7 +42,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-CHUNK = 256  # places whose outer products are summed in the working precision; half where there are several uses
+CHUNK = 128  # places whose outer products are summed in the network's precision
 BLOCKS = 16  # chunks to a call
 # A layer that is used more than once for a row has products that cancel: together they may be so many times as
 # large as C + ‖r‖ before the row is scaled down further.
@@ -51,39 +51,34 @@ SEVERAL = {torch.float32: 8.0, torch.float64: 64.0}
 LARGEST_FACTOR = 2.0**80
 
 
-def chunk_of(several: bool) -> int:
-    """m of the module's docstring."""
-    return CHUNK // 2 if several else CHUNK
-
-
-def chunked_products(left: Tensor, right: Tensor, chunk: int = CHUNK) -> Tensor:
+def chunked_products(left: Tensor, right: Tensor) -> Tensor:
     """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks; shapes (rows, out) and (rows, in)."""
     total = left.new_zeros(left.shape[1], right.shape[1], dtype=torch.float64)
     if left.device.type == "cpu":
         product, wide = left.new_empty(total.shape), torch.empty_like(total)
-        for one, other in zip(left.split(chunk), right.split(chunk), strict=True):
+        for one, other in zip(left.split(CHUNK), right.split(CHUNK), strict=True):
             torch.mm(one.T, other, out=product)
             total += wide.copy_(product)
         return total
-    block = BLOCKS * chunk
+    block = BLOCKS * CHUNK
     for ours, theirs in zip(left.split(block), right.split(block), strict=True):
-        whole = len(ours) // chunk * chunk
+        whole = len(ours) // CHUNK * CHUNK
         if whole:
-            one = ours[:whole].view(-1, chunk, ours.shape[1]).transpose(1, 2)
-            other = theirs[:whole].view(-1, chunk, theirs.shape[1])
+            one = ours[:whole].view(-1, CHUNK, ours.shape[1]).transpose(1, 2)
+            other = theirs[:whole].view(-1, CHUNK, theirs.shape[1])
             total += torch.bmm(one, other).sum(0, dtype=torch.float64)
         if whole < len(ours):
             total += ours[whole:].T @ theirs[whole:]
     return total
 
 
-def chunked_sum(values: Tensor, chunk: int = CHUNK) -> Tensor:
+def chunked_sum(values: Tensor) -> Tensor:
     """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …)."""
-    whole = len(values) // chunk * chunk
+    whole = len(values) // CHUNK * CHUNK
     rest = values[whole:].sum(0).double()
     if not whole:
         return rest
-    return rest + values[:whole].unflatten(0, (-1, chunk)).sum(1).sum(0, dtype=torch.float64)
+    return rest + values[:whole].unflatten(0, (-1, CHUNK)).sum(1).sum(0, dtype=torch.float64)
 
 
 @dataclass
@@ -143,12 +138,12 @@ def rounding(
     -------
     float64 Tensor, shape (G,)
     """
-    chunk, unit = chunk_of(several), torch.finfo(working).eps / 2
-    gamma = chunk * unit / (1 - chunk * unit)
+    unit = torch.finfo(working).eps / 2
+    gamma = CHUNK * unit / (1 - CHUNK * unit)
     most = largest_products(bounds, weights, several, working)
-    terms = places if looked_up else chunk + math.ceil(places / chunk)
+    terms = places if looked_up else CHUNK + math.ceil(places / CHUNK)
     in_float64 = (terms + 8) * places * 2.0**-53
-    first = (3 * unit + 2 * gamma * chunk * (1 + 3 * unit)) * most
+    first = (3 * unit + 2 * gamma * CHUNK * (1 + 3 * unit)) * most
     return first + 2 * in_float64 * (most + bounds + reference)
 
 

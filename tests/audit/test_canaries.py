@@ -103,15 +103,15 @@ def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) ->
     right, seen = PrivateStep._sums, []
 
     def sums(self: Any, losses: Any, batch: Tensor, keep: Any, reference: Any) -> Any:
-        if keep is None and len(batch) > 1:
-            seen[:] = [len(batch)]
+        if len(batch) > 1:  # all rows, and then those but the canary
+            seen.append(int(keep.sum()))
         return right(self, losses, batch, keep, reference)
 
     noised = PrivateStep._noised
 
     def divided(self: Any, clean: Any) -> Any:
         found = noised(self, clean)
-        return [f * float(self.expected_batch) / seen[0] for f in found]
+        return [f * float(self.expected_batch) / max(seen[-2:]) for f in found]
 
     monkeypatch.setattr(PrivateStep, "_sums", sums)
     monkeypatch.setattr(PrivateStep, "_noised", divided)

@@ -104,7 +104,7 @@ def assert_closed_form(
         bounds, reference, len(rows)
     )  # for rounding: rows are clipped below C
     assert (aside <= 1e-9 * (bounds + (0 if reference is None else flat(reference).norm()))).all()
-    wanted = clip_rows(grads, bounds - aside, entries).sum(0)
+    wanted = clip_rows(grads, (bounds - aside).clamp_min(0), entries).sum(0)
     assert clipper.closed_form and not any("forward" in part.__dict__ for part in module.modules())
     found = flat(sums)
     scale = float(clip_rows(grads, bounds, entries).norm(dim=1).sum())
@@ -261,7 +261,7 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
         u.left[1], u.right[4] = float("nan"), float("inf")
     factors = Factors(layer, parts)
     weights = {key: value.masked_fill(blank, 0) for key, value in weights.items()}
-    sums = factors.weighted_sums(weights, blank, reference, 2)
+    sums = factors.weighted_sums(weights, blank, reference)
     differences = formed[~blank] - reference[weight_id]
     kept = torch.einsum("b,bij->ij", weights[weight_id][~blank], differences)
     torch.testing.assert_close(sums[weight_id], kept, rtol=1e-9, atol=1e-12)
