@@ -7,10 +7,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the com
 import forked  # noqa: F401  (what the processes of tests fork from is the same for all)
 from hypothesis import settings
 
-# In CI the same examples every time; at a desk, new ones in every run.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# The same examples in every run, so that a failure can be run again.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 LONG = ("test_readme.py", "test_notebooks.py", "test_resume.py", "test_cli_fit.py", "test_cli.py")
 

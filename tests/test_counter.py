@@ -109,7 +109,7 @@ class Undeclared(SQLCounter):
         self.path = path
 
     def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        assert ProjectLedger.read(self.path).spent == 0  # nothing was charged yet
+        assert ProjectLedger.read(self.path).share == 0  # nothing was charged yet
         return super().count(columns)
 
 
@@ -130,7 +130,7 @@ def test_undeclared_values_cost_nothing(tmp_path: Path) -> None:
             assert part in str(error.value), part
         assert "\n" not in str(error.value) and "Traceback" not in str(error.value)
         found = ProjectLedger.read(path)
-        assert found.spent == 0 and not found.entered()
+        assert found.share == 0 and not found.entered()
         assert not hasattr(model, "ledger_") and not (tmp_path / "kept").exists()
 
 

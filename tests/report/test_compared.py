@@ -67,7 +67,7 @@ def test_a_conditional_claim_is_not_set_beside_private_ones(both):
     certificate = {**both.reports[0].certificate, "private": False, "public": public}
     mixed = compare([replace(both.reports[0], certificate=certificate), both.reports[1]])
     assert mixed.epsilons == (math.inf, math.inf)
-    assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997.")
+    assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997 (claimed, not authenticated).")
 
 
 def test_what_cannot_be_compared(both):
