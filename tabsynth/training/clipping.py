@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm
+from tabsynth.training.factors import Factors, Layer, Losses, NotClosedForm, measure
 from tabsynth.training.formed import (
     Formed,
     NeedsRowByRow,
@@ -254,18 +254,18 @@ class _Factored:
         """How large each row's difference from the reference is."""
         none = clipper._empty().new_zeros(self.batch)
         squares, products = [none] * clipper.group_count, [none] * clipper.group_count
-        usable = torch.ones_like(none, dtype=torch.bool)
+        longest = none
         named = _named(clipper, reference) if reference is not None else {}
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
+        measure(self.factors)
         for factor in self.factors:
             found = factor.squares() if reference is None else factor.squares_from(named)
             for key, square in found.items():
                 squares[group[key]] = squares[group[key]] + square
             j = group[id(factor.layer.weight)]
             products[j] = products[j] + factor.size.square()
-            for pair in factor.norms:
-                for norm in pair:
-                    usable = usable & (norm <= LARGEST_FACTOR)
+            for norm in (norm for pair in factor.norms for norm in pair):
+                longest = torch.maximum(longest, norm)
         if reference is not None:  # a parameter that the losses do not use has gradient zero
             used = {id(p) for f in self.factors for p in f.layer.parameters(recurse=False)}
             for key, r in named.items():
@@ -273,7 +273,7 @@ class _Factored:
                     own = torch.linalg.vector_norm(r, dtype=torch.float64).square()
                     squares[group[key]] = squares[group[key]] + own
         norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
-        usable = usable & torch.isfinite(norms).all(1)
+        usable = (longest <= LARGEST_FACTOR) & torch.isfinite(norms).all(1)
         return Sizes(norms, torch.stack(products, dim=1).sqrt(), usable)
 
     def means(self, clipper: PerExampleClipper) -> list[Tensor]:
@@ -293,16 +293,15 @@ class _Factored:
         """Σ scaleᵢ (gᵢ − reference) in float64, a tensor a parameter."""
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         named = None if reference is None else _named(clipper, reference)
+        scales = scale.unbind(1)
         found: dict[int, Tensor] = {}
         for factor in self.factors:
-            weights = {
-                id(p): scale[:, group[id(p)]] for p in factor.layer.parameters() if id(p) in group
-            }
+            weights = {id(p): scales[group[id(p)]] for p in factor.layer.parameters()}
             found.update(factor.weighted_sums(weights, blank, named))
         for p in clipper.parameters:
             if id(p) not in found:
                 taken = 0.0 if named is None else named[id(p)].double()
-                total = chunked_sum(scale[:, group[id(p)]])
+                total = chunked_sum(scales[group[id(p)]])
                 found[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * taken
         return [found[id(p)] for p in clipper.parameters]
 

@@ -11,6 +11,7 @@ Norms, inner products and weighted sums then take matrix products only (Goodfell
 for the first kind). :mod:`tabsynth.training.trace` finds the factors.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,38 +51,58 @@ class Use:
     bias: bool
 
     def dot(self, other: "Use") -> Tensor:
-        """Inner products of the two outer products, in float64, shape (batch,)."""
-        left = _inner(self.left, other.left)
+        """Inner products of the two outer products, shape (batch,); infinite where one is not finite."""
+        found = _inner(self.left, other.left)
         if self.right.dim() == 1:
-            return left * (self.right == other.right)
-        return left * _inner(self.right, other.right)
-
-    def norms(self) -> tuple[Tensor, Tensor]:
-        """Norms of ``left`` and of ``right`` (1 for a category), as float64, each of shape (batch,)."""
-        left = row_norms(self.left)
-        return left, torch.ones_like(left) if self.right.dim() == 1 else row_norms(self.right)
+            found = found * (self.right == other.right)
+        else:
+            found = found * _inner(self.right, other.right)
+        return found.nan_to_num(math.inf, math.inf, math.inf)
 
 
 def row_norms(rows: Tensor) -> Tensor:
-    """Norms of the rows, never too small, as float64 of shape (batch,).
+    """Norms of the rows, never too small, as float64 of shape (batch,)."""
+    return norms_of([rows])[0]
+
+
+def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Norms of the rows of each tensor, never too small, as float64 of shape (batch,).
 
     In float32, longer by what it may round off, where no square overflows or vanishes; else in float64.
     """
-    if rows.dtype == torch.float64:
-        return torch.linalg.vector_norm(rows, dim=1)
-    norms = torch.linalg.vector_norm(rows, dim=1)
-    found = norms.double() * (1 + (rows.shape[1] + 4) * 2.0**-24)
+    if not tensors:
+        return ()
+    norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
+    if norms.dtype == torch.float64:
+        return norms.unbind()
+    room = [1 + (rows.shape[1] + 4) * 2.0**-24 for rows in tensors]
+    found = norms.double() * torch.tensor(room, dtype=torch.float64, device=norms.device)[:, None]
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
-    if rows.device.type == "cpu" and not bool(odd.any()):
-        return found
-    return torch.where(odd, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), found)
+    anywhere = odd.any(1).tolist() if norms.device.type == "cpu" else [True] * len(tensors)
+    return [
+        torch.where(o, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), f) if a else f
+        for rows, f, o, a in zip(tensors, found, odd, anywhere, strict=True)
+    ]
 
 
 def _inner(one: Tensor, other: Tensor) -> Tensor:
-    return (one.double() * other.double()).sum(1)
+    """Inner products of the rows, added up in float64; each product is rounded to the working precision."""
+    return (one * other).sum(1, dtype=torch.float64)
 
 
-@dataclass(frozen=True)
+def measure(factors: Sequence["Factors"]) -> None:
+    """Find the norms of all layers at once."""
+    rights = [use.right for f in factors for use in f.uses if use.right.dim() == 2]
+    found = iter(norms_of([use.left for f in factors for use in f.uses] + rights))
+    lefts = [[next(found) for _ in f.uses] for f in factors]
+    for f, own in zip(factors, lefts, strict=True):
+        f.norms = [
+            (left, torch.ones_like(left) if use.right.dim() == 1 else next(found))
+            for use, left in zip(f.uses, own, strict=True)
+        ]
+
+
+@dataclass
 class Factors:
     """All uses of one layer: its per-example gradients."""
 
@@ -95,28 +116,45 @@ class Factors:
 
     @cached_property
     def norms(self) -> list[tuple[Tensor, Tensor]]:
-        """Norms of the two factors of each use."""
-        return [use.norms() for use in self.uses]
+        """Norms of the two factors of each use (1 for a category), float64 of shape (batch,); see `measure`."""
+        measure([self])
+        return self.norms
+
+    @cached_property
+    def sizes(self) -> list[Tensor]:
+        """‖lₖ‖‖rₖ‖ of each use, each of shape (batch,)."""
+        return [left * right for left, right in self.norms]
 
     @cached_property
     def size(self) -> Tensor:
         """Σₖ ‖lₖ‖‖rₖ‖ of each row, shape (batch,): the norm of the weight's gradient where it is used once."""
-        return torch.stack([left * right for left, right in self.norms]).sum(0)
+        return sum(self.sizes[1:], self.sizes[0])
 
     @cached_property
     def weight_squares(self) -> Tensor:
         """Squared norms of the weight's gradients, in float64 and never too small, shape (batch,)."""
-        total = torch.stack([left * right for left, right in self.norms]).square().sum(0)
+        if len(self.uses) == 1:
+            return self.size.square() * (1 + self._float64_error)
+        total = torch.stack(self.sizes).square().sum(0)
         for k, one in enumerate(self.uses):
             for other in self.uses[:k]:
                 total = total + 2 * one.dot(other)
-        # Products that cancel: what rounding may have hidden is added back.
-        return total.clamp_min(0) + self._float64_error * self.size.square()
+        # Products that cancel: what rounding may have hidden is added back. An inner product of n terms loses
+        # a unit roundoff of its size, and n 2⁻¹²⁶ of numbers too small for the working precision.
+        lefts, rights = (sum(norms) for norms in zip(*self.norms, strict=True))
+        error = self._float64_error + 2 * torch.finfo(self.uses[0].left.dtype).eps
+        lost = self._vanishing * (lefts * lefts + rights * rights + 1)
+        return total.clamp_min(0) + error * self.size.square() + lost
 
     @property
     def _float64_error(self) -> float:
         """Of inner products of two outer products of this layer in float64, relative to their sizes."""
         return (sum(self.layer.weight.shape) + 8 + len(self.uses)) * 2.0**-52
+
+    @property
+    def _vanishing(self) -> float:
+        """What a sum of products in the working precision may lose because they are below its smallest number."""
+        return sum(self.layer.weight.shape) * 2.0**-120
 
     def squares(self) -> dict[int, Tensor]:
         """Squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
@@ -137,11 +175,11 @@ class Factors:
         weight = reference[id(self.layer.weight)]
         own = torch.linalg.vector_norm(weight, dtype=torch.float64)
         total = (self.weight_squares - 2 * self._weight_dots(weight) + own.square()).clamp_min(0)
-        # lₖW is an inner product of ``out`` terms in the working precision, which may lose numbers
-        # below 2⁻¹²⁶ altogether; all else is in float64.
+        # lₖW is an inner product of ``out`` terms in the working precision, and its products with rₖ are
+        # rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in float64.
         unit = torch.finfo(weight.dtype).eps
-        lengths = torch.stack([right for _, right in self.norms]).sum(0)
-        hidden = (len(weight) + 4) * unit * own * self.size + 2.0**-120 * lengths
+        lengths = sum(right for _, right in self.norms)
+        hidden = (len(weight) + 4) * unit * own * self.size + self._vanishing * (lengths + 1)
         out = {
             id(self.layer.weight): total + hidden + self._float64_error * (self.size + own).square()
         }
@@ -159,7 +197,9 @@ class Factors:
         return out
 
     def _weight_dots(self, weight: Tensor) -> Tensor:
-        return torch.stack([_dot(use, weight) for use in self.uses]).sum(0)
+        """Inner products with a direction of the weight; minus infinity where one is not finite."""
+        dots = [_dot(use, weight) for use in self.uses]
+        return sum(dots[1:], dots[0]).nan_to_num(-math.inf, -math.inf, -math.inf)
 
     @cached_property
     def biased(self) -> Tensor:
@@ -167,7 +207,7 @@ class Factors:
         lefts = [use.left for use in self.uses if use.bias]
         if not lefts:
             return torch.zeros_like(self.uses[0].left)
-        return lefts[0] if len(lefts) == 1 else torch.stack(lefts).sum(0)
+        return sum(lefts[1:], lefts[0])
 
     def means(self) -> dict[int, Tensor]:
         """The mean over the rows by parameter, in the working precision: of public rows."""
@@ -205,32 +245,41 @@ class Factors:
         reference : mapping to Tensor, optional
             r by parameter.
         """
-        s = scale[id(self.layer.weight)]
-        factor = s[:, None].to(self.uses[0].left.dtype)
-        total = s.new_zeros(self.layer.weight.shape)
-        for use in self.uses:
-            left, right = use.left * factor, use.right
-            if blank is not None:
-                left = left.masked_fill(blank[:, None], 0)
-            if right.dim() == 1:
-                total.index_add_(0, right, left.double())
-                continue
-            if blank is not None:
-                right = right.masked_fill(blank[:, None], 0)
-            total += chunked_products(left, right)
+        weight, bias = self.layer.weight, getattr(self.layer, "bias", None)
+        s = scale[id(weight)]
+        lefts = [_weighted(use.left, s, blank) for use in self.uses]
+        parts = []
+        for use, left in zip(self.uses, lefts, strict=True):
+            if use.right.dim() == 1:
+                none = s.new_zeros(weight.shape)
+                parts.append(none.index_add_(0, use.right, left.double()))
+            else:
+                parts.append(chunked_products(left, _without(use.right, blank)))
+        total = sum(parts[1:], parts[0])
         if reference is not None:
-            total.sub_(chunked_sum(s) * reference[id(self.layer.weight)].double())
-        out = {id(self.layer.weight): total}
-        bias = getattr(self.layer, "bias", None)
-        if bias is not None:
-            biased = self.biased if reference is None else self.biased - reference[id(bias)]
-            biased = biased * scale[id(bias)][:, None].to(biased.dtype)
-            if blank is not None:
-                biased = biased.masked_fill(blank[:, None], 0)
-            out[id(bias)] = chunked_sum(biased)
-            if reference is not None:  # one that is not finite shows whatever the rows are
-                out[id(bias)] += 0 * reference[id(bias)].double()
-        return out
+            total -= chunked_sum(s) * reference[id(weight)].double()
+        if bias is None:
+            return {id(weight): total}
+        alone = len(self.uses) == 1 and self.uses[0].bias
+        if reference is None:
+            same = alone and scale[id(bias)] is s
+            biased = lefts[0] if same else _weighted(self.biased, scale[id(bias)], blank)
+            return {id(weight): total, id(bias): chunked_sum(biased)}
+        biased = _weighted(self.biased - reference[id(bias)], scale[id(bias)], blank)
+        # A reference that is not finite shows whatever the rows are.
+        return {
+            id(weight): total,
+            id(bias): chunked_sum(biased) + 0 * reference[id(bias)].double(),
+        }
+
+
+def _weighted(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
+    """Each row times its factor; zero where it is left out."""
+    return _without(rows * scale[:, None].to(rows.dtype), blank)
+
+
+def _without(rows: Tensor, blank: Tensor | None) -> Tensor:
+    return rows if blank is None else rows.masked_fill(blank[:, None], 0)
 
 
 def _dot(use: Use, weight: Tensor) -> Tensor:

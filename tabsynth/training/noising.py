@@ -74,7 +74,8 @@ class TensorNoise:
         if len(self._room) != workspace(len(values)):
             self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
         found = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
-        return _times(whole.add_(found), step).to(values)
+        # Zero is added to leave no negative zeros: they would tell on which side of zero it was.
+        return whole.add_(found).mul_(step).add_(0.0).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:
         """The same without waiting for the device."""
@@ -93,11 +94,6 @@ def _parts(values: Tensor, step: float | Tensor) -> tuple[Tensor, Tensor]:
     steps = values.double() / step
     whole = steps.round()
     return whole, steps.sub_(whole)
-
-
-def _times(found: Tensor, step: float) -> Tensor:
-    """step · found, without negative zeros: they would tell on which side of zero it was."""
-    return torch.zeros((), dtype=found.dtype).add(found, alpha=step)
 
 
 def rounded(

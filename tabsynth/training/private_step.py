@@ -268,7 +268,7 @@ class PrivateStep:
             sums, whole = self.clipper.clipped_sum(losses, part, bounds, reference, here)
             own = whole - here.sum() / 2
             if total is None or votes is None:
-                total, votes = Total.of(sums), own
+                total, votes = Total(sums), own
             else:
                 total.add(sums)
                 votes = votes + own
@@ -321,4 +321,5 @@ def _laid_out(rows: Tensor, layout: Tensor) -> tuple[Tensor, Tensor]:
     keep = (layout >= 0).to(rows.device, non_blocking=True)
     if len(rows) == 0:
         return rows.new_zeros((len(layout), *rows.shape[1:])), keep
-    return rows[layout.clamp_min(0).to(rows.device, non_blocking=True)], keep
+    places = layout.clamp_min(0).to(rows.device, non_blocking=True)
+    return rows.index_select(0, places), keep

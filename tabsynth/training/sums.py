@@ -10,8 +10,9 @@ the sums here have these parts.
    (:class:`tabsynth.training.sampling.Places`), and one row more takes a place that was blank. All other rows
    stay where they are, and a row's gradient is computed from the row, its place and public tensors. So the
    factors (lᵢ, rᵢ) and sᵢ of all other rows are the same, bit by bit.
-2. *Chunks.* Outer products are summed in the network's precision over ``CHUNK`` places at a time, and the sums
-   of chunks are added up in float64. Hence one row changes the rounding of its own chunk only.
+2. *Chunks and blocks.* Outer products are summed in the network's precision over at most ``CHUNK`` places at a
+   time, the sums of ``BLOCK`` chunks are added up in that precision too, and those of blocks in float64. Hence
+   one row changes the rounding of its own chunk and block only.
 3. *Small terms first.* Biases subtract their reference row by row, before the sum: for them gᵢ stands for
    fl(gᵢ − r) and r for 0 below. Weights subtract (Σ sᵢ) r in float64; only the part of r that belongs to
    weights enters the bound.
@@ -24,9 +25,11 @@ k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
 - l̃ᵢ = fl(fl(ŝᵢ) lᵢ) differs from ŝᵢ lᵢ by at most 3u‖ŝᵢ lᵢ‖, so that c̃ᵢ = Σₖ l̃ᵢₖ ⊗ rᵢₖ − ŝᵢ r differs from
   ŝᵢ(gᵢ − r) by at most 3uM.
 - In a chunk of m places |fl(Σ l̃ᵢₖ ⊗ rᵢₖ) − Σ l̃ᵢₖ ⊗ rᵢₖ| ≤ γₘ Σᵢ |l̃ᵢₖ| ⊗ |rᵢₖ|, of norm at most γₘ m (1 + 3u) M
-  summed over k. Two neighbouring batches differ in one chunk, each with its error: 2 γₘ m (1 + 3u) M.
-- What is added up in float64 over at most p places errs by at most (m + K + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
-  (embeddings: p for m + K); that is twice, for two batches. Sums of further batches of p places are added without error, as pairs of
+  summed over k. Adding up the b chunks of a block errs by at most γ_b times the sum of their sizes, which is
+  of norm at most b m (1 + 3u)(1 + γₘ) M. Two neighbouring batches differ in one chunk and in one block, each
+  with its error: 2 (γₘ + b γ_b (1 + γₘ)) m (1 + 3u) M.
+- What is added up in float64 over at most p places errs by at most (m + b + 2K + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
+  (embeddings: p for m + b + 2K); that is twice, for two batches. Sums of further batches of p places are added without error, as pairs of
   float64 (Knuth's TwoSum: the part that is lost is below 2⁻¹⁰⁵ of the sum).
 - The noise reads the sum in multiples of its grid, a float64 integer and a float32 rest of at most half a
   grid step, below σC√G/256: an error of at most 2⁻²⁵ of that, √P times for P parameters, twice.
@@ -37,13 +40,13 @@ at most C. η follows from public numbers alone: C, r, the number of places and 
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 CHUNK = 128  # places whose outer products are summed in the network's precision
-BLOCKS = 16  # chunks to a call
+BLOCK = 8  # chunks whose sums are added up in that precision too
 # A layer that is used more than once for a row has products that cancel: together they may be so many times as
 # large as C + ‖r‖ before the row is scaled down further.
 SEVERAL = {torch.float32: 8.0, torch.float64: 64.0}
@@ -52,58 +55,62 @@ LARGEST_FACTOR = 2.0**80
 
 
 def chunked_products(left: Tensor, right: Tensor) -> Tensor:
-    """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks; shapes (rows, out) and (rows, in)."""
+    """Σᵢ leftᵢ ⊗ rightᵢ in float64, rounded in chunks and blocks; shapes (rows, out) and (rows, in)."""
     total = left.new_zeros(left.shape[1], right.shape[1], dtype=torch.float64)
-    if left.device.type == "cpu":
-        product, wide = left.new_empty(total.shape), torch.empty_like(total)
-        for one, other in zip(left.split(CHUNK), right.split(CHUNK), strict=True):
-            torch.mm(one.T, other, out=product)
-            total += wide.copy_(product)
-        return total
-    block = BLOCKS * CHUNK
-    for ours, theirs in zip(left.split(block), right.split(block), strict=True):
-        whole = len(ours) // CHUNK * CHUNK
-        if whole:
-            one = ours[:whole].view(-1, CHUNK, ours.shape[1]).transpose(1, 2)
-            other = theirs[:whole].view(-1, CHUNK, theirs.shape[1])
-            total += torch.bmm(one, other).sum(0, dtype=torch.float64)
-        if whole < len(ours):
-            total += ours[whole:].T @ theirs[whole:]
+    for ours, theirs in zip(left.split(BLOCK * CHUNK), right.split(BLOCK * CHUNK), strict=True):
+        size = math.ceil(len(ours) / _chunks(len(ours)))
+        total += _block(ours, theirs, size)
+    return total
+
+
+def _block(left: Tensor, right: Tensor, size: int) -> Tensor:
+    """The sum over one block, in the network's precision, from chunks of so many places."""
+    if left.device.type != "cpu" and size and len(left) % size == 0:
+        chunks = left.unflatten(0, (-1, size)).transpose(1, 2)
+        return chunks.bmm(right.unflatten(0, (-1, size))).sum(0)
+    pairs = list(zip(left.split(size), right.split(size), strict=True))
+    total = pairs[0][0].T @ pairs[0][1]
+    product = torch.empty_like(total)
+    for one, other in pairs[1:]:
+        total += torch.mm(one.T, other, out=product)
     return total
 
 
 def chunked_sum(values: Tensor) -> Tensor:
-    """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …)."""
-    whole = len(values) // CHUNK * CHUNK
-    rest = values[whole:].sum(0).double()
-    if not whole:
-        return rest
-    return rest + values[:whole].unflatten(0, (-1, CHUNK)).sum(1).sum(0, dtype=torch.float64)
+    """Σᵢ valuesᵢ in float64, rounded in chunks too; shape (rows, …). Chunk j has places j, j + chunks, …"""
+    chunks = _chunks(len(values))
+    whole = len(values) // chunks * chunks
+    sums = values[:whole].unflatten(0, (whole // chunks, chunks)).sum(0)
+    return sums.sum(0, dtype=torch.float64) + values[whole:].sum(0, dtype=torch.float64)
 
 
-@dataclass
+def _chunks(places: int) -> int:
+    """How many chunks so many places make."""
+    return max(1, math.ceil(places / CHUNK))
+
+
 class Total:
-    """A sum of float64 tensors that keeps what each addition rounds off."""
+    """A sum of lists of float64 tensors that keeps what each addition rounds off."""
 
-    high: list[Tensor]
-    low: list[Tensor]
+    def __init__(self, parts: Sequence[Tensor]) -> None:
+        self.high = list(parts)
+        self.low: list[Tensor] | None = None
 
-    @classmethod
-    def of(cls, parts: list[Tensor]) -> "Total":
-        """The sum of one term."""
-        return cls(parts, [torch.zeros_like(part) for part in parts])
-
-    def add(self, parts: list[Tensor]) -> None:
+    def add(self, parts: Sequence[Tensor]) -> None:
         """Knuth's TwoSum, element by element."""
+        low = self.low or [torch.zeros_like(part) for part in parts]
         for j, part in enumerate(parts):
             high = self.high[j]
             total = high + part
             rest = total - high
-            self.low[j] += (high - (total - rest)) + (part - rest)
+            low[j] += (high - (total - rest)) + (part - rest)
             self.high[j] = total
+        self.low = low
 
     def value(self) -> list[Tensor]:
         """As float64."""
+        if self.low is None:
+            return self.high
         return [high + low for high, low in zip(self.high, self.low, strict=True)]
 
 
@@ -139,12 +146,17 @@ def rounding(
     float64 Tensor, shape (G,)
     """
     unit = torch.finfo(working).eps / 2
-    gamma = CHUNK * unit / (1 - CHUNK * unit)
+    chunk, block = _gamma(CHUNK, unit), _gamma(BLOCK, unit)
     most = largest_products(bounds, weights, several, working)
-    terms = places if looked_up else CHUNK + math.ceil(places / CHUNK)
+    terms = places if looked_up else CHUNK + BLOCK + 2 * math.ceil(places / CHUNK)
     in_float64 = (terms + 8) * places * 2.0**-53
-    first = (3 * unit + 2 * gamma * CHUNK * (1 + 3 * unit)) * most
+    in_working = (chunk + BLOCK * block * (1 + chunk)) * CHUNK * (1 + 3 * unit)
+    first = (3 * unit + 2 * in_working) * most
     return first + 2 * in_float64 * (most + bounds + reference)
+
+
+def _gamma(terms: int, unit: float) -> float:
+    return terms * unit / (1 - terms * unit)
 
 
 def largest_products(

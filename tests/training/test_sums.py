@@ -204,7 +204,7 @@ def test_chunks_add_up(rows: int, seed: int) -> None:
 @given(st.lists(st.floats(-1e20, 1e20), min_size=1, max_size=40))
 def test_totals_keep_what_is_rounded_off(values: list[float]) -> None:
     """Against rational numbers."""
-    total = Total.of([torch.tensor([values[0]], dtype=torch.float64)])
+    total = Total([torch.tensor([values[0]], dtype=torch.float64)])
     for value in values[1:]:
         total.add([torch.tensor([value], dtype=torch.float64)])
     exact = sum(map(Fraction, values), Fraction(0))
