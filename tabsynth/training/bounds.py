@@ -1,5 +1,6 @@
 """Clipping bounds: fixed, from public rows, or from a noised quantile of the private ones (R10)."""
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -7,17 +8,19 @@ import torch
 from torch import Tensor
 
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.errors import InputError
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
 from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
 from tabsynth.training.noising import TensorNoise
 from tabsynth.training.sums import noise_rounding
 
+logger = logging.getLogger(__name__)
+
 BOUNDS = ("fixed", "public", "quantile")
 STATISTICS = ("median", "mean")
 # Norms below 1e-23 square to 0 in float32: under so small a bound a row would be left whole by mistake.
 LEAST_BOUND = 1e-12
+MOST_FOR_VOTES = 0.5  # of 1/σ², what a step may release in all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,9 @@ class Clipping:
     quantile_lr : float
         η: bounds move by a factor exp(−η(share − γ)) a step.
     quantile_noise : float
-        Standard deviation of the noise on the count, in shares of the expected batch.
+        Standard deviation of the noise on the count, in shares of the expected batch. Where batches are
+        so small that the count would take more than half of what a step may release, its noise is
+        larger: σ/√2 rows.
     centred : bool
         Whether the mean gradient of public rows is taken off each private row's before the clip.
     """
@@ -79,7 +84,8 @@ class Bounds:
     multiplier s. With a noised quantile the G votes of rows are released with it, +1/2 of a row that
     is left whole and −1/2 of one that is cut (a bare count of whole rows would move by 1, not 1/2):
     their sum has sensitivity √G/2, noise √G σ_b, and s = (σ⁻² − (2σ_b)⁻²)^(−1/2) keeps the joint
-    release at multiplier σ.
+    release at multiplier σ. σ_b is at least σ/√2, whatever the expected batch is: that may follow from a
+    released count of rows, when it is too late to refuse a fit (R25).
     """
 
     def __init__(
@@ -93,12 +99,17 @@ class Bounds:
         self.noise_multiplier = noise
         self.count_noise = clipping.quantile_noise * expected_batch  # σ_b, in rows
         if clipping.bound == "quantile" and noise:
-            left = noise**-2 - (2 * self.count_noise) ** -2
-            if left <= 0:
-                raise InputError(
-                    f"A quantile measured with quantile_noise={clipping.quantile_noise:g} of a batch of"
-                    f" {expected_batch:g} costs more than noise_multiplier={noise:g} allows; raise it."
+            least = noise / (2 * math.sqrt(MOST_FOR_VOTES))
+            if self.count_noise < least:
+                logger.warning(
+                    "The noised quantile is measured with a noise of %.3g rows, %.3g of a batch: %.3g of so"
+                    " small a batch would cost too much.",
+                    least,
+                    least / expected_batch,
+                    clipping.quantile_noise,
                 )
+                self.count_noise = least
+            left = noise**-2 - (2 * self.count_noise) ** -2
             self.noise_multiplier = left**-0.5
         like = clipper.parameters[0]
         self.now = like.detach().new_full((clipper.group_count,), clipping.max_norm)

@@ -20,6 +20,7 @@ from tabsynth.training.formed import (
     ascent_step,
     by_opacus,
     by_row,
+    made_up,
     mean_gradient,
 )
 from tabsynth.training.sums import LARGEST_FACTOR, chunked_sum, largest_products, rounding
@@ -69,6 +70,7 @@ class PerExampleClipper:
         in_place = any(getattr(part, "inplace", False) for part in module.modules())
         self.closed_form = not in_place and all(owned.count(id(p)) == 1 for p in self.parameters)
         self.row_by_row = False
+        self._tried: dict[torch.Size, Losses] = {}  # for which losses opacus' hooks were
         self.several = False  # whether the losses were seen to use a weight several times for a row
         self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
         whose = {id(layer.weight) for layer in self.layers}
@@ -200,13 +202,33 @@ class PerExampleClipper:
             except NotClosedForm as why:
                 self.closed_form = False
                 self._say(str(why))
-        if not self.row_by_row and not self.ascent:
+        if self._hooks_apply(losses, inputs):
             try:
                 return Formed(by_opacus(losses, self.module, inputs, self.parameters))
+            except NeedsRowByRow as why:
+                raise TypeError(
+                    f"how the losses use the module depends on the rows: {why}"
+                ) from None
+        return Formed(by_row(losses, self.module, inputs, self.parameters, self.ascent))
+
+    def _hooks_apply(self, losses: Losses, inputs: Tensor) -> bool:
+        """Whether opacus' hooks give these losses' gradients of rows of this shape.
+
+        It is tried on rows that are made up. Private rows never decide how they are computed with: sums
+        of neighbouring batches that are rounded in two ways differ by more than a row.
+        """
+        if self.row_by_row or self.ascent:
+            return False
+        if self._tried.get(inputs.shape) is not losses:
+            rows = made_up(inputs)
+            try:
+                by_opacus(losses, self.module, rows, self.parameters, compared=True)
             except (NeedsRowByRow, RuntimeError, IndexError, AttributeError) as why:
                 self.row_by_row = True
                 self._say(f"nor do opacus' hooks apply: {why}")
-        return Formed(by_row(losses, self.module, inputs, self.parameters, self.ascent))
+                return False
+            self._tried[inputs.shape] = losses
+        return True
 
     def _factors(self, losses: Losses, inputs: Tensor) -> list[Factors]:
         found = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)

@@ -38,10 +38,35 @@ def mean_gradient(
     return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
 
 
+def made_up(like: Tensor) -> Tensor:
+    """Rows of the shape and type of others that depend on nothing else: uniform in [0, 1); 0 for whole numbers."""
+    rows = torch.zeros_like(like)
+    if like.is_floating_point():
+        rng = torch.Generator().manual_seed(0)
+        rows.copy_(torch.rand(like.shape, generator=rng, dtype=like.dtype))
+    return rows
+
+
 def by_opacus(
-    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
+    losses: Losses,
+    module: nn.Module,
+    inputs: Tensor,
+    parameters: Sequence[Tensor],
+    compared: bool = False,
 ) -> list[Tensor]:
-    """Gradients of shape (batch, …), a tensor a parameter, by opacus."""
+    """Gradients of shape (batch, …), a tensor a parameter, by opacus.
+
+    Parameters
+    ----------
+    compared : bool
+        Whether their sum is compared with the ordinary gradient. The result is a choice of computation
+        that follows from the values of the rows: for rows that are public only.
+
+    Raises
+    ------
+    NeedsRowByRow
+        Where opacus does not give one gradient a row, or the comparison fails.
+    """
     from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
 
     engine = GradSampleModule(module, loss_reduction="sum")
@@ -63,7 +88,7 @@ def by_opacus(
         p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
         for p, g in zip(parameters, found, strict=True)
     ]
-    for g, total in zip(grads, sums, strict=True):
+    for g, total in zip(grads, sums, strict=True) if compared else ():
         wanted = torch.zeros_like(g[0]) if total is None else total
         size = float(g.abs().sum().nan_to_num()) + 1e-30
         if not torch.allclose(g.sum(0), wanted, rtol=1e-3, atol=1e-3 * size, equal_nan=True):

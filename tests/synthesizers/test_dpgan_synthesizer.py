@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_a_variant_fits_saves_and_comes_back(variant: str, tmp_path: Path) -> No
         model.sample(20, random_state=1), again.sample(20, random_state=1)
     )
     SCHEMA.check_columns(again.sample(5))
+
+
+def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> None:
+    """R25: how many rows there are is known after a charge. Too few for the noised quantile's own noise
+    make that noise larger, and are no reason to stop."""
+    model = small_dpgan(epsilon=0.2)
+    model.dpgan_config = replace(model._gan(), bound="quantile", max_norm=1.0, sampling_rate=0.1)
+    model.fit(frame(6), announce=False)
+    assert model.ledger_.spent <= 0.2 and "noised quantile" in caplog.text
+    assert {a.purpose: a.spent for a in model.ledger_.accounts}["critic"] == 8
 
 
 @pytest.mark.parametrize("autoencoder", ["preset", "dp-sgd", "public"])

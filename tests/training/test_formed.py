@@ -152,6 +152,65 @@ def test_a_row_seen_twice_is_clipped_once() -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
 
 
+class Rare(Gated):
+    """Uses a weight outside of its layer, to an effect for few rows only."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        extra = (x @ self.first.weight.T).sum(1, keepdim=True)
+        return super().forward(x) + torch.where(x[:, :1] > 100, extra, 0.0)
+
+
+def test_private_rows_do_not_choose_the_computation() -> None:
+    """R1: two batches that differ in a row are computed alike, and all other rows' parts are the same."""
+    rows = normal_rows(6, "squares", 1)
+    rows[5, 0] = 500.0
+    keep, found = torch.ones(6, dtype=torch.bool), []
+    for with_row in (True, False):
+        clipper = PerExampleClipper(drawn(Rare(), 1))
+        keep[5], own = with_row, rows.clone()
+        if not with_row:
+            own[5] = 0
+        sums, _ = clipper.clipped_sum(squared, own, 0.5, keep=keep)
+        found.append((clipper.row_by_row, flat(sums)))
+    assert found[0][0] == found[1][0]
+    assert 0.4 < float((found[0][1] - found[1][1]).norm()) <= 0.5
+
+
+def test_hooks_are_tried_on_rows_that_are_made_up() -> None:
+    """R1: what opacus' hooks cannot do shows before a private row is read; such rows go one at a time."""
+    rows, seen = normal_rows(6, "squares", 1), []
+
+    def watched(m: nn.Module, x: Tensor) -> Tensor:
+        seen.append((len(x), bool((x[:, None] == rows).all(2).any())))
+        return squared(m, x)
+
+    clipper = PerExampleClipper(drawn(Scaled(), 1))
+    for _ in range(2):
+        clipper.clipped_sum(watched, rows, 0.5)
+    assert clipper.row_by_row and seen[0] == (6, False)
+    assert {length for length, private in seen if private} == {1}
+    assert [private for _, private in seen].count(False) == 1
+
+    seen.clear()
+    clipper = PerExampleClipper(drawn(Gated(), 1))
+    for _ in range(3):
+        clipper.clipped_sum(watched, rows, 0.5)
+    assert seen == [(6, False), (6, True), (6, True), (6, True)]
+
+
+def test_a_use_that_depends_on_the_rows_is_refused() -> None:
+    """R2: where only private rows are seen twice by a layer, no sum is released that counts them twice."""
+    rows = normal_rows(4, "squares", 1, 4.0)
+
+    def pairs(m: nn.Module, x: Tensor) -> Tensor:
+        if not bool((x < 0).any()):
+            return squared(m, x)
+        return m(torch.cat([x, x + 0.1])).view(2, -1).sum(0)
+
+    with pytest.raises(TypeError, match="depends on the rows"):
+        PerExampleClipper(drawn(Gated(), 1)).clipped_sum(pairs, rows, 0.1)
+
+
 def test_penalties_without_closed_form(caplog: pytest.LogCaptureFixture) -> None:
     """A loss that differentiates the module goes row by row where factors do not apply, and says so."""
     module, rows = drawn(Gated(), 1), normal_rows(4, "wgan-gp", 1)

@@ -19,7 +19,6 @@ from row_gradients import (
 from scipy import stats
 from torch import Tensor
 
-from tabsynth.errors import InputError
 from tabsynth.networks import mlp
 from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.training.bounds import Clipping
@@ -39,19 +38,15 @@ def test_a_quantile_is_paid_from_the_step(
     sigma: float, share: float, batch: float, groups: str
 ) -> None:
     """R10: votes (±1/2 a group) and gradient together are one Gaussian of the account's multiplier:
-    G/(√G s)² + (G/4)/(√G σ_b)² = 1/σ²; and refused where the votes alone cost more."""
+    G/(√G s)² + (G/4)/(√G σ_b)² = 1/σ². The votes take at most half of it, however few rows there are."""
     clipping = Clipping(bound="quantile", quantile_noise=share, grouping=groups)
-    votes = (2 * share * batch) ** -2
-    if votes >= sigma**-2:
-        with pytest.raises(InputError, match="quantile_noise"):
-            bounds_of(clipping, sigma, batch)
-        return
     bounds = bounds_of(clipping, sigma, batch)
     count = len(bounds.now)
     noise_units = count / (math.sqrt(count) * bounds.noise_multiplier) ** 2
-    noise_units += count / 4 / (math.sqrt(count) * share * batch) ** 2
+    assert bounds.count_noise == max(share * batch, sigma / math.sqrt(2))
+    noise_units += count / 4 / (math.sqrt(count) * bounds.count_noise) ** 2
     assert noise_units == pytest.approx(sigma**-2, rel=1e-9)
-    assert bounds.noise_multiplier > sigma  # never for free
+    assert sigma < bounds.noise_multiplier <= sigma * math.sqrt(2) * (1 + 1e-9)  # never for free
     fixed = bounds_of(Clipping(grouping=groups), sigma, batch)
     assert fixed.noise_multiplier == sigma
 
