@@ -43,7 +43,7 @@ class Places:
     Parameters
     ----------
     expected : float
-        Expected number of rows, a public number. There are places for six standard deviations more.
+        Expected number of rows, a public number. There are places for eight standard deviations more.
     physical : int, optional
         The most rows that go through a network at once.
 
@@ -51,15 +51,15 @@ class Places:
     -----
     Rows take places by a uniform injection. One restricted to all rows but one is uniform too, so that the
     batches of two neighbouring tables can be drawn together with every common row at the same place, and
-    the other row's place blank in one of them. A batch that does not fit (one in 10⁹, if the expectation
-    is right) is put in random order and takes further parts; then one common row, the last, has another
+    the other row's place blank in one of them. A batch that does not fit (fewer than one in 10¹⁴,
+    if the expectation is right) is put in random order and takes further parts; then one common row, the last, has another
     place in the two batches, and what it contributes, still clipped, differs by the rounding of its own
     gradient. That matters where an activation has a kink: a one-hot row often has inputs of a unit that add
     up to 0, of which rounding decides the sign.
     """
 
     def __init__(self, expected: float, physical: int | None = None) -> None:
-        self.room = int(expected + 6 * expected**0.5) + 8
+        self.room = int(expected + 8 * expected**0.5) + 8
         self.size = self.room if physical is None else min(self.room, physical)
         self.parts = math.ceil(self.room / self.size)
 
