@@ -75,8 +75,7 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
     if norms.dtype == torch.float64:
         return norms.unbind()
-    room = [1 + (rows.shape[1] + 4) * 2.0**-24 for rows in tensors]
-    found = norms.double() * torch.tensor(room, dtype=torch.float64, device=norms.device)[:, None]
+    found = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
     anywhere = odd.any(1).tolist() if norms.device.type == "cpu" else [True] * len(tensors)
     return [
