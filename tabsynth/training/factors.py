@@ -153,7 +153,7 @@ class Factors:
     @property
     def _vanishing(self) -> float:
         """What a sum of products in the working precision may lose because they are below its smallest number."""
-        return sum(self.layer.weight.shape) * 2.0**-120
+        return sum(self.layer.weight.shape) * 2.0**-110
 
     def squares(self) -> dict[int, Tensor]:
         """Squared norms by parameter (its ``id``), in float64, each of shape (batch,)."""
