@@ -1,16 +1,18 @@
-"""The command as it is run in this process, for the tests of the command line.
+"""The command in this process and in one of its own, for the tests of the command line.
 
-The installed script has its own process in ``test_readme.py`` and in the tests of interrupts and kills.
+The installed script is run in ``test_readme.py`` and by a test of ``test_cli_fit.py``.
 """
 
 import contextlib
 import io
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
+import forked
 import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
@@ -45,6 +47,26 @@ def run(*words, cwd, code=0):
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+def start(*words, cwd, told):
+    """The command in a process of its own, which is forked from one that has imported what takes seconds.
+
+    Its output is in the files ``stdout`` and ``stderr`` of the folder ``told``.
+    """
+    process = forked.CONTEXT.Process(target=_command, args=([*map(str, words)], cwd, told))
+    process.start()
+    return process
+
+
+def _command(words, cwd, told):
+    """In the child: what the installed script does."""
+    os.chdir(cwd)
+    for stream in (sys.stdout, sys.stderr):
+        file = os.open(Path(told, stream.name.strip("<>")), os.O_WRONLY | os.O_CREAT)
+        os.dup2(file, stream.fileno())
+    sys.argv = ["tabsynth", *words]
+    main()
 
 
 def refused(*words, cwd, says):
