@@ -173,7 +173,7 @@ def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> N
 
 def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Its rows are made up."""
-    small_pate(teachers=30_000).plan()
+    small_pate(teachers=6_000).plan()
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
@@ -316,7 +316,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
         class_shares={"hi": share, "lo": 1 - share},
         teachers=100,
         random_state=0,
-        pate_config=PATEConfig(labels=2000, rounds=2, round_steps=150),
+        pate_config=PATEConfig(labels=2000, rounds=2, round_steps=60),
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):
