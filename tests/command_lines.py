@@ -1,11 +1,16 @@
-"""The command in a process of its own and in this one, for the tests of the command line."""
+"""The command in this process and in one of its own, for the tests of the command line.
+
+The installed script is run in ``test_readme.py`` and by a test of ``test_cli_fit.py``.
+"""
 
 import contextlib
+import io
+import logging
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from unittest import mock
 
 import forked
 import numpy as np
@@ -19,16 +24,39 @@ TABSYNTH = Path(sys.executable).parent / "tabsynth"
 
 
 def run(*words, cwd, code=0):
-    """The command in a process of its own, forked from one that has imported what takes seconds."""
-    with tempfile.TemporaryDirectory() as told:
-        process = forked.CONTEXT.Process(target=_command, args=([*map(str, words)], cwd, told))
-        process.start()
-        process.join(120)
-        assert not process.is_alive(), f"tabsynth {words} takes more than two minutes"
-        output, errors = (Path(told, name).read_text("utf-8") for name in ("stdout", "stderr"))
-    assert process.exitcode == code, errors
-    assert "Traceback" not in errors
-    return subprocess.CompletedProcess(words, code, output, errors)
+    """What the installed script does, in this process; the root logger is as a new process has it."""
+    output, errors, ended = io.StringIO(), io.StringIO(), None
+    root = logging.getLogger()
+    before = root.handlers, root.level
+    root.handlers = []
+    try:
+        with (
+            contextlib.chdir(cwd),
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(errors),
+            mock.patch.object(sys, "argv", ["tabsynth", *map(str, words)]),
+            mock.patch.object(sys.modules["__main__"], "__package__", None),  # "Usage: tabsynth"
+        ):
+            main()
+    except SystemExit as end:
+        ended = end.code or 0  # None is no error
+    finally:
+        root.handlers, level = before
+        root.setLevel(level)
+    done = subprocess.CompletedProcess(words, ended, output.getvalue(), errors.getvalue())
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def start(*words, cwd, told):
+    """The command in a process of its own, which is forked from one that has imported what takes seconds.
+
+    Its output is in the files ``stdout`` and ``stderr`` of the folder ``told``.
+    """
+    process = forked.CONTEXT.Process(target=_command, args=([*map(str, words)], cwd, told))
+    process.start()
+    return process
 
 
 def _command(words, cwd, told):

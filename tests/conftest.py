@@ -1,14 +1,23 @@
 """Shared by all tests: one thread a worker, for two workers share two cores."""
 
 import os
+import random
+import zlib
+from collections.abc import Generator
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests run
 
 import forked  # noqa: F401  (what the processes of tests fork from is the same for all)
-from hypothesis import settings
+import numpy as np
+import pytest
+import torch
+from entropy import ENTROPY, WORD
+from hypothesis import HealthCheck, settings
 
-# The same examples in every run, so that a failure can be run again.
-settings.register_profile("same", derandomize=True)
+# The same examples in every run, so that a failure can be run again; on a machine under load, too.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("same")
 
 LONG = ("test_readme.py", "test_notebooks.py", "test_resume.py", "test_cli_fit.py", "test_cli.py")
@@ -17,3 +26,24 @@ LONG = ("test_readme.py", "test_notebooks.py", "test_resume.py", "test_cli_fit.p
 def pytest_collection_modifyitems(items: list) -> None:
     """The longest tests first, so that no worker is left alone with one."""
     items.sort(key=lambda item: item.path.name not in LONG)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What a fixture draws does not depend on which test asks for it first."""
+    parameter = getattr(request, "param_index", 0)
+    with ENTROPY.of(f"{request.node.nodeid}::{fixturedef.argname}[{parameter}]"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """The same draws in every run of a test, whichever tests came before it."""
+    seed = zlib.crc32(f"{WORD}/{item.nodeid}".encode())
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+    with ENTROPY.of(item.nodeid):
+        return (yield)

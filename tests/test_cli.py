@@ -102,7 +102,7 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
 def test_parquet_in_and_out(fitted):
     make_people().to_parquet(fitted / "people.parquet")
     words = ("fit", "people.parquet", "--schema", "schema.json", "-o", "p.tabsynth")
-    run(*words, "--epsilon", 1, "--time-limit", "2s", "--rows", 400, cwd=fitted)
+    run(*words, "--epsilon", 1, "--time-limit", "0.5s", "--rows", 400, cwd=fitted)
     run("sample", "p.tabsynth", "-n", 50, "-o", "s.parquet", cwd=fitted)
     table = pd.read_parquet(fitted / "s.parquet")
     assert [str(d) for d in table.dtypes] == ["str", "int64", "Int64"]
@@ -145,7 +145,7 @@ def test_time_limit_gives_a_valid_model_and_a_smaller_epsilon(folder):
 
 
 def test_infinite_epsilon_says_not_private(folder):
-    done = run(*FIT, "--epsilon", "inf", "--time-limit", "2s", "--rows", 400, cwd=folder)
+    done = run(*FIT, "--epsilon", "inf", "--time-limit", "0.5s", "--rows", 400, cwd=folder)
     assert "NOT private" in done.stdout
     assert "Not private" in done.stdout.splitlines()[-2]
 
@@ -180,7 +180,7 @@ def test_tables_of_no_row_and_of_one_are_fitted_alike(folder, rows):
     """R25: that a fit succeeds must not tell a table of one record from an empty one."""
     (folder / "few.csv").write_text("sex,age,job\n" + rows)
     fit = ("fit", "few.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "model")
-    run(*fit, "--time-limit", "3s", cwd=folder)
+    run(*fit, "--time-limit", "0.5s", cwd=folder)
     run("sample", "model", "-n", 30, "-o", "s.csv", cwd=folder)
     assert len(pd.read_csv(folder / "s.csv")) == 30
     run("verify", "s.csv", cwd=folder, code=4)
@@ -226,7 +226,7 @@ def test_a_schema_drafted_from_the_table_is_refused_until_confirmed(folder):
     run("schema", "people.csv", "-o", "draft.json", "--null", "N", cwd=folder)
     words = ("fit", "people.csv", "--schema", "draft.json", "--epsilon", 1, "-o", "m.tabsynth")
     refused(*words, cwd=folder, says=["'sex'", "--accept-drafted-domain"])
-    run(*words, "--accept-drafted-domain", "--time-limit", "2s", "--rows", 400, cwd=folder)
+    run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", "--rows", 400, cwd=folder)
     run("sample", "m.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
     certificate = json.loads((folder / "s.csv.certificate.json").read_text())
     assert certificate["public"]["accepted_drafted_domain"] is True
@@ -310,7 +310,7 @@ def test_a_flipped_bit_and_a_model_of_another_schema(fitted):
 
 def test_a_constant_column_and_one_row_are_safe(folder):
     (folder / "people.csv").write_text("sex,age,job\nf,1,1\n")
-    run(*FIT, "--epsilon", 1, "--time-limit", "2s", "--rows", 400, cwd=folder)
+    run(*FIT, "--epsilon", 1, "--time-limit", "0.5s", "--rows", 400, cwd=folder)
     run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
 
 
@@ -322,7 +322,7 @@ def test_strange_names_and_values_are_safe(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
     words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", "--rows", 120)
-    run(*words, "--accept-drafted-domain", "--time-limit", "2s", cwd=tmp_path)
+    run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", cwd=tmp_path)
     run("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path)
     words = ("evaluate", "--real", "t.csv", "--synthetic", "o.csv", "--schema", "s.json")
     run(*words, "-o", "r", cwd=tmp_path)
@@ -337,7 +337,7 @@ def test_formulas_are_not_written_unasked(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     run("schema", "t.csv", "-o", "s.json", cwd=tmp_path)
     words = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 8, "-o", "m", "--rows", 80)
-    run(*words, "--accept-drafted-domain", "--time-limit", "2s", cwd=tmp_path)
+    run(*words, "--accept-drafted-domain", "--time-limit", "0.5s", cwd=tmp_path)
     refused("sample", "m", "-n", 50, "-o", "o.csv", cwd=tmp_path, says=["'a'", "formula"])
     refused(
         *("sample", "m", "-n", 50, "-o", "o.csv", "--formulas", "no"), cwd=tmp_path, says="escape"

@@ -196,6 +196,7 @@ def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
     parquet(people(), tmp_path / "people")
     out = tmp_path / "m"
     words = ["fit", tmp_path / "people", "--schema", tmp_path / "s.json", "--epsilon", 2, "-o", out]
+    words += ["--time-limit", "1s"]
     done = CliRunner().invoke(app, list(map(str, words)))
     assert done.exit_code == 0, done.output
     assert len(load(out).sample(20)) == 20

@@ -123,7 +123,9 @@ CELL = st.none() | st.sampled_from(["x", "y", "007", "1", "-2", "3.5", "1e3", "T
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(cells=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=30))
 def test_a_drafted_table_encodes_and_comes_back(

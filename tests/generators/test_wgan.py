@@ -80,7 +80,7 @@ def tiny(**changes: Any) -> WGANConfig:
 @pytest.mark.parametrize("marginals", [False, True])
 def test_it_learns_that_columns_agree(marginals: bool) -> None:
     """Without noise: the pair of columns comes closer than independent columns could."""
-    size, n = 4, 800
+    size, n = 4, 400
     generator = np.random.default_rng(0)
     first = generator.choice(size, n, p=[0.4, 0.3, 0.2, 0.1])
     second = np.where(generator.random(n) < 0.9, first, generator.integers(0, size, n))
@@ -89,7 +89,7 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
         generator_hidden=(64,),
         critic_hidden=(64,),
         sampling_rate=0.25,
-        critic_steps=600,
+        critic_steps=400,
         critic_per_generator=2,
         weight_clip=0.1,
         critic_lr=2e-3,
@@ -99,7 +99,7 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
     layout = layout_of(size, size)
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
     model = build(config, layout, one_way if marginals else None)
-    assert train(model, index) == 600
+    assert train(model, index) == 400
     found = model.released.sample(4000, rng(9))
     shuffled = np.outer(*one_way).ravel()
     floor = np.abs(pairs(index, size) - shuffled).sum() / 2

@@ -1,14 +1,13 @@
 """Files that a stranger might send: small, and meant to take all memory, all time, or another file.
 
-Run as a script, ``hostile.py FOLDER``: reads each under a limit of address space, and prints as JSON how
-it ended and how long it took. Every one must be refused.
+``read_all`` reads each under a limit of address space, and returns how it ended and how long it took. Every
+one must be refused.
 """
 
 import json
 import os
 import resource
 import struct
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -215,7 +214,3 @@ def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
             continue
         found[path.name] = apart(lambda read=read, path=path: read(path))  # type: ignore[misc]
     return found
-
-
-if __name__ == "__main__":
-    print(json.dumps(read_all(Path(sys.argv[1]))))

@@ -51,7 +51,9 @@ def a_table(texts: list[Any], dtype: str) -> tuple[pd.DataFrame, Schema]:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     texts=st.lists(st.none() | TEXTS, min_size=1, max_size=6).filter(any),

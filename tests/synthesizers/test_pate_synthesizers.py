@@ -316,7 +316,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
         class_shares={"hi": share, "lo": 1 - share},
         teachers=100,
         random_state=0,
-        pate_config=PATEConfig(labels=2000, rounds=2, round_steps=150),
+        pate_config=PATEConfig(labels=2000, rounds=2, round_steps=60),
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):

@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 def test_white_box_canary(rule: str, grouping: str, public: bool) -> None:
     """R20 in small: a canary that is as long as it may be, in every group, at every step, is as visible
     as μ = √T/σ says, and no more."""
-    runs, steps, sigma = 400, 2, 0.7
+    runs, steps, sigma = 200, 2, 0.7
     module = nn.Sequential(nn.Linear(6, 1)) if grouping != "flat" else nn.Linear(6, 1, bias=False)
     rows = torch.zeros(4, 6)
     fake = torch.rand(5, 6, generator=torch.Generator().manual_seed(0)) if public else None
@@ -69,7 +69,8 @@ def test_white_box_canary(rule: str, grouping: str, public: bool) -> None:
     mu = math.sqrt(steps) / sigma
     spread = np.sqrt((without.var(ddof=1) + with_canary.var(ddof=1)) / 2)
     found = (with_canary.mean() - without.mean()) / spread
-    assert 0.85 * mu < found < 1.17 * mu
+    # Its standard error is 6% of μ: groups or steps that are counted once too often make it 1.41 times μ.
+    assert 0.8 * mu < found < 1.25 * mu
     # The threshold from one half, Clopper–Pearson on the other: never above μ.
     half = runs // 2
     threshold = (without[:half].mean() + with_canary[:half].mean()) / 2

@@ -1,6 +1,5 @@
 """The one loop: steps, a deadline, an interrupt; and where it goes on after each of them (R7)."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +21,18 @@ def test_all_steps_are_done_and_told():
     assert watch.stopped is None
 
 
-def test_an_early_stage_leaves_time_to_the_next():
-    """Half of a second for the first stage: the second still has steps."""
-    watch = Watch(deadline=time.monotonic() + 0.4)
-    first = run_steps("first", 10**6, lambda i: time.sleep(0.01), watch, share=0.5)
-    assert 0 < first < 10**6 and watch.stopped == TIME_LIMIT
-    second = run_steps("second", 10**6, lambda i: time.sleep(0.01), watch)
-    assert 0 < second < 10**6
-    assert run_steps("third", 10, lambda i: None, watch) == 0
+def test_an_early_stage_leaves_time_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the time for the first stage, the rest for the second, by a clock that each step moves."""
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def step(i: int) -> None:
+        clock[0] += 1
+
+    watch = Watch(deadline=40.0)
+    assert run_steps("first", 10**6, step, watch, share=0.5) == 20 and watch.stopped == TIME_LIMIT
+    assert run_steps("second", 10**6, step, watch) == 20
+    assert run_steps("third", 10, step, watch) == 0
 
 
 def test_an_interrupt_ends_this_stage_and_all_that_follow():
