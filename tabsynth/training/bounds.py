@@ -134,7 +134,7 @@ class Bounds:
             typical = (
                 norms.median(0).values if self.clipping.statistic == "median" else norms.mean(0)
             )
-            self.now.copy_(self.clipping.max_norm * typical.clamp_min(LEAST_BOUND))
+            self.now.copy_((self.clipping.max_norm * typical).clamp_min(LEAST_BOUND))
 
     def adapt(self, votes: Tensor, noise: TensorNoise) -> None:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""

@@ -23,7 +23,13 @@ from tabsynth.training.formed import (
     made_up,
     mean_gradient,
 )
-from tabsynth.training.sums import LARGEST_FACTOR, chunked_sum, largest_products, rounding
+from tabsynth.training.sums import (
+    LARGEST_FACTOR,
+    LEAST_SCALE,
+    chunked_sum,
+    largest_products,
+    rounding,
+)
 from tabsynth.training.trace import Trace
 
 logger = logging.getLogger(__name__)
@@ -71,7 +77,7 @@ class PerExampleClipper:
         self.closed_form = not in_place and all(owned.count(id(p)) == 1 for p in self.parameters)
         self.row_by_row = False
         self._tried: dict[torch.Size, Losses] = {}  # for which losses opacus' hooks were
-        self.several = False  # whether the losses were seen to use a weight several times for a row
+        self.uses = 1  # how often the losses were seen to use a weight for a row, at most
         self._looked_up = any(isinstance(layer, nn.Embedding) for layer in self.layers)
         whose = {id(layer.weight) for layer in self.layers}
         like = self.parameters[0] if self.parameters else torch.empty(0)
@@ -136,7 +142,7 @@ class PerExampleClipper:
         slack, largest = self.rounding(bounds, reference, len(inputs))
         # A reference so large that its rounding could pass the bound leaves nothing of a row.
         within = (bounds - slack).clamp_min(0)
-        scale = _scale(sizes, within, largest if self.several else None)
+        scale = _scale(sizes, within, largest if self.uses > 1 else None)
         bad = ~sizes.usable
         whole = (sizes.norms <= bounds) & ~bad[:, None]
         counted = ~bad if keep is None else keep & ~bad
@@ -153,7 +159,7 @@ class PerExampleClipper:
         if reference is not None and self.closed_form:
             norms = torch.stack(
                 [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
-            )
+            ) * (1 + 2.0**-20)  # more than a sum of so many squares can err
             taken = _by_group(self.groups, norms.unbind())
             weights = _by_group(self.groups, (norms * self._are_weights.to(norms)).unbind())
         slack = rounding(
@@ -161,13 +167,13 @@ class PerExampleClipper:
             weights,
             taken,
             places=places,
-            several=self.several,
+            uses=self.uses,
             looked_up=self._looked_up,
             working=self.parameters[0].dtype,
         )
         # Without a bound nothing is clipped, and nothing has to be set aside.
         slack = torch.where(torch.isfinite(bounds), slack, none)
-        return slack, largest_products(bounds, weights, self.several, self.parameters[0].dtype)
+        return slack, largest_products(bounds, weights, self.uses > 1, self.parameters[0].dtype)
 
     def _empty(self) -> Tensor:
         return self.parameters[0].new_empty(0, dtype=torch.float64)
@@ -197,7 +203,7 @@ class PerExampleClipper:
         if self.closed_form:
             try:
                 factors = self._factors(losses, inputs)
-                self.several = self.several or any(len(f.uses) > 1 for f in factors)
+                self.uses = max([self.uses, *(len(f.uses) for f in factors)])
                 return _Factored(factors, len(inputs))
             except NotClosedForm as why:
                 self.closed_form = False
@@ -341,6 +347,6 @@ def _blank(bad: Tensor) -> Tensor | None:
 def _scale(sizes: Sizes, bounds: Tensor, largest: Tensor | None) -> Tensor:
     """Factor of each example and group, in [0, 1], shape (batch, G)."""
     scale = (bounds / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)
-    if largest is None:
-        return scale
-    return torch.minimum(scale, largest / sizes.products.clamp_min(1e-300))
+    if largest is not None:
+        scale = torch.minimum(scale, largest / sizes.products.clamp_min(1e-300))
+    return scale.masked_fill(scale < LEAST_SCALE, 0)

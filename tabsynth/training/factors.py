@@ -73,7 +73,7 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     if not tensors:
         return ()
     norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
-    if norms.dtype == torch.float64:
+    if all(rows.dtype == torch.float64 for rows in tensors):
         return norms.unbind()
     found = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
@@ -148,7 +148,7 @@ class Factors:
     @property
     def _float64_error(self) -> float:
         """Of inner products of two outer products of this layer in float64, relative to their sizes."""
-        return (sum(self.layer.weight.shape) + 8 + len(self.uses)) * 2.0**-52
+        return (sum(self.layer.weight.shape) + 8 + len(self.uses) ** 2) * 2.0**-52
 
     @property
     def _vanishing(self) -> float:
@@ -173,6 +173,7 @@ class Factors:
         """
         weight = reference[id(self.layer.weight)]
         own = torch.linalg.vector_norm(weight, dtype=torch.float64)
+        own = own * (1 + weight.numel() * 2.0**-53)
         total = (self.weight_squares - 2 * self._weight_dots(weight) + own.square()).clamp_min(0)
         # lₖW is an inner product of ``out`` terms in the working precision, and its products with rₖ are
         # rounded to it; numbers below 2⁻¹²⁶ may be lost altogether. All else is in float64.
@@ -278,7 +279,9 @@ def _weighted(rows: Tensor, scale: Tensor, blank: Tensor | None) -> Tensor:
 
 
 def _without(rows: Tensor, blank: Tensor | None) -> Tensor:
-    return rows if blank is None else rows.masked_fill(blank[:, None], 0)
+    """Zero where a row is left out. In memory the result lies row by row, whether there are such rows or not:
+    the order of a matrix product's operations may follow from how its factors lie."""
+    return (rows if blank is None else rows.masked_fill(blank[:, None], 0)).contiguous()
 
 
 def _dot(use: Use, weight: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from tabsynth.training.formed import moved
 from tabsynth.training.noising import TensorNoise
 from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
 from tabsynth.training.sampling import Places, poisson_sample
-from tabsynth.training.sums import Total
+from tabsynth.training.sums import PARTS, Total
 
 MOST_ROUNDING = 0.25  # of a bound: a reference whose rounding could take more of it is not used
 
@@ -261,7 +261,10 @@ class PrivateStep:
         # Without privacy nothing is clipped: an ordinary mean gradient.
         bounds: Tensor | float = math.inf
         if self.private:
-            bounds = self.bounds.now.double() * (1 - self.bounds.noise_rounding())
+            spare = self.bounds.noise_rounding()
+            if len(batch) > self.places.size:
+                spare += PARTS * len(batch)
+            bounds = self.bounds.now.double() * (1 - spare)
         parts = zip(batch.split(self.places.size), keep.split(self.places.size), strict=True)
         total, votes = None, None
         for part, here in parts:

@@ -23,14 +23,15 @@ roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor, and M bound t
 k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
 
 - l̃ᵢ = fl(fl(ŝᵢ) lᵢ) differs from ŝᵢ lᵢ by at most 3u‖ŝᵢ lᵢ‖, so that c̃ᵢ = Σₖ l̃ᵢₖ ⊗ rᵢₖ − ŝᵢ r differs from
-  ŝᵢ(gᵢ − r) by at most 3uM.
+  ŝᵢ(gᵢ − r) by at most 3uM. A factor ŝᵢ below ``LEAST_SCALE`` would be rounded by more: it is taken for 0.
 - In a chunk of m places |fl(Σ l̃ᵢₖ ⊗ rᵢₖ) − Σ l̃ᵢₖ ⊗ rᵢₖ| ≤ γₘ Σᵢ |l̃ᵢₖ| ⊗ |rᵢₖ|, of norm at most γₘ m (1 + 3u) M
   summed over k. Adding up the b chunks of a block errs by at most γ_b times the sum of their sizes, which is
   of norm at most b m (1 + 3u)(1 + γₘ) M. Two neighbouring batches differ in one chunk and in one block, each
   with its error: 2 (γₘ + b γ_b (1 + γₘ)) m (1 + 3u) M.
-- What is added up in float64 over at most p places errs by at most (m + b + 2K + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
-  (embeddings: p for m + b + 2K); that is twice, for two batches. Sums of further batches of p places are added without error, as pairs of
-  float64 (Knuth's TwoSum: the part that is lost is below 2⁻¹⁰⁵ of the sum).
+- What is added up in float64 over at most p places errs by at most (m + b + 2K + k + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
+  and k uses (embeddings: p for m + b + 2K); that is twice, for two batches. Sums of further batches of p places are added as pairs of
+  float64 (Knuth's TwoSum: the part that is lost is below 2⁻¹⁰⁵ of the sum); what is rounded at the end has
+  ``PARTS`` times the number of places set aside, in units of C.
 - The noise reads the sum in multiples of its grid, a float64 integer and a float32 rest of at most half a
   grid step, below σC√G/256: an error of at most 2⁻²⁵ of that, √P times for P parameters, twice.
 
@@ -45,6 +46,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+LEAST_SCALE = 2.0**-126  # the smallest number that float32 holds in full precision
+# Of C, for each place of a batch of several parts: their sum, of p terms of norm C, is rounded once more.
+PARTS = 2.0**-44
 CHUNK = 128  # places whose outer products are summed in the network's precision
 BLOCK = 8  # chunks whose sums are added up in that precision too
 # A layer that is used more than once for a row has products that cancel: together they may be so many times as
@@ -120,7 +124,7 @@ def rounding(
     reference: Tensor,
     *,
     places: int,
-    several: bool,
+    uses: int,
     looked_up: bool,
     working: torch.dtype,
 ) -> Tensor:
@@ -134,8 +138,8 @@ def rounding(
         Norms of the reference's weights, and of all of it.
     places : int
         p.
-    several : bool
-        Whether a weight is used more than once for a row.
+    uses : int
+        How often a weight is used for a row, at most.
     looked_up : bool
         Whether there are embeddings, whose rows are added up one after the other.
     working : dtype
@@ -147,9 +151,11 @@ def rounding(
     """
     unit = torch.finfo(working).eps / 2
     chunk, block = _gamma(CHUNK, unit), _gamma(BLOCK, unit)
-    most = largest_products(bounds, weights, several, working)
+    most = largest_products(bounds, weights, uses > 1, working)
+    if uses > 1:  # beside the products, biases have a norm of at most C
+        most = most * math.sqrt(1 + SEVERAL[working] ** -2)
     terms = places if looked_up else CHUNK + BLOCK + 2 * math.ceil(places / CHUNK)
-    in_float64 = (terms + 8) * places * 2.0**-53
+    in_float64 = (terms + uses + 8) * places * 2.0**-53
     in_working = (chunk + BLOCK * block * (1 + chunk)) * CHUNK * (1 + 3 * unit)
     first = (3 * unit + 2 * in_working) * most
     return first + 2 * in_float64 * (most + bounds + reference)

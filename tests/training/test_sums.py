@@ -23,7 +23,14 @@ from tabsynth.training.losses import minus_scores
 from tabsynth.training.noising import TensorNoise
 from tabsynth.training.private_step import PrivateStep
 from tabsynth.training.sampling import Places
-from tabsynth.training.sums import CHUNK, Total, chunked_products, chunked_sum, noise_rounding
+from tabsynth.training.sums import (
+    CHUNK,
+    LARGEST_FACTOR,
+    Total,
+    chunked_products,
+    chunked_sum,
+    noise_rounding,
+)
 
 torch.set_num_threads(1)
 
@@ -163,6 +170,55 @@ def test_what_is_set_aside_covers_the_rounding() -> None:
     )
     # A whole batch errs in every chunk, one row in its own: the bound is that of two chunks.
     assert 0 < error <= float(slack) * math.ceil(len(rows) / CHUNK) / 2
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-6, 1e-12])
+def test_a_factor_too_small_for_float32(bound: float) -> None:
+    """Such a factor rounds to up to twice itself: the row would contribute up to twice the bound."""
+    layer = nn.Linear(1, 1, bias=False)
+
+    def losses(module: nn.Module, x: Tensor) -> Tensor:
+        return module(x[:, :1])[:, 0] * x[:, 1]
+
+    clipper, found = PerExampleClipper(layer), []
+    for power in np.arange(124, 152, 0.25):
+        rows = torch.full((9, 2), 0.1)
+        rows[7] = math.sqrt(bound) * 2.0 ** (power / 2)
+        if float(rows[7, 0]) <= LARGEST_FACTOR:
+            found.append(moved(clipper, losses, rows, bound, None, 7))
+    assert max(found) <= 1 and max(found) > 0.9
+    assert len(found) == 112  # every factor from 2^-124 to below 2^-151
+
+
+def test_a_row_that_is_not_finite_does_not_change_how_others_are_added_up() -> None:
+    """Rows that lie column by column in memory: a mask would lay them row by row, and a product of other
+    rounding would follow."""
+
+    class Across(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 1, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x.T.contiguous().T)
+
+    net = Across()
+    for value in (0.51, 0.6543, 0.91, 1.21):
+        rows = torch.full((1000, 8), value)
+        rows[5] = 0.0
+        keep = torch.ones(len(rows), dtype=torch.bool)
+        with_it = rows.clone()
+        with_it[5] = math.inf
+
+        def losses(module: nn.Module, x: Tensor) -> Tensor:
+            return module(x)[:, 0] * x.sum(1)
+
+        clipper = PerExampleClipper(net)
+        keep_less = keep.clone()
+        keep_less[5] = False
+        less, _ = clipper.clipped_sum(losses, rows, 1e-2, None, keep_less)
+        more, _ = clipper.clipped_sum(losses, with_it, 1e-2, None, keep)
+        assert torch.equal(less[0], more[0])
 
 
 def test_a_reference_that_is_too_large_is_not_taken_off() -> None:
