@@ -4,6 +4,7 @@ import os
 import random
 import zlib
 from collections.abc import Generator
+from functools import lru_cache
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests run
 
@@ -13,6 +14,12 @@ import pytest
 import torch
 from entropy import ENTROPY, WORD
 from hypothesis import HealthCheck, settings
+from quick_accounting import quick_accounting
+
+from tabsynth.privacy import accounting
+
+# Of one budget it is asked by every plan and every fit; a process of tests has hundreds of the same.
+accounting.gaussian_epsilon = lru_cache(4096)(accounting.gaussian_epsilon)  # type: ignore[assignment]
 
 # The same examples in every run, so that a failure can be run again; on a machine under load, too.
 settings.register_profile(
@@ -47,3 +54,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     torch.manual_seed(seed)
     with ENTROPY.of(item.nodeid):
         return (yield)
+
+
+@pytest.fixture(scope="module")
+def accounting_in_no_time() -> Generator[None, None, None]:
+    """For modules whose subject is what fits do, at whatever noise."""
+    with quick_accounting():
+        yield

@@ -28,16 +28,16 @@ def test_it_reconstructs_a_structured_table(source: bool) -> None:
         ]
     )
     rng = np.random.default_rng(0)
-    kind = rng.integers(0, 4, 600)
-    index = np.stack([(kind + i) % 4 for i in range(5)] + [rng.integers(0, 4, 600)], axis=1)
+    kind = rng.integers(0, 4, 300)
+    index = np.stack([(kind + i) % 4 for i in range(5)] + [rng.integers(0, 4, 300)], axis=1)
     if source:
         config = AutoencoderConfig(
             hidden=(9, 16, 32),
             latent_dim=64,
             activation="relu",
-            sampling_rate=0.2,
-            steps=900,
-            lr=3e-3,
+            sampling_rate=0.5,
+            steps=600,
+            lr=4e-3,
         )
     else:
         config = AutoencoderConfig(sampling_rate=0.2)
@@ -48,7 +48,7 @@ def test_it_reconstructs_a_structured_table(source: bool) -> None:
     codes = torch.from_numpy(layout.encode(index))
     before = layout.decode(model(codes).detach().numpy())
     done = model.fit(
-        PrivateTable(codes, ledger), account, 600.0, torch.Generator().manual_seed(1), Watch()
+        PrivateTable(codes, ledger), account, 300.0, torch.Generator().manual_seed(1), Watch()
     )
     assert done == config.steps == account.spent
     after = layout.decode(model(codes).detach().numpy())

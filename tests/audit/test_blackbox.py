@@ -10,6 +10,7 @@ from tabsynth.audit.blackbox import Runs, Setting, audit_black_box, features, sm
 from tabsynth.audit.results import NOT_REFUTED, REFUTED
 from tabsynth.errors import FileFormatError, InputError
 
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 # Of a claim in ε: that of margnet is one in μ too, which a Laplace mechanism does not keep.
 WORST = Setting(method="pate-gan", epsilon=1.0, delta=1e-5, case="worst", rows=40)
 

@@ -94,7 +94,7 @@ def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.Monk
         return right(self, *args)
 
     monkeypatch.setattr(PrivateStep, "_step", twice)
-    found = audited(4 * RUNS)
+    found = audited(2 * RUNS)
     assert found["critic"].verdict == found[WHOLE].verdict == REFUTED
 
 

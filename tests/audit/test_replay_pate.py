@@ -15,6 +15,7 @@ from tabsynth.generators.witnesses import Witnesses
 from tabsynth.synthesizers import released
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 PATE = [name for name in systems() if name.startswith("pate")]
 
 

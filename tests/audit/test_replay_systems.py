@@ -15,6 +15,7 @@ from tabsynth.synthesizers import released
 from tabsynth.synthesizers.loading import METHODS
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 # What a replay sets itself, or refuses; the budget's delta is an ordinary number.
 OF_NO_SYSTEM = {"delta", "random_state", "time_limit", "verbose"}
 

@@ -24,6 +24,7 @@ from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
 WGAN = "dp-wgan, no autoencoder"
 Patch = pytest.MonkeyPatch
 

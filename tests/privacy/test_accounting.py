@@ -204,7 +204,7 @@ def test_nothing_and_everything() -> None:
             epsilon_of([(full(1.0), 1)], delta)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     rate=st.floats(1e-6, 1.0),
     sigma=st.floats(0.05, 1e4),
@@ -232,7 +232,7 @@ def test_best_is_monotone() -> None:
     def found(rate: float = 0.1, sigma: float = 1.0, count: int = 30) -> float:
         return epsilon_of([(sampled(sigma, rate), count)], DELTA)
 
-    for name, values in {"rate": (0.03, 0.1, 0.3, 1.0), "count": (3, 30, 300)}.items():
+    for name, values in {"rate": (0.03, 0.1, 1.0), "count": (3, 30, 300)}.items():
         series = [found(**{name: value}) for value in values]
         assert series == sorted(series) and series[0] > 0
     series = [found(sigma=value) for value in (4.0, 2.0, 1.0, 0.5)]
@@ -262,8 +262,9 @@ def test_rates_outside_are_refused(rate: float) -> None:
         sampled(1.0, rate)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0, 20.0])
-@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("epsilon", "fixed"), [(0.5, True), (1.0, False), (8.0, True), (20.0, False)]
+)
 def test_calibration_by_an_independent_accountant(epsilon: float, fixed: bool) -> None:
     """R6: PLD finds no more than ε, and at least 99% of it, with and without fixed parts."""
     part: list[Spend] = [(full(2 / gaussian_mu(epsilon, DELTA)), 1)] if fixed else []
@@ -278,7 +279,7 @@ def test_calibration_by_an_independent_accountant(epsilon: float, fixed: bool) -
     assert by_pld(build(sigma * 0.97), interval=1e-3) > epsilon * 0.995
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(epsilon=st.floats(0.05, 500), share=st.floats(0.01, 0.9), count=st.integers(1, 10**5))
 def test_calibration_of_full_batches_never_passes(epsilon: float, share: float, count: int) -> None:
     """R6: rounded towards more privacy, by the exact formula."""
@@ -303,8 +304,20 @@ PLANS: dict[str, Callable[[float], Sequence[Spend]]] = {
 }
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 4.0, 30.0, 90.0, 1000.0, 10_000.0])
+BUDGETS = [0.01, 0.3, 4.0, 30.0, 90.0, 1000.0, 10_000.0]
+# Where PRV is slow, each budget for one plan of many batches and for one of a single batch.
+NOT_REPEATED = {
+    "batches": (0.01, 4.0),
+    "after counts": (0.3, 30.0),
+    "one batch of one row": (0.01, 4.0),
+    "few rows": (0.3, 30.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "plan"),
+    [(e, plan) for e in BUDGETS for plan in PLANS if e not in NOT_REPEATED.get(plan, ())],
+)
 def test_every_budget_is_spent_or_a_warning_says_what_is_left(
     plan: str, epsilon: float, caplog: pytest.LogCaptureFixture
 ) -> None:

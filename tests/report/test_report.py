@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,10 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import shuffled
 from tabsynth.privacy.attached import attach
 from tabsynth.privacy.verification import Verification
-from tabsynth.report import Report, compare, evaluate
+from tabsynth.report import Report, compare, evaluate, evaluating
+from tabsynth.report import html as pages
+from tabsynth.report.evaluating import measure
+from tabsynth.report.figures import marginal_figure
 from tabsynth.report.privacy import NO_CERTIFICATE
 from tabsynth.report.summary import NOTICE
 
@@ -27,9 +31,24 @@ def report(**options):
     return evaluate(real, synthetic, holdout, schema=schema(), **{"m": 40, "k": (1, 5), **options})
 
 
+MEASURED = []
+
+
+def measured_once(**options):
+    """A report on the usual tables: they give the same figures, whatever certificate they come with."""
+
+    def once(*args, **kwargs):
+        if not MEASURED:
+            MEASURED.append(measure(*args, **kwargs))
+        return MEASURED[0]
+
+    with mock.patch.object(evaluating, "measure", once):
+        return report(**options)
+
+
 @pytest.fixture(scope="module")
 def made():
-    return report(certificate=certificate())
+    return measured_once(certificate=certificate())
 
 
 def test_summary_in_plain_words(made):
@@ -104,12 +123,12 @@ def test_degenerate_table_gives_null_not_nan(tmp_path):
 
 def test_certificate_comes_with_the_table():
     synthetic = table(150, 1)
-    assert report(synthetic=synthetic).certificate is None
+    assert measured_once(synthetic=synthetic).certificate is None
     attach(synthetic, certificate())
-    found = report(synthetic=synthetic)
+    found = measured_once(synthetic=synthetic)
     assert found.certificate == synthetic.attrs["certificate"] and not found.authenticated
     assert {**found.certificate, "table": None} == {**certificate(), "table": None}
-    other = report(synthetic=synthetic, certificate={"epsilon": 3})
+    other = measured_once(synthetic=synthetic, certificate={"epsilon": 3})
     assert other.certificate == {"epsilon": 3}
 
 
@@ -128,10 +147,10 @@ def test_progress_goes_from_stage_to_stage():
     assert calls[-1] == ("attacks", 1.0)
 
 
-def test_same_tables_same_report():
-    first, again = report(), report()
-    assert first.evaluation == again.evaluation and first.marginals == again.marginals
-    assert isinstance(first, Report)
+def test_same_tables_same_report(made):
+    again = report()
+    assert made.evaluation == again.evaluation and made.marginals == again.marginals
+    assert isinstance(again, Report)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +209,11 @@ def test_training_rows_in_another_order_are_no_holdout(share):
         report(real=real, holdout=real.sample(frac=share, random_state=0))
 
 
-def test_some_training_rows_in_the_holdout_are_told():
+def test_some_training_rows_in_the_holdout_are_told(made):
     real = table(200, 0)
     mixed = pd.concat([real[:60], table(40, 2)])
     assert any(text.startswith("BEWARE: ") for text in report(real=real, holdout=mixed).summary())
-    assert not any("BEWARE" in text for text in report(real=real).summary())
+    assert not any("BEWARE" in text for text in made.summary())
 
 
 def test_a_certificate_of_other_content_is_not_used(caplog):
@@ -217,11 +236,13 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
 def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     """Summary, page, JSON and comparison show the claim of an unauthenticated certificate as one."""
     listed = certificate()
-    pages = {}
+    texts = {}
     for authenticated in (False, True):
-        found = report(certificate=Verification(listed, 0.997, authenticated=authenticated))
-        found.to_html(tmp_path / "r.html")
-        pages[authenticated] = (tmp_path / "r.html").read_text("utf-8")
+        found = measured_once(certificate=Verification(listed, 0.997, authenticated=authenticated))
+        picture = marginal_figure(found.marginals[0])
+        with mock.patch.object(pages, "marginal_figure", lambda _, drawn=picture: drawn):
+            found.to_html(tmp_path / "r.html")
+        texts[authenticated] = (tmp_path / "r.html").read_text("utf-8")
         assert found.to_dict()["authenticated"] is authenticated
         told = " ".join(found.summary())
         assert ("nobody vouches for this claim" in told) is not authenticated
@@ -229,10 +250,10 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
         both = compare([found, replace(found, label="other")]).summary()[0]
         assert ("(claimed, not authenticated)" in both) is not authenticated
     statement = listed["statement"]
-    assert statement in pages[True] and statement not in pages[False]
-    assert "nobody vouches for this claim" in pages[False]
-    assert "nobody vouches for this claim" not in pages[True]
+    assert statement in texts[True] and statement not in texts[False]
+    assert "nobody vouches for this claim" in texts[False]
+    assert "nobody vouches for this claim" not in texts[True]
     # A dict is never authenticated, whatever it holds; a refused one is no certificate.
-    assert report(certificate={**listed, "authenticated": True}).authenticated is False
+    assert measured_once(certificate={**listed, "authenticated": True}).authenticated is False
     with pytest.raises(InputError, match="was refused: it is forged"):
         report(certificate=Verification(listed, 0.997, problems=("it is forged",)))

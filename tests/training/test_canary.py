@@ -18,11 +18,8 @@ torch.set_num_threads(1)
 @pytest.mark.parametrize(
     ("rule", "grouping", "public"),
     [
-        ("dp-sgd", "flat", False),
         ("dp-sgd", "flat", True),
         ("dp-sat", "flat", False),
-        ("bam", "flat", False),
-        ("dp-sgd", "weight-bias", False),
         ("bam", "weight-bias", False),
     ],
 )

@@ -361,7 +361,7 @@ def test_a_canary_among_many_rows() -> None:
     net, count = critic(1e-4, (12, 8, 1)), 400_000
     rows, public = codes(count + 1, 1.0, 12), codes(256, 1.0, 12, seed=1)
     released: list[list[Tensor]] = [[], []]
-    recorder, steps, sigma = Beside(), 6, 1.0
+    recorder, steps, sigma = Beside(), 3, 1.0
     for with_canary in (0, 1):
         step, _, _ = engine(
             net,

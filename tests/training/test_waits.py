@@ -43,12 +43,18 @@ class Waits(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
+BOUNDS = [("fixed", "flat"), ("public", "weight-bias"), ("quantile", "weight-bias")]
+
+
+# Every rule with every bound, and each of both with both losses.
 @pytest.mark.parametrize(
-    ("bound", "grouping"),
-    [("fixed", "flat"), ("public", "weight-bias"), ("quantile", "weight-bias")],
+    ("rule", "loss", "bound", "grouping"),
+    [
+        (rule, ("scores", "wgan-gp")[(i + j) % 2], *bound)
+        for i, rule in enumerate(RULES)
+        for j, bound in enumerate(BOUNDS)
+    ],
 )
-@pytest.mark.parametrize("loss", ["scores", "wgan-gp"])
-@pytest.mark.parametrize("rule", RULES)
 def test_no_step_waits_for_its_device(rule: str, loss: str, bound: str, grouping: str) -> None:
     """On a device without values: whatever asks for one raises there. The batch's row numbers go over,
     and are not waited for."""
