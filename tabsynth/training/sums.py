@@ -19,8 +19,8 @@ the sums here have these parts.
 
 Proof of the bound (Higham 2002, §3.1: a sum or inner product of n terms, in any order, with or without fused
 operations, errs by at most γₙ = nu/(1 − nu) times the sum of the absolute values of its terms; u is the unit
-roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor, and M bound the norm of the vector of all ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖, one a weight,
-k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
+roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor. For every row i, let M bound the norm of the vector of
+ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖ of each weight, k over its uses, and of the biases' ŝᵢ gᵢ.
 
 - l̃ᵢ = fl(fl(ŝᵢ) lᵢ) differs from ŝᵢ lᵢ by at most 3u‖ŝᵢ lᵢ‖, so that c̃ᵢ = Σₖ l̃ᵢₖ ⊗ rᵢₖ − ŝᵢ r differs from
   ŝᵢ(gᵢ − r) by at most 3uM. A factor ŝᵢ below ``LEAST_SCALE`` would be rounded by more: it is taken for 0.
@@ -28,10 +28,10 @@ k over its uses, and of the biases' ŝᵢ gᵢ, for every row i.
   summed over k. Adding up the b chunks of a block errs by at most γ_b times the sum of their sizes, which is
   of norm at most b m (1 + 3u)(1 + γₘ) M. Two neighbouring batches differ in one chunk and in one block, each
   with its error: 2 (γₘ + b γ_b (1 + γₘ)) m (1 + 3u) M.
-- What is added up in float64 over at most p places errs by at most (m + b + 2K + k + 8) p 2⁻⁵³ (M + C + ‖r‖), K chunks
-  and k uses (embeddings: p for m + b + 2K); that is twice, for two batches. Sums of further batches of p places are added as pairs of
-  float64 (Knuth's TwoSum: the part that is lost is below 2⁻¹⁰⁵ of the sum); what is rounded at the end has
-  ``PARTS`` times the number of places set aside, in units of C.
+- A float64 sum over at most p places, in K chunks and with k uses of a weight, errs by at most
+  (m + b + 2K + k + 8) p 2⁻⁵³ (M + C + ‖r‖), twice for two batches (embeddings: p for m + b + 2K).
+- Sums of several parts of a batch are added up as pairs of float64 (Knuth's TwoSum: the part that is lost is below
+  2⁻¹⁰⁵ of the sum). The total is rounded to float64 once, for which the step sets ``PARTS`` C aside for each place.
 - The noise reads the sum in multiples of its grid, a float64 integer and a float32 rest of at most half a
   grid step, below σC√G/256: an error of at most 2⁻²⁵ of that, √P times for P parameters, twice.
 
@@ -47,7 +47,7 @@ import torch
 from torch import Tensor
 
 LEAST_SCALE = 2.0**-126  # the smallest number that float32 holds in full precision
-# Of C, for each place of a batch of several parts: their sum, of p terms of norm C, is rounded once more.
+# Share of C set aside for each place of a batch in several parts, whose sums are added up and rounded once more.
 PARTS = 2.0**-44
 CHUNK = 128  # places whose outer products are summed in the network's precision
 BLOCK = 8  # chunks whose sums are added up in that precision too

@@ -53,8 +53,8 @@ def shaky(module: nn.Module, losses: Losses, rows: Tensor, ascent: float, bounds
     out, layers = 0.0, PerExampleClipper(module).layers
     for row in rows.split(1):
         at, there = (row_gradients(module, losses, row, a) for a in (0.0, ascent))
-        uses = [u for f in Trace(layers, 1).factors(losses, module, row) for u in f.uses]
-        largest = 2 * sum(float(use.norms()[1] + use.norms()[0]) for use in uses)
+        pairs = [pair for f in Trace(layers, 1).factors(losses, module, row) for pair in f.norms]
+        largest = 2 * sum(float(left + right) for left, right in pairs)
         norms = [float(g.norm()) + EPS * largest for g in (at, there)]
         longer = [min(1.0, 256 * EPS * (largest / norm) ** 2) for norm in norms]
         nudged = row_gradients(nudge(module), losses, row, ascent)
