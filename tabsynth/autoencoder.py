@@ -14,6 +14,7 @@ NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoid
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from tabsynth.training.bounds import Clipping
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.optimizers import OPTIMIZERS, State, optimizer
 from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import StepRule, step_rule
+from tabsynth.training.rules import StepRule, stated, step_rule
 
 ADAM = (0.9, 0.999)  # its usual βs
 # On private rows with DP-SGD; on a table that costs nothing; on private rows without noise (ε = ∞).
@@ -90,9 +91,13 @@ class AutoencoderConfig:
         """The step rule, as the engine takes it."""
         return step_rule(self.step_rule, self.radius)
 
-    def noted(self) -> dict[str, str]:
-        """What a certificate says of the clipping, besides the bound."""
-        return {"unit": "gradient norm", "step_rule": self.step_rule}
+    def clipping(self) -> Clipping:
+        """How gradients are clipped, as the engine takes it: all of them in one group, at a fixed bound."""
+        return Clipping(max_norm=self.max_norm)
+
+    def stated_steps(self) -> dict[str, Any]:
+        """What a certificate says of its private steps."""
+        return {**self.clipping().stated(nn.Module()), **stated(self.rule())}
 
 
 def source_autoencoder(rows: int) -> AutoencoderConfig:
@@ -150,7 +155,7 @@ class Autoencoder(nn.Module):
             expected_batch=max(1, round(config.sampling_rate * rows)),
             generator=rng,
             rule=config.rule(),
-            clipping=Clipping(max_norm=config.max_norm),
+            clipping=config.clipping(),
             physical_batch=config.physical_batch,
             bits=bits,
         )

@@ -6,7 +6,8 @@ and with each mechanism's input set back to the recorded one just before the noi
 
 * every release, the state after every step, logs, progress, model, certificate, file, sample, and all
   that its checkpoint and a project's ledger hold must come out the same to the bit, and
-* what goes into each mechanism may differ by its sensitivity at most.
+* what goes into each mechanism may differ by its sensitivity at most, and
+* the noise, and how far the input moved, must be those that the certificate prints, in its unit.
 
 The first thing that is otherwise is named. What passes is no proof, but a leak that a table and its
 neighbour show is found by one run, without statistics.
@@ -17,7 +18,7 @@ A result tells how far a record moved each sum, without noise: of a private tabl
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sklearn.base import clone
 
 from tabsynth.audit.replay_files import Note, fit_with_files
 from tabsynth.audit.replay_neighbours import Neighbour, neighbours
+from tabsynth.audit.replay_printed import misprinted
 from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
 from tabsynth.audit.replay_systems import tiny
 from tabsynth.counter import RowCounter
@@ -124,16 +126,23 @@ def replay(
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
 
+    certificates: list[dict[str, Any]] = []
+
     def fit(rows: Any, note: Note) -> None:
         def look(fitted: Synthesizer) -> None:
             for what, value in seen(fitted, sampled):
                 note(what, value)
+            certificates.append(fitted.certificate())
 
         fit_with_files(fresh, rows, place, note, interrupted=interrupted, look=look)
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
-        return replay_run(fit, table, neighbour, coins=coins)
+        found = replay_run(fit, table, neighbour, coins=coins)
+    if not found.passed:
+        return found
+    most = 1.0 if coins is None else float(coins.alone.sum())
+    return replace(found, first_difference=misprinted(certificates[-1], found.mechanisms, most))
 
 
 def replay_run(

@@ -30,11 +30,18 @@ class Mechanism:
         Releases of one call, each with noise of its own: the questions of a round of votes.
     move : float
         How far its input lay from that of the neighbour, in sensitivities; the farthest of its uses.
+    distance : float
+        The same, in the certificate's unit.
+    deviation : float
+        Standard deviation of its noise (Laplace's scale of votes), in the certificate's unit; not a number if
+        it is not the same for all that is released together.
     """
 
     purpose: str
     uses: int
     move: float
+    distance: float
+    deviation: float
 
 
 class Coins:
@@ -117,7 +124,12 @@ class Tape:
             self._owed[account.purpose] = self._owed.get(account.purpose, 0) + uses
 
     def exact(
-        self, account: Account, values: Sequence[Any], stds: Sequence[float], uses: int
+        self,
+        account: Account,
+        values: Sequence[Any],
+        stds: Sequence[float],
+        uses: int,
+        units: Sequence[float],
     ) -> list[Any]:
         """As :meth:`Recorder.exact`."""
         number, own = len(self.values), [_copy(value) for value in values]
@@ -127,18 +139,28 @@ class Tape:
             self.differs(f"{label}: releases what no charged read has paid for")
         self._owed[account.purpose] = max(0, owed)
         self.values.append(own)
-        about = {"uses": uses, "noise": list(stds), "shapes": [np.shape(v) for v in own]}
+        shapes = [np.shape(v) for v in own]
+        about = {"uses": uses, "noise": list(stds), "units": list(units), "shapes": shapes}
         same = self._compare(label, leaves(about))
-        move = 0.0
+        move = distance = 0.0
         if self.recorded is not None and same:
             known = self.recorded.values[number]
-            move = _move(account, own, known, stds, uses)
+            move = _multiplier(account) * _apart(own, known, stds, uses)
+            distance = _apart(own, known, units, uses)
             if not move <= self._most * (1 + ROUNDING):
                 self.differs(
                     f"{label}: its input moved by {move:.4g} sensitivities, not {self._most} at most"
                 )
             own = [_copy(value) for value in known]
-        self.mechanisms.append(Mechanism(purpose=account.purpose, uses=uses, move=move))
+        self.mechanisms.append(
+            Mechanism(
+                purpose=account.purpose,
+                uses=uses,
+                move=move,
+                distance=distance,
+                deviation=_common(stds, units),
+            )
+        )
         return [_copy(value) for value in own]
 
     def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
@@ -240,20 +262,30 @@ def _copy(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) else value
 
 
-def _move(
-    account: Account, own: Sequence[Any], known: Sequence[Any], stds: Sequence[float], uses: int
-) -> float:
-    """‖own − known‖ in sensitivities: in standard deviations of the noise, times the multiplier."""
+def _apart(own: Sequence[Any], known: Sequence[Any], scales: Sequence[float], uses: int) -> float:
+    """‖own − known‖, each value in a scale of its own; the farthest of the uses."""
     squares = np.zeros(uses)
     with np.errstate(all="ignore"):  # without noise any move is infinite, and not a number if none
-        for one, other, std in zip(own, known, stds, strict=True):
-            gap = (_array(one) - _array(other)).reshape(uses, -1) / np.float64(std)
+        for one, other, scale in zip(own, known, scales, strict=True):
+            gap = (_array(one) - _array(other)).reshape(uses, -1) / np.float64(scale)
             squares += (gap**2).sum(1)
+    return math.sqrt(squares.max()) if len(squares) else 0.0
+
+
+def _multiplier(account: Account) -> float:
+    """Standard deviations of the noise in a sensitivity."""
     mechanism = account.mechanism
-    noise = (
-        mechanism.noise if isinstance(mechanism, NoisyVote) else of_sum(mechanism).noise_multiplier
-    )
-    return math.sqrt(squares.max()) * noise if len(squares) else 0.0
+    if isinstance(mechanism, NoisyVote):
+        return mechanism.noise
+    return of_sum(mechanism).noise_multiplier
+
+
+def _common(stds: Sequence[float], units: Sequence[float]) -> float:
+    """The standard deviation in its unit, if it is one for all values."""
+    with np.errstate(all="ignore"):
+        found = np.asarray(stds, dtype=np.float64) / np.asarray(units, dtype=np.float64)
+    alike = len(found) > 0 and np.allclose(found, found[0], rtol=10 * ROUNDING, atol=0)
+    return float(found[0]) if alike else math.nan
 
 
 def _array(value: Any) -> np.ndarray:

@@ -1,14 +1,19 @@
 """What GANs have in common in their configurations."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.generators.generator_config import GeneratorConfig
 from tabsynth.generators.pace import PerGenerator, check_pace
-from tabsynth.networks import ACTIVATIONS
+from tabsynth.networks import ACTIVATIONS, mlp
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.optimizers import OPTIMIZERS
-from tabsynth.training.rules import StepRule, step_rule
+from tabsynth.training.rules import StepRule, stated, step_rule
+
+GENERATED = "generated rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +93,14 @@ class AdversarialConfig(GeneratorConfig):
             centred=self.centred,
         )
 
-    def noted(self) -> dict[str, str]:
-        """What a certificate says of the clipping, besides the bound."""
-        units = {
-            "public": f"{self.statistic}s of the gradient norms of public rows",
-            "fixed": "gradient norm",
-            "quantile": "gradient norm, at first; then its noised quantile",
-        }
-        return {"unit": units[self.bound], "grouping": self.grouping, "step_rule": self.step_rule}
+    def stated_steps(self, stand_ins: str = GENERATED) -> dict[str, Any]:
+        """What a certificate says of the critic's private steps; ``stand_ins`` are what they go by, if anything."""
+        layers = [1] * (
+            len(self.critic_hidden) + 2
+        )  # how wide they are makes no group more or less
+        found = self.clipping().stated(mlp(layers, torch.Generator()), stand_ins)
+        found |= stated(self.rule())
+        return {**found, "stand_ins": stand_ins} if self.wants_public() else found
 
     def wants_public(self) -> bool:
         """Whether a private step goes by the gradients of stand-ins."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.training.optimizers import OPTIMIZERS
@@ -66,3 +67,7 @@ class GeneratorConfig:
         between("averaging", self.averaging, 0, 1, high_open=True)
         for name in ("anchor", "pair_anchor"):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
+
+    def stated(self) -> dict[str, Any]:
+        """What a certificate says of it among the settings; JSON-ready."""
+        return {}

@@ -1,6 +1,7 @@
 """What the PATE systems are made of."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tabsynth._validate import between, integer, one_of, positive, widths
 from tabsynth.errors import InputError
@@ -81,6 +82,10 @@ class PATEConfig(GeneratorConfig):
             raise InputError(
                 "pair_anchor=0 would throw away what witness teachers are paid for; give it a weight."
             )
+
+    def stated(self) -> dict[str, Any]:
+        """What teachers and student are: witnesses, or networks."""
+        return {"kind": self.kind}
 
 
 def paper_config() -> PATEConfig:

@@ -15,6 +15,7 @@ NOTE[DIFF] ε is that of all steps composed; the paper's σ_n = 2q√(n_d ln(1/�
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -40,6 +41,10 @@ class WGANConfig(AdversarialConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("weight_clip", self.weight_clip)
+
+    def stated(self) -> dict[str, Any]:
+        """The bound of the critic's weights."""
+        return {"weight_clip": self.weight_clip}
 
 
 def source_wgan(rows: int) -> WGANConfig:

@@ -43,12 +43,13 @@ def make_certificate(
     project: dict[str, Any] | None = None,
     code: dict[str, Any] | None = None,
     noise: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The certificate of everything that ``ledger`` has spent; JSON-ready.
 
     ``public`` says what was taken as public and from where; ``training`` holds only what follows from
     privatised state (post-processing); ``code`` is the hash of the code that fitted; ``noise`` says how noise
-    was made; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
+    was made; ``settings`` says which of its ways the method went; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
     """
     epsilon = ledger.spent
     accountant = ledger.accountant()
@@ -56,6 +57,7 @@ def make_certificate(
     return {
         "format": FORMAT,
         "method": method,
+        **({} if settings is None else {"settings": settings}),
         "private": math.isfinite(epsilon) and not seeded and not conditional,
         "conditional": conditional,
         "statement": statement_of(epsilon, ledger.delta, seeded, public),

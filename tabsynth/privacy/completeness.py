@@ -1,8 +1,9 @@
 """Which mechanisms a certificate must list: what every fit of a method charges to its ledger.
 
-``REQUIRED`` is the one place that knows them, by the method's name and by the purpose of an account. Options that
-a certificate does not state (an autoencoder, scores of pairs, class votes, presets) may add mechanisms; those
-are not required, because their absence cannot be told from an option that was not used.
+``REQUIRED`` is the one place that knows them, by the method's name and by the purpose of an account. Settings that
+a certificate states (a private autoencoder, votes on classes) require theirs. Options that it does not state (scores
+of pairs; in certificates without settings, all of them) may add mechanisms; those are not required, because their
+absence cannot be told from an option that was not used.
 
 A complete list is consistent with the method. It does not prove that the listed mechanisms ran as listed.
 """
@@ -15,6 +16,7 @@ from tabsynth._validate import shown
 
 ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
 OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
+AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +33,18 @@ class Fit:
         Whether the fit began from a fitted synthesizer.
     stopped : bool
         Whether the fit ended before its plan did, so that steps may be missing.
+    private_autoencoder : bool
+        Whether an autoencoder learned from private rows.
+    class_votes : bool
+        Whether teachers voted on classes besides.
     """
 
     columns: int | None
     rows_declared: bool
     warm_start: bool
     stopped: bool
+    private_autoencoder: bool = False
+    class_votes: bool = False
 
 
 # Of each tuple, one purpose must be there.
@@ -50,15 +58,20 @@ def _margnet(fit: Fit) -> Required:
 
 def _critical(fit: Fit) -> Required:
     counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
-    return counts if fit.stopped else [*counts, (CRITIC,)]
+    return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
+
+
+def _autoencoder(fit: Fit) -> Required:
+    return [(AUTOENCODER,)] if fit.private_autoencoder else []
 
 
 def _pate_gan(fit: Fit) -> Required:
-    return [] if fit.stopped else [(VOTES,)]
+    return [] if fit.stopped else [*_autoencoder(fit), (VOTES,)]
 
 
 def _pate_acgan(fit: Fit) -> Required:
-    return [*([] if fit.warm_start else [(ONE_WAY,)]), *_pate_gan(fit)]
+    classes: Required = [(CLASS_VOTES,)] if fit.class_votes and not fit.stopped else []
+    return [*([] if fit.warm_start else [(ONE_WAY,)]), *_pate_gan(fit), *classes]
 
 
 REQUIRED: dict[str, Callable[[Fit], Required]] = {
@@ -87,12 +100,14 @@ def incomplete(certificate: Mapping[str, Any]) -> list[str]:
             f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
     public, training = _section(certificate, "public"), _section(certificate, "training")
-    warm = _section(public, "warm_start")
+    warm, settings = _section(public, "warm_start"), _section(certificate, "settings")
     fit = Fit(
         columns=columns_of(certificate),
         rows_declared=public.get("rows") is not None,
         warm_start=bool(warm),
         stopped=training.get("stopped") is not None,
+        private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
+        class_votes=settings.get("mode") == "B",
     )
     own = {
         str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")

@@ -134,7 +134,8 @@ class NoisyCounts(Generic[T]):
         rows = self.table.read(account)
         by = [None] * len(sets) if groups is None else groups
         counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
-        counts = passed(account, counts, stds)
+        # The certificate's unit: counts of a set scaled by the root of its share.
+        counts = passed(account, counts, stds, units=[1 / math.sqrt(share) for share in shares])
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
             counts[i] = noise.noisy(counts[i], std, bits, whole=True)
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
@@ -160,12 +161,13 @@ class NoisyCounts(Generic[T]):
         by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
         expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
-        std = account.whole_table_noise * math.sqrt(len(sets))
+        unit = math.sqrt(len(sets))
+        std = account.whole_table_noise * unit
         rows = self.table.read(account)
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
-        (found,) = passed(account, [np.array(exact)], [std])
+        (found,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(found, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:

@@ -28,7 +28,12 @@ class Recorder(Protocol):
         """Rows are about to be read, for so many uses of an account."""
 
     def exact(
-        self, account: "Account", values: Sequence[Any], stds: Sequence[float], uses: int
+        self,
+        account: "Account",
+        values: Sequence[Any],
+        stds: Sequence[float],
+        uses: int,
+        units: Sequence[float],
     ) -> list[Any]:
         """As :func:`exact`."""
 
@@ -88,7 +93,11 @@ def recorded_by(known: Recorder) -> Iterator[None]:
 
 
 def exact(
-    account: "Account", values: Sequence[Any], stds: Sequence[float], uses: int = 1
+    account: "Account",
+    values: Sequence[Any],
+    stds: Sequence[float],
+    uses: int = 1,
+    units: Sequence[float] | None = None,
 ) -> list[Any]:
     """Exact values on their way to the noise: as they are, or as a recorder gives them back.
 
@@ -102,9 +111,12 @@ def exact(
         The standard deviation of the noise on each (or Laplace's scale).
     uses : int
         Where more than one, each row of the values is a release of its own.
+    units : sequence of float, optional
+        How large the certificate's unit is for each value: sensitivity and noise in that unit are those that
+        it states. 1 by default.
     """
     account.check_process()
     known = _RECORDER.get()
     if known is None or not is_private(account.mechanism):
         return list(values)
-    return known.exact(account, values, stds, uses)
+    return known.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)

@@ -156,7 +156,7 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
             *_accountant(data, name),
             *_project(data, claimed, ledger),
         ]
-        notes += [*_code(data, name), *_noise(data)]
+        notes += [*_groups(data), *_code(data, name), *_noise(data)]
     said, authenticated, wrong = _signature(data, key)
     problems += wrong
     return Verification(
@@ -251,6 +251,10 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
             )
+        bound = _of_groups(item["details"])
+        if bound is not None and not math.isclose(bound, item["sensitivity"]["value"] or 0.0):
+            what = shown(item["purpose"])
+            problems.append(f"the sensitivity of {what} is not that of its bound and groups")
     for audit in data["audit"]:
         bound = _number(audit.get("epsilon_lower_bound", 0))
         if audit.get("verdict") == "refuted":
@@ -261,6 +265,17 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
                 f" claim is {claimed:.4g}"
             )
     return problems
+
+
+def _of_groups(details: Mapping[str, Any]) -> float | None:
+    """√G C, by which a row can move a sum of G groups that are clipped at C each; None where that is not told."""
+    groups, bound = details.get("groups"), details.get("max_norm")
+    if groups is None and bound is None:
+        return None
+    try:
+        return math.sqrt(_number(groups)) * _number(bound)
+    except FileFormatError:
+        return math.nan
 
 
 def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
@@ -314,6 +329,20 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
         problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")
     return problems
+
+
+def _groups(data: dict[str, Any]) -> list[str]:
+    """Of certificates of before: what they print for groups of parameters is that of one group."""
+    found = []
+    for item in data["mechanisms"]:
+        details = item["details"]
+        if details.get("grouping") in ("weight-bias", "clusters") and "groups" not in details:
+            what = shown(item["purpose"])
+            found.append(
+                f"sensitivity and noise of {what} are those of one group of parameters; of all groups"
+                " together both are larger, by the same factor"
+            )
+    return found
 
 
 def _noise(data: dict[str, Any]) -> list[str]:

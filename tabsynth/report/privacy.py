@@ -186,6 +186,7 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
     training = _section(certificate, "training")
     out = [
         ("Method", str(certificate.get("method", "not stated"))),
+        *(("Settings", _text(made)) for made in [_section(certificate, "settings")] if made),
         ("ε spent", epsilon_text(certificate.get("epsilon"))),
         ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
         ("δ", _text(certificate.get("delta"))),

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tabsynth._validate import one_of
 from tabsynth.autoencoder import AutoencoderConfig
-from tabsynth.generators.adversarial_config import AdversarialConfig
+from tabsynth.generators.adversarial_config import GENERATED, AdversarialConfig
 from tabsynth.synthesizers.gan import GAN
 from tabsynth.synthesizers.split import Learned, critic
 from tabsynth.training.rules import STEP_RULES
@@ -29,7 +29,10 @@ class CriticalGAN(GAN):
         super()._check()
 
     def _learned(self) -> tuple[Learned, ...]:
-        return (critic(self._gan()),)
+        config = self._gan()
+        # As of Networks.train: a free table stands in for private rows if the critic was warmed up on it.
+        free = self._free_rows() if config.warm_steps else None
+        return (critic(config, free or GENERATED),)
 
     def _gan(self) -> AdversarialConfig:
         return self._ruled(self._networks_config())

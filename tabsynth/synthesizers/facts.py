@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers.base import Synthesizer
     from tabsynth.synthesizers.method import Trained
 
+# Parameters that a certificate states, where a method has them.
+STATED = ("preset", "variant", "label", "mode")
 # What another part of a fit may change: when it stops, where it runs, who watches.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 
@@ -31,6 +33,7 @@ def certificate_facts(
     """What a certificate says besides the ledger."""
     drafted = model.schema.drafted
     return {
+        "settings": settings(model),
         "public": {
             "schema_sha256": model.schema.fingerprint(),
             "declared": [n for n in model.schema.names if n not in drafted],
@@ -45,6 +48,21 @@ def certificate_facts(
         "code": code(),
         "noise": _noise(model),
         "training": {"stopped": stopped, "curves": trained.curves},
+    }
+
+
+def settings(model: "Synthesizer") -> dict[str, Any]:
+    """Which of its ways a method went. All of it was set before the fit.
+
+    ``own_configuration`` names the configurations that were given in place of the preset's or the default.
+    """
+    given = model.get_params(deep=False)
+    return {
+        **{name: given[name] for name in STATED if name in given},
+        **model._stated(),
+        "own_configuration": sorted(
+            name for name, value in given.items() if name.endswith("config") and value is not None
+        ),
     }
 
 

@@ -45,6 +45,9 @@ from tabsynth.synthesizers.split import (
 from tabsynth.tables import to_pandas
 from tabsynth.training.loop import Watch
 
+# In a certificate: rows of ``public``, whose provenance it states, and rows drawn from ``warm_start``.
+PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
+
 
 class GAN(Synthesizer):
     """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
@@ -244,6 +247,17 @@ class GAN(Synthesizer):
 
     # What a certificate and a model file hold.
 
+    def _free_rows(self) -> str | None:
+        """Which rows cost nothing, besides generated ones: declared public by a person, or released before."""
+        if self.public is not None:
+            return PUBLIC_TABLE
+        return None if self.warm_start is None else RELEASED
+
+    def _stated(self) -> dict[str, Any]:
+        training = self._training()
+        learned = training if training != "public" else self._free_rows()
+        return {"autoencoder": learned, **self._gan().stated()}
+
     def _public_facts(self) -> dict[str, Any] | None:
         facts = super()._public_facts()
         return None if facts is None else {**facts, "provenance": self.provenance}
@@ -257,6 +271,7 @@ class GAN(Synthesizer):
             public["warm_start"] = {
                 "method": warm.method,
                 "sha256_of_weights": fingerprint(warm),
+                "settings": warm.facts_.get("settings"),
                 "public": warm.facts_["public"],
             }
         return facts

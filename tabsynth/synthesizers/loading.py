@@ -85,7 +85,9 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
     # A model file of before does not tell its code's hash.
     known = ("public", "versions", "training")
-    more = tuple(name for name in ("code", "noise", "project") if facts.get(name) is not None)
+    more = tuple(
+        name for name in ("settings", "code", "noise", "project") if facts.get(name) is not None
+    )
     found = {name: dict(facts[name]) for name in (*known, *more)}
     return {name: found[name] for name in facts if name in found}  # in the file's own order
 

@@ -86,6 +86,10 @@ class Method(BaseEstimator):
         public = self._public_index(TableEncoder(self.schema, self.encoding))
         return None if public is None else public_table(public)
 
+    def _stated(self) -> dict[str, Any]:
+        """What a certificate says among the settings, besides parameters; JSON-ready and public."""
+        return {}
+
     def _config(self) -> dict[str, Any]:
         """What rebuilds an untrained generator, JSON-ready."""
         raise NotImplementedError

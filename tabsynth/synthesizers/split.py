@@ -96,23 +96,18 @@ class Split:
             return {"l2_sensitivity": 1.0, "unit": "rows"}
         if purpose == AUTOENCODER:
             assert self.autoencoder is not None
-            return clipped(self.autoencoder)
+            return self.autoencoder.stated_steps()
         return next(part.details for part in self.learned if part.purpose == purpose)
 
 
-def critic(config: AdversarialConfig) -> Learned:
-    """A critic's private steps."""
+def critic(config: AdversarialConfig, stand_ins: str) -> Learned:
+    """A critic's private steps, which go by the gradients of ``stand_ins``."""
     return Learned(
         purpose=CRITIC,
         mechanism=lambda noise: sampled(noise, config.sampling_rate),
         count=config.critic_steps,
-        details=clipped(config),
+        details=config.stated_steps(stand_ins),
     )
-
-
-def clipped(config: AdversarialConfig | AutoencoderConfig) -> dict[str, Any]:
-    """What a certificate says of private steps."""
-    return {"l2_sensitivity": config.max_norm, **config.noted()}
 
 
 def _left(epsilon: float, delta: float, earlier: Ledger) -> float:

@@ -3,14 +3,15 @@
 import logging
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.factors import Losses
-from tabsynth.training.groups import GROUPINGS, cluster_groups, weight_bias_groups
+from tabsynth.training.groups import GROUPINGS, cluster_groups, group_count, weight_bias_groups
 from tabsynth.training.noising import TensorNoise
 from tabsynth.training.sums import noise_rounding
 
@@ -73,6 +74,36 @@ class Clipping:
         integer("clusters", self.clusters)
         between("quantile", self.quantile, 0, 1, low_open=True, high_open=True)
 
+    def stated(self, module: nn.Module, stand_ins: str = "public rows") -> dict[str, Any]:
+        """What a certificate says of the steps of a module: JSON-ready, and public before the first of them.
+
+        With G groups of bounds C_j = ``max_norm`` · u_j, the sum in units of u_j has L2 sensitivity √G
+        ``max_norm``: its ``unit`` says what u_j is, and :meth:`Bounds.units` has it as a number.
+
+        Parameters
+        ----------
+        module : nn.Module
+            Its parameters say how many groups there are; their sizes do not matter.
+        stand_ins : str
+            Whose gradient norms a bound of kind ``public`` follows.
+        """
+        groups = group_count(self.grouping, self.clusters, module)
+        units = {
+            "public": f"{self.statistic} gradient norm of {stand_ins} at each step",
+            "fixed": "gradient norm",
+            "quantile": "gradient norm at first, then moved with its bound by a noised quantile; the votes on"
+            " it share the noise, so that of the sum is larger",
+        }
+        each = " in the same group" if groups > 1 and self.bound != "fixed" else ""
+        return {
+            "l2_sensitivity": math.sqrt(groups) * self.max_norm,
+            "unit": units[self.bound] + each,
+            "bound": self.bound,
+            "max_norm": self.max_norm,
+            "grouping": self.grouping,
+            "groups": groups,
+        }
+
 
 class Bounds:
     """The bounds of a module's groups as they stand, and what they make of the noise.
@@ -96,7 +127,7 @@ class Bounds:
         if clipping.grouping == "weight-bias":
             clipper.groups = weight_bias_groups(clipper.module)
         self.clustered = clipping.grouping != "clusters"
-        self.noise_multiplier = noise
+        self.charged = self.noise_multiplier = noise
         self.count_noise = clipping.quantile_noise * expected_batch  # σ_b, in rows
         if clipping.bound == "quantile" and noise:
             least = noise / (2 * math.sqrt(MOST_FOR_VOTES))
@@ -153,6 +184,15 @@ class Bounds:
         """By how much of a bound the noise's reading of a sum can move it; see :mod:`tabsynth.training.sums`."""
         count = sum(p.numel() for p in self.clipper.parameters)
         return noise_rounding(count, math.sqrt(len(self.now)) * self.noise_multiplier)
+
+    def units(self) -> list[float]:
+        """How large the unit of :meth:`Clipping.stated` is: for each group's sum, and for the votes on bounds.
+
+        In these units all that a step releases together has noise of one size, the one that is charged:
+        √G σ ``max_norm``, and moves by √G ``max_norm`` at most.
+        """
+        one = math.sqrt(len(self.now)) * self.charged * self.clipping.max_norm
+        return [scale / one for scale in (*self.noise_scales().tolist(), self.votes_noise())]
 
     def noise_scales(self) -> Tensor:
         """Standard deviation of the noise on a sum, for each group: √G s C, shape (G,)."""

@@ -8,6 +8,14 @@ from torch import nn
 GROUPINGS = ("flat", "weight-bias", "clusters")
 
 
+def group_count(grouping: str, clusters: int, module: nn.Module) -> int:
+    """How many groups a module's parameters make: G, known before the first row is read."""
+    if grouping == "weight-bias":
+        return max(weight_bias_groups(module)) + 1
+    parameters = sum(p.requires_grad for p in module.parameters())
+    return min(clusters, parameters) if grouping == "clusters" else 1
+
+
 def weight_bias_groups(module: nn.Module) -> list[int]:
     """Every weight a group of its own; all biases together one more, the last."""
     names = [name for name, p in module.named_parameters() if p.requires_grad]

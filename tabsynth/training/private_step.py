@@ -208,10 +208,13 @@ class PrivateStep:
         if recorder() is None or not self.private:
             return sums, votes  # the standard deviations would wait for the device
         scales = self.bounds.noise_scales().tolist()
+        *units, of_votes = self.bounds.units()
         stds = [scales[j] for j in self.clipper.groups]
+        each = [units[j] for j in self.clipper.groups]
         if self.bounds.clipping.bound != "quantile":
-            return exact(self.account, sums, stds), votes
-        *sums, votes = exact(self.account, [*sums, votes], [*stds, self.bounds.votes_noise()])
+            return exact(self.account, sums, stds, units=each), votes
+        stds, each = [*stds, self.bounds.votes_noise()], [*each, of_votes]
+        *sums, votes = exact(self.account, [*sums, votes], stds, units=each)
         return sums, votes
 
     def _in_place(self, rows: Tensor) -> bool:

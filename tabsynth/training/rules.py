@@ -5,6 +5,7 @@ the clip is a function of one row and of what is public by then (R9).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from tabsynth._validate import one_of, positive
 
@@ -54,6 +55,12 @@ class BAM:
 
 StepRule = DPSGD | DPSAT | BAM
 STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (DPSGD, DPSAT, BAM)}
+
+
+def stated(rule: StepRule) -> dict[str, Any]:
+    """What a certificate says of a rule: its name, and its radius where it has one."""
+    radius = {} if isinstance(rule, DPSGD) else {"radius": rule.radius}
+    return {"step_rule": rule.name, **radius}
 
 
 def step_rule(name: str, radius: float | None = None) -> StepRule:

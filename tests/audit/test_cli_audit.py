@@ -116,7 +116,7 @@ def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
 
 
 def line(move, difference=None, kind="twin"):
-    moved = Mechanism(purpose="counts", uses=1, move=move)
+    moved = Mechanism(purpose="counts", uses=1, move=move, distance=move, deviation=1.0)
     found = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
     return Replayed(method="margnet", kind=kind, change="added", seed=0, result=found)
 

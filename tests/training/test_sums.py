@@ -350,7 +350,9 @@ class Beside:
     def places(self, room: int) -> Tensor:
         return torch.randperm(room, generator=torch.Generator().manual_seed(5))[: self.rows]
 
-    def exact(self, account: object, values: list[Tensor], stds: object, uses: int) -> list[Tensor]:
+    def exact(
+        self, account: object, values: list[Tensor], stds: object, uses: int, units: object
+    ) -> list[Tensor]:
         self.sums.append(torch.cat([v.flatten() for v in values]))
         return values
 
