@@ -21,15 +21,13 @@ def misprinted(
     Parameters
     ----------
     certificate : dict
-        Of the fit; what a warm start spent is not of this run.
+        Of the fit; what was spent earlier, as by a warm start, is not of this run.
     mechanisms : sequence of Mechanism
         Calls of the run, and how far the neighbour's inputs lay from them.
     most : float
         Records that only one of the two tables holds.
     """
-    listed = [
-        item for item in certificate["mechanisms"] if "warm_start" not in (item["details"] or {})
-    ]
+    listed = [item for item in certificate["mechanisms"] if not item.get("earlier")]
     for number, call in enumerate(mechanisms, 1):
         label = f"mechanism {number} ({call.purpose})"
         items = [item for item in listed if item["purpose"] == call.purpose]

@@ -161,13 +161,12 @@ class NoisyCounts(Generic[T]):
         by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
         expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
-        unit = math.sqrt(len(sets))
-        std = account.whole_table_noise * unit
+        std = account.whole_table_noise * math.sqrt(len(sets))
         rows = self.table.read(account)
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
-        (found,) = passed(account, [np.array(exact)], [std], units=[unit])
+        (found,) = passed(account, [np.array(exact)], [std], units=[math.sqrt(len(sets))])
         return noise.noisy(found, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:

@@ -186,7 +186,7 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
     training = _section(certificate, "training")
     out = [
         ("Method", str(certificate.get("method", "not stated"))),
-        *(("Settings", _text(made)) for made in [_section(certificate, "settings")] if made),
+        *_settings(_section(certificate, "settings")),
         ("ε spent", epsilon_text(certificate.get("epsilon"))),
         ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
         ("δ", _text(certificate.get("delta"))),
@@ -262,6 +262,15 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
     if public.get("schema_sha256"):
         out.append(("Schema, SHA-256", _text(public["schema_sha256"])))
     return out
+
+
+def _settings(made: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """In the order of the certificate; an older one has none."""
+    told = {
+        name.replace("_", " "): _names(value) if isinstance(value, list) else _text(value, "none")
+        for name, value in made.items()
+    }
+    return [("Settings", _text(told))] if told else []
 
 
 def _names(value: Any) -> str:

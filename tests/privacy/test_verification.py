@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tabsynth.cli import app
 from tabsynth.cli.certifying import EXIT
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate import beside, certify, make_certificate, write_beside
 from tabsynth.privacy.completeness import REQUIRED, incomplete
 from tabsynth.privacy.ledger import Ledger
@@ -21,6 +21,7 @@ from tabsynth.privacy.verification import State, conditions, verify
 
 ROWS = "a,b\n1,2\n3,4\n"
 COUNTS = ("one-way counts", "joint counts")
+OWN: dict[str, Any] = {"own_configuration": []}
 
 
 def made(
@@ -163,6 +164,18 @@ def test_what_claims_no_privacy_has_its_own_code(
         ),
         (made(public={"warm_start": {"method": "margnet", "public": {}}}), "of its warm start"),
         (made(public={"warm_start": {"method": "?"}}), "of its warm start is unknown"),
+        (
+            made(("one-way counts", "votes"), method="pate-acgan", settings={**OWN, "mode": "B"}),
+            "charges 'class votes'",
+        ),
+        *(
+            (
+                made(("row count", last), method=method, settings={**OWN, "autoencoder": coder}),
+                "charges 'autoencoder'",
+            )
+            for method, last in (("dp-gan", "critic"), ("pate-gan", "votes"))
+            for coder in ("dp-sgd", "no-noise")
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -188,6 +201,61 @@ def test_uses_that_never_were_complete_no_list() -> None:
         items = [whole["mechanisms"][0], {**whole["mechanisms"][1], "count": count}]
         assert "joint counts" in incomplete({**whole, "mechanisms": items})[0]
     assert incomplete({**whole, "mechanisms": None}) == incomplete({**whole, "mechanisms": []})
+
+
+def test_settings_that_add_no_mechanism() -> None:
+    for mode in ("A", "C"):
+        settings = {**OWN, "mode": mode, "autoencoder": "rows of the public table"}
+        purposes = ("one-way counts", "votes")
+        assert incomplete(made(purposes, method="pate-acgan", settings=settings)) == []
+
+
+def in_groups(**details: Any) -> dict[str, Any]:
+    """A certificate of a critic, whose figures follow from ``details``."""
+    ledger = Ledger(9.0, 1e-5)
+    for purpose, about in (("row count", {}), ("critic", details)):
+        ledger.spend(ledger.open(purpose, Gaussian(noise_multiplier=2.0), 1, about))
+    facts: dict[str, Any] = {"method": "dp-gan", "epsilon_asked": 9.0, "seeded": False}
+    facts |= {"public": {"declared": ["a", "b"], "drafted": []}, "training": {"stopped": None}}
+    return make_certificate(ledger, **facts, versions={}, settings=OWN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ""),
+        ({"l2_sensitivity": 0.5}, "not that of its bound and groups"),
+        ({"groups": 1}, "not that of its bound and groups"),
+        ({"max_norm": 1.0}, "not that of its bound and groups"),
+        ({"max_norm": None}, "mechanisms.1.details.max_norm"),
+        ({"groups": 4.5}, "mechanisms.1.details.groups"),
+        ({"groups": ...}, "not that of its bound and groups"),
+        ({"l2_sensitivity": ...}, "not that of its bound and groups"),
+    ],
+)
+def test_sensitivity_follows_from_bound_and_groups(
+    table: Path, changes: dict[str, Any], says: str
+) -> None:
+    """Whoever prints the numbers of one group for those of four is refused, though their ratio is right."""
+    details = {"l2_sensitivity": 1.0, "max_norm": 0.5, "groups": 4, "unit": "gradient norm"}
+    details |= {"grouping": "weight-bias", "bound": "fixed"}
+    made = {name: v for name, v in {**details, **changes}.items() if v is not ...}
+    write_beside(in_groups(**made), table, 2)
+    if "mechanisms." in says:
+        with pytest.raises(FileFormatError, match=says):
+            verify(table)
+        return
+    found = verify(table)
+    assert found.consistent == (not says) and all(says in problem for problem in found.problems)
+
+
+@pytest.mark.parametrize("grouping", ["flat", "weight-bias", "clusters"])
+def test_a_certificate_of_before_is_of_one_group(table: Path, grouping: str) -> None:
+    """It is accepted, for ε is right, and what it prints is said to be of one group."""
+    write_beside(in_groups(l2_sensitivity=0.5, unit="norms", grouping=grouping), table, 2)
+    found = verify(table)
+    assert found.consistent
+    assert any("of one group" in note for note in found.notes) == (grouping != "flat")
 
 
 def test_what_a_stopped_fit_need_not_have() -> None:

@@ -1,5 +1,9 @@
 """Certificates of all methods are of the schema, verify, and say where everything is from."""
 
+import json
+import math
+from typing import Any
+
 import pytest
 import torch
 from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
@@ -7,10 +11,19 @@ from typer.testing import CliRunner
 
 from tabsynth import MargNet
 from tabsynth.cli import app
-from tabsynth.privacy.certificate import beside, read_certificate
+from tabsynth.errors import FileFormatError
+from tabsynth.generators.adversarial import Adversarial
+from tabsynth.generators.margnet_config import MargNetConfig
+from tabsynth.generators.pate_config import KINDS
+from tabsynth.privacy.certificate import beside, read_certificate, schema
 from tabsynth.privacy.signing import make_keys
 from tabsynth.privacy.verification import verify
-from tabsynth.synthesizers import METHODS, load
+from tabsynth.report.privacy import privacy_panel
+from tabsynth.synthesizers import METHODS, load, released
+from tabsynth.synthesizers.facts import STATED
+from tabsynth.synthesizers.pateacgan import MODES
+from tabsynth.training.bounds import BOUNDS, GROUPINGS
+from tabsynth.training.rules import STEP_RULES
 
 
 def margnet(schema=None, **changes):
@@ -71,3 +84,160 @@ def test_sample_signs(tmp_path, monkeypatch):
     assert done.exit_code == 2 and not beside("t.csv").exists()
     assert CliRunner().invoke(app, [*words, "key"]).exit_code == 0
     assert verify("t.csv", public).signature.endswith("the key given")
+
+
+PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "a made-up table"}
+TABLE, WARM = "rows of the public table", "rows released by the warm start"
+BOTH = ["autoencoder_config", "wgan_config"]
+SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "margnet": (margnet, {"own_configuration": []}),
+    "margnet, configured": (
+        lambda: margnet(config=MargNetConfig(steps=5)),
+        {"own_configuration": ["config"]},
+    ),
+    "dp-wgan": (
+        small,
+        {
+            **{"preset": "default", "autoencoder": "dp-sgd", "weight_clip": 0.03},
+            "own_configuration": BOTH,
+        },
+    ),
+    "dp-wgan, source, public": (
+        lambda: small(preset="source", **PUBLIC),
+        {
+            **{"preset": "source", "autoencoder": TABLE, "weight_clip": 0.03},
+            "own_configuration": BOTH,
+        },
+    ),
+    "dp-wgan, no noise": (
+        lambda: small(epsilon=math.inf),
+        {
+            **{"preset": "default", "autoencoder": "no-noise", "weight_clip": 0.03},
+            "own_configuration": BOTH,
+        },
+    ),
+    "dp-gan": (
+        lambda: small_dpgan(variant="basic"),
+        {
+            **{"variant": "basic", "autoencoder": None},
+            "own_configuration": ["autoencoder_config", "dpgan_config"],
+        },
+    ),
+    "pate-gan": (
+        lambda: small_pate(preset="paper", config={"kind": "network"}),
+        {
+            **{"preset": "paper", "autoencoder": None, "kind": "network"},
+            "own_configuration": ["autoencoder_config", "pate_config"],
+        },
+    ),
+    "pate-acgan": (
+        lambda: small_acgan(mode="A"),
+        {
+            **{"label": "k", "mode": "A", "autoencoder": None, "kind": "witness"},
+            "own_configuration": ["autoencoder_config", "pate_config"],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("option", SETTINGS)
+def test_settings_are_those_of_the_fit(option, tmp_path):
+    """Of this fit, whatever parameters change and wherever the model goes; no others are taken in."""
+    make, wanted = SETTINGS[option]
+    model = make().fit(frame(), announce=False)
+    model.save(tmp_path / "model")
+    known = {name: "changed" for name in STATED if hasattr(model, name)}
+    model.set_params(**known)
+    for one in (model, load(tmp_path / "model")):
+        made = one.certificate()["settings"]
+        # What another preset would be asked for is more than this test knows.
+        assert {name: made[name] for name in wanted} == wanted
+    path = tmp_path / "t.csv"
+    load(tmp_path / "model").sample_to(path, 9)
+    assert verify(path).consistent
+    data = read_certificate(beside(path))
+    shown = dict(privacy_panel(data, 9, "").facts)
+    for value in wanted.values():
+        assert value is None or isinstance(value, list) or f"{value}" in shown["Settings"]
+    for settings in ({**made, "surprise": 1}, {}, {**made, "weight_clip": -1}, "default"):
+        beside(path).write_text(json.dumps({**data, "settings": settings}))
+        with pytest.raises(FileFormatError, match="settings"):
+            verify(path)
+    del data["settings"]  # a model of before
+    beside(path).write_text(json.dumps(data))
+    assert verify(path).consistent
+
+
+def test_the_schema_lists_what_there_is():
+    fields = schema()["properties"]
+    details = fields["mechanisms"]["items"]["properties"]["details"]["properties"]
+    for listed, known in (
+        (details["bound"], BOUNDS),
+        (details["grouping"], GROUPINGS),
+        (details["step_rule"], STEP_RULES),
+        (fields["settings"]["properties"]["mode"], MODES),
+        (fields["settings"]["properties"]["kind"], KINDS),
+    ):
+        assert sorted(listed["enum"]) == sorted(known)
+    assert set(STATED) <= set(fields["settings"]["properties"])
+
+
+@pytest.mark.parametrize("warm_steps", [0, 4])
+@pytest.mark.parametrize("source", ["generated rows", TABLE, WARM])
+def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, monkeypatch):
+    """What private steps go by: of the model itself, of a table that a person declared public, or of another
+    synthesizer, whose mechanisms are on the same list."""
+    monkeypatch.setattr(released, "RELEASED_ROWS", 300)
+    given, seen = {TABLE: PUBLIC, WARM: {"epsilon": 6.0}}.get(source, {}), []
+    if source == WARM:
+        given = {**given, "warm_start": margnet(rows=60).fit(frame(), announce=False)}
+    real = Adversarial.fit
+
+    def fit(self, *args, **more):
+        seen.append(more["standins"])
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(Adversarial, "fit", fit)
+    model = small_dpgan(rows=60, config={"warm_steps": warm_steps}, **given)
+    made = model.fit(frame(), announce=False).certificate()
+    (critic,) = (item for item in made["mechanisms"] if item["purpose"] == "critic")
+    used = (
+        source if warm_steps else "generated rows"
+    )  # not warmed up on it, the critic never sees it
+    assert (seen == [None]) == (used == "generated rows")
+    if seen[0] is not None:
+        assert len(seen[0]) == (30 if source == TABLE else 300)
+    assert critic["details"]["stand_ins"] == used
+    assert (
+        critic["details"]["unit"]
+        == f"median gradient norm of {used} at each step in the same group"
+    )
+    public = made["public"]
+    assert (public["public_table"] is not None) == (source == TABLE)
+    if source == TABLE:
+        assert public["public_table"]["provenance"] == "a made-up table"
+    assert ("warm_start" in public) == (source == WARM)
+    if source == WARM:
+        assert public["warm_start"]["settings"] == {"own_configuration": []}
+        assert [i["details"].get("warm_start") for i in made["mechanisms"]] == [
+            "margnet",
+            "margnet",
+            None,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "radius"), [("dp-sgd", None), ("dp-sat", 0.03), ("bam", 0.01), (None, 0.2)]
+)
+def test_rule_radius_and_bound_are_stated(rule, radius):
+    config = {"step_rule": "bam", "radius": 0.2, "bound": "fixed", "centred": False}
+    model = small_dpgan(rows=60, step_rule=rule, config=config, autoencoder="dp-sgd")
+    items = model.fit(frame(), announce=False).certificate()["mechanisms"]
+    found = {item["purpose"]: item["details"] for item in items}
+    critic, coder = found["critic"], found["autoencoder"]
+    assert critic["step_rule"] == (rule or "bam") and critic.get("radius") == radius
+    assert coder["step_rule"] == (rule or "dp-sgd")
+    assert coder.get("radius") == (radius if rule else None)
+    assert (critic["bound"], critic["max_norm"], critic["unit"]) == ("fixed", 0.5, "gradient norm")
+    assert "stand_ins" not in critic  # it goes by none
+    assert coder["l2_sensitivity"] == coder["max_norm"] == 1.0 and coder["groups"] == 1

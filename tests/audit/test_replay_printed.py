@@ -1,0 +1,193 @@
+"""The numbers that a certificate prints are those of the run: by replay, and by the noise itself."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from replayed_tables import EPSILON, SCHEMA, frame
+from torch import Tensor
+
+from tabsynth.audit import replay_printed
+from tabsynth.audit.replay import replay
+from tabsynth.audit.replay_neighbours import neighbours
+from tabsynth.audit.replay_printed import misprinted
+from tabsynth.audit.replay_recorder import Mechanism
+from tabsynth.audit.replay_systems import tiny
+from tabsynth.privacy import certificate as certificates
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.training.bounds import Clipping
+from tabsynth.training.noising import TensorNoise
+from tabsynth.training.private_step import PrivateStep
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
+# Of a critic of two layers: systems, how many groups their parameters make, and how the bound is set.
+GROUPED: dict[str, tuple[str, int, str]] = {
+    "dp-gan": ("weight-bias", 3, "public"),
+    "dp-gan, clusters": ("clusters", 3, "public"),
+    "dp-gan, ganobfuscator": ("flat", 1, "public"),
+    "dp-gan, basic": ("flat", 1, "fixed"),
+    "dp-gan, noised quantile": ("weight-bias", 3, "quantile"),
+}
+
+
+def critic_of(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    (item,) = (item for item in certificate["mechanisms"] if item["purpose"] == "critic")
+    return dict(item)
+
+
+def unfitted(name: str, epsilon: float = EPSILON, **changes: Any) -> Synthesizer:
+    return tiny(name, SCHEMA, epsilon=epsilon).set_params(random_state=3, **changes)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_the_noise_of_a_step_is_the_one_that_is_printed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No audit looks on here: standard deviations are those that reach the generator of noise."""
+    grouping, groups, bound = GROUPED[name]
+    used: list[tuple[Tensor, Tensor]] = []
+    real, step = TensorNoise.add, PrivateStep.gradient
+    engines: list[PrivateStep] = []
+
+    def gradient(self: PrivateStep, *args: Any, **given: Any) -> None:
+        engines.append(self)
+        step(self, *args, **given)
+
+    def add(self: TensorNoise, sums: Any, stds: Tensor, numbers: Any) -> None:
+        if self is engines[-1].noise:
+            used.append((stds.clone(), engines[-1].bounds.now.clone()))
+        real(self, sums, stds, numbers)
+
+    monkeypatch.setattr(PrivateStep, "gradient", gradient)
+    monkeypatch.setattr(TensorNoise, "add", add)
+    model = unfitted(name, autoencoder=None)
+    if bound == "quantile":
+        model.set_params(rows=40)  # so small a batch that the votes take a part that shows
+    model.fit(frame(60), announce=False)
+    item = critic_of(model.certificate())
+    details = item["details"]
+    assert (details["grouping"], details["groups"], details["bound"]) == (grouping, groups, bound)
+    most = details["max_norm"]
+    assert item["sensitivity"]["value"] == pytest.approx(math.sqrt(groups) * most)
+    printed = item["noise_added"]["standard_deviation"]
+    assert printed == pytest.approx(item["noise_multiplier"] * item["sensitivity"]["value"])
+    assert len(used) == item["count"] == 8
+    for stds, bounds in used:
+        assert len(stds) == groups
+        in_units = stds / (bounds / most)  # a bound is so many of its group's units
+        if (
+            bound == "quantile"
+        ):  # the votes on the bound share the noise: it says that there is more
+            assert bool((in_units > printed * 1.0001).all()) and "is larger" in details["unit"]
+        else:
+            torch.testing.assert_close(in_units, torch.full_like(stds, printed), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_replay_sees_what_is_printed(name: str) -> None:
+    """Every step of the critic, in the certificate's unit; and a record moves some step almost as far as that."""
+    _, groups, _ = GROUPED[name]
+    model = unfitted(name)
+    item = critic_of(unfitted(name).fit(frame(60), announce=False).certificate())
+    pair = neighbours(frame(60), SCHEMA, seed=1)[0]
+    found = replay(model, pair.table, pair.neighbour, seed=3)
+    assert found.passed, found.first_difference
+    calls = [call for call in found.mechanisms if call.purpose == "critic"]
+    assert len(calls) == item["count"]
+    sensitivity = item["sensitivity"]["value"]
+    for call in calls:
+        assert call.deviation == pytest.approx(item["noise_added"]["standard_deviation"], rel=1e-5)
+        assert call.distance == pytest.approx(call.move * sensitivity, rel=1e-5)
+    # Farther than the bound of one group, so that this alone would not do.
+    assert max(call.distance for call in calls) > 0.9 * sensitivity
+    assert groups == 1 or sensitivity > 1.7 * item["details"]["max_norm"]
+
+
+@pytest.mark.parametrize(
+    "name", ["margnet, scored pairs", "dp-wgan", "pate-gan, paper", "pate-acgan, mode B"]
+)
+def test_other_mechanisms_print_what_they_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts by shares, distances, Laplace votes, votes on classes: all are compared, each in its unit."""
+    seen: list[Mechanism] = []
+    real = replay_printed._compared
+
+    def compared(item: Any, call: Mechanism, most: float) -> str | None:
+        seen.append(call)
+        return real(item, call, most)
+
+    monkeypatch.setattr(replay_printed, "_compared", compared)
+    pair = neighbours(frame(60), SCHEMA, seed=2)[0]
+    found = replay(unfitted(name), pair.table, pair.neighbour, seed=3)
+    assert found.passed, found.first_difference
+    assert [call.purpose for call in seen] == [call.purpose for call in found.mechanisms]
+    assert len({call.purpose for call in seen}) > 1 or name == "pate-gan, paper"
+    assert all(math.isfinite(call.deviation) and call.deviation > 0 for call in seen)
+
+
+def replayed(name: str) -> str:
+    pair = neighbours(frame(60), SCHEMA, seed=1)[0]
+    return replay(unfitted(name), pair.table, pair.neighbour, seed=3).first_difference or ""
+
+
+@pytest.mark.parametrize("name", ["dp-gan", "dp-gan, clusters", "dp-gan, noised quantile"])
+def test_numbers_of_one_group_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate prints C and σC, where a step of G groups has √G C and √G σC; ε is the same."""
+    real = Clipping.stated
+
+    def stated(self: Clipping, *given: Any) -> dict[str, Any]:
+        return {**real(self, *given), "l2_sensitivity": self.max_norm}
+
+    monkeypatch.setattr(Clipping, "stated", stated)
+    said = replayed(name)
+    assert said.startswith("mechanism 2 (critic): the certificate prints a standard deviation of ")
+    printed, used = (float(text) for text in re.findall(r"[\d.]+(?:e-?\d+)?(?=, and| was)", said))
+    assert used / printed == pytest.approx(math.sqrt(3), rel=1e-4)
+
+
+def test_a_line_that_is_missing_or_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = certificates.described
+
+    def wrong(item: Any) -> dict[str, Any]:
+        found = real(item)
+        if item["purpose"] == "one-way counts":
+            found["noise_added"]["standard_deviation"] *= 0.99
+        return found
+
+    monkeypatch.setattr(certificates, "described", wrong)
+    assert replayed("dp-gan").startswith("mechanism 1 (one-way counts): the certificate prints a ")
+    monkeypatch.undo()
+    monkeypatch.setattr(certificates, "described", lambda item: {**real(item), "purpose": "other"})
+    assert replayed("dp-gan") == "mechanism 1 (one-way counts): the certificate does not list it"
+
+
+def test_an_input_that_moves_past_the_printed_sensitivity_is_named() -> None:
+    """The ratio can be right and the sensitivity too small: what moved is in the same unit."""
+
+    def item(value: float | None, deviation: float | None, **more: Any) -> dict[str, Any]:
+        return {
+            "purpose": "p",
+            "sensitivity": {"value": value, "unit": "rows"},
+            "noise_added": {"standard_deviation": deviation},
+            **more,
+        }
+
+    def call(distance: float, deviation: float) -> Mechanism:
+        return Mechanism(purpose="p", uses=1, move=0.0, distance=distance, deviation=deviation)
+
+    def said(listed: dict[str, Any], one: Mechanism, most: float = 1.0) -> str | None:
+        return misprinted({"mechanisms": [listed]}, [one], most)
+
+    assert said(item(1.0, 3.0), call(1.0, 3.0)) is None
+    assert "moved by 1.01 (unit: rows)" in (said(item(1.0, 3.0), call(1.01, 3.0)) or "")
+    assert said(item(1.0, 3.0), call(1.01, 3.0), most=2.0) is None
+    assert "3 was used" in (said(item(1.0, 3.1), call(1.0, 3.0)) or "")
+    assert "nan was used" in (said(item(1.0, 3.0), call(1.0, math.nan)) or "")
+    assert "no sensitivity" in (said(item(None, None), call(1.0, 3.0)) or "")
+    assert "does not list" in (said(item(1.0, 3.0, earlier=True), call(1.0, 3.0)) or "")
+    # Laplace on two counts: L1, and the standard deviation of a scale.
+    votes = item(2.0, 3.0 * math.sqrt(2), accounting="laplace")
+    assert said(votes, call(1.0, 3.0)) is None and said(votes, call(1.1, 3.0)) is not None

@@ -1,0 +1,74 @@
+"""ε follows from the numbers that a certificate prints: by our accountants, by opacus' and by Google's."""
+
+import re
+from typing import Any
+
+import dp_accounting as dpa
+import pytest
+import torch
+from dp_accounting import pld
+from opacus.accountants import PRVAccountant
+
+from tabsynth.audit.replay_audit import SCHEMA, made_up_table
+from tabsynth.audit.replay_systems import tiny
+from tabsynth.privacy.accounting import epsilon_of
+from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.verification import verify
+
+torch.set_num_threads(1)
+
+
+def by_pld(spends: list[tuple[float, float, int]], delta: float) -> float:
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
+    for noise, rate, count in spends:
+        event: dpa.DpEvent = dpa.GaussianDpEvent(noise)
+        if rate < 1:
+            event = dpa.PoissonSampledDpEvent(rate, event)
+        accountant.compose(dpa.SelfComposedDpEvent(event, count))
+    return float(accountant.get_epsilon(delta))
+
+
+def by_prv(spends: list[tuple[float, float, int]], delta: float) -> float:
+    accountant = PRVAccountant()
+    accountant.history = [*spends]
+    return float(accountant.get_epsilon(delta, eps_error=0.01))
+
+
+def by_us(spends: list[tuple[float, float, int]], delta: float) -> float:
+    mechanisms = [
+        (
+            Gaussian(noise_multiplier=noise)
+            if rate == 1
+            else SubsampledGaussian(noise_multiplier=noise, sampling_rate=rate),
+            count,
+        )
+        for noise, rate, count in spends
+    ]
+    return epsilon_of(mechanisms, delta)
+
+
+GROUPED = ["dp-gan", "dp-gan, clusters", "dp-gan, ganobfuscator"]
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning")  # of opacus
+@pytest.mark.parametrize("name", [*GROUPED, "dp-wgan", "margnet, rows declared"])
+def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
+    """Sampling, sensitivity and standard deviation as a reader has them, and nothing else, give ε: by ours, by
+    opacus' PRV and by Google's PLD."""
+    model = tiny(name, SCHEMA, epsilon=3.0)
+    made = model.fit(made_up_table(0), announce=False).certificate()
+    spends = []
+    for item in made["mechanisms"]:
+        told = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
+        assert told is not None
+        noise = item["noise_added"]["standard_deviation"] / item["sensitivity"]["value"]
+        spends.append((noise, float(told[1] or 1.0), item["count"]))
+    assert len(spends) > 1 and (min(rate for _, rate, _ in spends) < 1) == (name[:2] == "dp")
+    found = [by(spends, made["delta"]) for by in (by_us, by_prv, by_pld)]
+    assert found == pytest.approx([made["epsilon"]] * 3, rel=5e-3)
+    assert 2.9 < made["epsilon"] <= 3.0
+    path = tmp_path / "t.csv"
+    model.sample_to(path, 9)
+    checked = verify(path)
+    assert checked.consistent and checked.notes == ()
+    assert [o.epsilon for o in checked.opinions] == pytest.approx([made["epsilon"]] * 2, rel=5e-3)
