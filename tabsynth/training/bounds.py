@@ -94,7 +94,7 @@ class Clipping:
             "quantile": "gradient norm at first, then moved with its bound by a noised quantile; the votes on"
             " it share the noise, so that of the sum is larger",
         }
-        each = " in the same group" if groups > 1 and self.bound != "fixed" else ""
+        each = ", group by group" if groups > 1 and self.bound != "fixed" else ""
         return {
             "l2_sensitivity": math.sqrt(groups) * self.max_norm,
             "unit": units[self.bound] + each,

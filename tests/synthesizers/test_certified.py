@@ -209,8 +209,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
         assert len(seen[0]) == (30 if source == TABLE else 300)
     assert critic["details"]["stand_ins"] == used
     assert (
-        critic["details"]["unit"]
-        == f"median gradient norm of {used} at each step in the same group"
+        critic["details"]["unit"] == f"median gradient norm of {used} at each step, group by group"
     )
     public = made["public"]
     assert (public["public_table"] is not None) == (source == TABLE)
