@@ -23,6 +23,7 @@ import config as configs  # noqa: E402
 import findings  # noqa: E402
 import run as census  # noqa: E402  the split, the ruler and the schema of the census report
 import store  # noqa: E402
+import without_noise  # noqa: E402
 from literature import audited_table, published_table  # noqa: E402
 from prediction import NAMES  # noqa: E402
 from ranks import runs_of  # noqa: E402
@@ -34,6 +35,7 @@ from tabsynth._files import write_text  # noqa: E402
 
 CONFIG = configs.load(HERE / "config.toml")
 RESULTS = HERE / "results.json"
+WITHOUT_NOISE = HERE / "without_noise.json"
 TEACHERS, TEACHER_EPSILONS = (50, 190, 381, 763, 1907, 4769), (1.0, 8.0)
 TEACHER_SEEDS = (0, 1, 2)
 # The study's runs: the number of teachers stands where the system does.
@@ -68,6 +70,7 @@ def taught(folder: Path, run: configs.Run) -> dict:
 def run_all(only: str | None) -> None:
     if not DATA.exists():
         sys.exit(f"{DATA} is missing: this report needs the shared folder beside the checkout.")
+    without_noise.run_missing(WITHOUT_NOISE, only)
     Runner(CONFIG, only).run()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -192,6 +195,7 @@ def write_readme() -> None:
         "ADULT": prediction_table(results, "adult"),
         "HOSPITAL": prediction_table(results, "hospital"),
         "TEACHERS": teacher_table(),
+        "WITHOUT": without_noise.lines(store.load(WITHOUT_NOISE)),
         "PUBLISHED": published_table(),
         "AUDITED": audited_table(),
         "SEEDS": [seeds_behind(results)],

@@ -27,17 +27,19 @@ from tabsynth.training.optimizers import optimizer
 
 
 class Labelled:
-    """Generated rows and their noisy labels, of all rounds."""
+    """Generated rows of the present round and their noisy labels.
+
+    Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
+    call real what the generator has produced too often since (reports/pate).
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, Tensor] = {}
         self.device = torch.device("cpu")
 
-    def add(self, **rows: Tensor) -> None:
+    def replace(self, **rows: Tensor) -> None:
         """The next round's: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
-        for name, value in rows.items():
-            known = self.rows.get(name)
-            self.rows[name] = value if known is None else torch.cat([known, value])
+        self.rows = rows
 
     def state_dict(self) -> dict[str, Any]:
         """All of it."""
@@ -106,7 +108,7 @@ class PATENetworks(PATE):
             self._classroom.step(config.teacher_batch, fake, rng)
         if (known := recorder()) is not None:
             known.teachers(list(self._teachers.parameters()))
-        self.labelled.add(codes=codes, **self._answers(booth, codes))
+        self.labelled.replace(codes=codes, **self._answers(booth, codes))
         for _ in range(config.student_steps):
             self._learn(rng)
 
@@ -150,7 +152,7 @@ class PATENetworks(PATE):
         return source, classes
 
     def _learn(self, rng: torch.Generator) -> None:
-        """One step of the student, on labelled rows of all rounds."""
+        """One step of the student, on labelled rows of the round."""
         known = self.labelled.rows
         count, device = len(known["codes"]), known["codes"].device
         drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)

@@ -21,9 +21,9 @@ class PATEGAN(Voting):
 
     None of six public implementations of PATE-GAN is as private as it claims, and none reproduces the
     utility of the paper (Ganev et al. 2024: 19 privacy violations). This one is checked by record and
-    replay. Its preset ``paper`` does not reproduce the paper's utility either, at the budget that its
-    votes really cost; ``default`` changes teachers, student and generator's loss, and does better, though
-    not as well as :class:`tabsynth.MargNet`.
+    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it nears
+    independent columns, and at ε = 8 its labels are random (reports/pate). ``default`` changes teachers,
+    student and generator's loss, and does better, though not as well as :class:`tabsynth.MargNet`.
 
     Parameters
     ----------
