@@ -59,7 +59,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
         (("--label", "sex", "--mode", "D"), "mode"),
         (("--label", "sex", "--teachers", "0"), "teachers"),
         (("--label", "sex", "--teachers", "900", "--rows", "400"), "rows=400"),
-        (("--label", "sex", "--preset", "paper"), ["pate-acgan", "--preset"]),
+        (("--label", "sex", "--preset", "source"), ["preset", "paper"]),
     ],
 )
 def test_refusals_of_pate_acgan(folder, words, says):

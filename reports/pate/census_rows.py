@@ -14,23 +14,36 @@ ROWS = 8000
 
 
 @lru_cache(maxsize=1)
-def frame() -> tuple[pd.DataFrame, Schema]:
+def _shuffled() -> tuple[pd.DataFrame, Schema]:
     table, schema = load_census()
-    drawn = np.random.default_rng(0).permutation(len(table))[:ROWS]
+    drawn = np.random.default_rng(0).permutation(len(table))
     return table.iloc[drawn].reset_index(drop=True), schema
 
 
 @lru_cache(maxsize=1)
-def _codes() -> tuple[np.ndarray, tuple[int, ...]]:
+def frame() -> tuple[pd.DataFrame, Schema]:
+    """The rows that are fitted, and their schema."""
+    table, schema = _shuffled()
+    return table[:ROWS], schema
+
+
+@lru_cache(maxsize=1)
+def codes() -> np.ndarray:
+    """Category codes of the rows that are fitted, shape (rows, columns)."""
     table, schema = frame()
-    encoder = TableEncoder(schema)
-    return encoder.to_index(table), encoder.layout.sizes
+    return TableEncoder(schema).to_index(table)
+
+
+def held_out(rows: int) -> np.ndarray:
+    """Category codes of rows that are not fitted, shape (rows, columns)."""
+    table, schema = _shuffled()
+    return TableEncoder(schema).to_index(table[ROWS : ROWS + rows])
 
 
 def distances(index: np.ndarray) -> dict[str, float]:
     """tvd1 and tvd2 of category codes, shape (rows, columns)."""
-    real, sizes = _codes()
-    names = frame()[1].names
+    schema = frame()[1]
+    real, names, sizes = codes(), schema.names, schema.sizes
     return {
         f"tvd{order}": distance(
             real, index, column_sets(len(sizes), order), names, sizes
@@ -42,4 +55,4 @@ def distances(index: np.ndarray) -> dict[str, float]:
 def shuffled() -> dict[str, float]:
     """Distances of independent columns."""
     rng = np.random.default_rng(1)
-    return distances(np.stack([rng.permutation(column) for column in _codes()[0].T], axis=1))
+    return distances(np.stack([rng.permutation(column) for column in codes().T], axis=1))

@@ -5,7 +5,14 @@ so is the student, against noisy labels alone, and the generator lowers log(1 âˆ
 
 PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN (Odena et al. 2017).
 
-NOTE[DIFF] Of PATE-ACGAN there is no paper; the modes are those of :class:`tabsynth.PATEACGAN`.
+NOTE[DIFF] Of PATE-ACGAN there is no paper, and its source has no algorithm. That teachers vote on the class as
+well, mode B, is our reading of "noisily labelled samples"; the source says nothing of its privacy cost. Modes A
+and C are ours (:class:`tabsynth.PATEACGAN`).
+NOTE[DIFF] Heads go by rows without the label's codes, but for the student's source head: with them, the class
+head would read the class off the row.
+NOTE[DIFF] PATE-ACGAN draws classes by noisy one-way counts, and the generator starts from them. The source takes
+the classes of the real rows, which is a read of private rows that it does not charge (reports/pate has the
+generator without that start).
 """
 
 from typing import Any, Self

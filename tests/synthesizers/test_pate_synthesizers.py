@@ -494,3 +494,26 @@ def test_the_paper_preset_labels_every_student_step() -> None:
     config = paper_config()
     each = config.labels / (config.rounds * config.student_steps)
     assert each == config.student_batch == 64
+
+
+def test_the_paper_preset_of_pate_acgan(tmp_path: Path) -> None:
+    """Networks in mode B, a teacher for each thousand rows, and a model file that says so."""
+    planned = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", rows=8000)
+    plan = planned.plan(estimate_time=False)
+    assert [s.purpose for s in plan.spends] == ["one-way counts", "votes", "class votes"]
+    votes = plan.spends[1].mechanism
+    assert isinstance(votes, NoisyVote)
+    assert (votes.accounting, votes.teachers) == ("laplace", 8)
+    assert planned._networks_config() == paper_config()
+    asked = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", mode="A")
+    assert [s.purpose for s in asked.plan(estimate_time=False).spends] == [
+        "one-way counts",
+        "votes",
+    ]
+    made = small_acgan(preset="paper", config={"kind": "network"}).fit(frame())
+    made.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert isinstance(again, PATEACGAN) and (again.preset, again.mode) == ("paper", "B")
+    assert again.get_params(deep=False)["pate_config"] == made.pate_config
+    with pytest.raises(InputError, match="preset"):
+        small_acgan(preset="source").plan(estimate_time=False)
