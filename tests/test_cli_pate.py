@@ -8,7 +8,7 @@ import pytest
 from command_lines import FIT, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import PATEACGAN, PATEGAN, Schema
+from tabsynth import PATEACGAN, PATEGAN, Schema, load
 from tabsynth.cli import app
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.privacy.verification import verify
@@ -48,6 +48,16 @@ def test_from_a_table_to_rows_of_a_class(folder):
         "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--where", "sex=f", cwd=folder,
         says="takes no --where",
     )  # fmt: skip
+
+
+def test_the_paper_preset_of_pate_acgan(folder):
+    words = ("--label", "sex", "--preset", "paper", "--teachers", "3", "--time-limit", "1s")
+    done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)
+    assert "400 labels by 3 teachers" in done.stdout
+    made = load(folder / "model.tabsynth")
+    assert (made.preset, made.mode) == ("paper", "B")
+    purposes = [m["purpose"] for m in made.certificate()["mechanisms"]]
+    assert purposes == ["one-way counts", "votes", "class votes"]
 
 
 @pytest.mark.parametrize(
