@@ -60,6 +60,7 @@ SYSTEMS = {
         title="PATE-ACGAN, `paper`, mode A",
         method=PATEACGAN,
         options={**PAPER, "mode": "A"},
+        epsilons=(math.inf, 8.0),
     ),
     "acgan-paper-c": System(
         title="PATE-ACGAN, `paper`, mode C",
@@ -68,7 +69,10 @@ SYSTEMS = {
         epsilons=(math.inf,),
     ),
     "acgan-paper-cold": System(
-        title="PATE-ACGAN, `paper`, not started from counts", method=_ColdACGAN, options=PAPER
+        title="PATE-ACGAN, `paper`, not started from counts",
+        method=_ColdACGAN,
+        options=PAPER,
+        epsilons=(math.inf, 8.0),
     ),
     "gan-paper-many": System(
         title="PATE-GAN, `paper`, 400 teachers, 3,200 labels, exact cost",
@@ -78,6 +82,8 @@ SYSTEMS = {
         epsilons=(8.0,),
     ),
 }
+
+PRESETS = ("gan-default", "gan-paper", "acgan-default", "acgan-paper")
 
 
 def key_of(name: str, epsilon: float, seed: int) -> str:
@@ -178,17 +184,18 @@ def lines(results: dict[str, Any]) -> list[str]:
 
 def classifier_lines(results: dict[str, Any]) -> list[str]:
     """AUROC of each classifier in settings A, B and C, means over the seeds, at ε = 1."""
-    shown = ("gan-default", "gan-paper", "acgan-default", "acgan-paper")
-    runs = {name: [r for s in SEEDS if (r := results.get(key_of(name, 1.0, s)))] for name in shown}
+    runs = {
+        name: [r for s in SEEDS if (r := results.get(key_of(name, 1.0, s)))] for name in PRESETS
+    }
     if REFERENCE not in results or not all(runs.values()):
         return ["Not run yet."]
     titles = " | ".join(
-        f"{SYSTEMS[name].title}: {setting}" for name in shown for setting in ("B", "C")
+        f"{SYSTEMS[name].title}: {setting}" for name in PRESETS for setting in ("B", "C")
     )
-    found = [f"| AUROC, ε = 1 | real: A | {titles} |", "|" + "---|" * (2 + 2 * len(shown))]
+    found = [f"| AUROC, ε = 1 | real: A | {titles} |", "|" + "---|" * (2 + 2 * len(PRESETS))]
     for title in settings.CLASSIFIERS:
         cells = [f"{results[REFERENCE]['A'][title]['auroc']:.3f}"]
-        for name in shown:
+        for name in PRESETS:
             for setting in ("B", "C"):
                 cells.append(
                     f"{np.mean([r['settings'][setting][title]['auroc'] for r in runs[name]]):.3f}"
