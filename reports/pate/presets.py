@@ -1,7 +1,7 @@
 """Presets ``default`` and ``paper`` of PATE-GAN and PATE-ACGAN, beside one another on 8,000 census rows."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -151,35 +151,42 @@ def figures(row: dict[str, Any], real: settings.Scores) -> dict[str, float]:
     }
 
 
-def lines(results: dict[str, Any]) -> list[str]:
-    """The table of the page."""
+def lines(results: dict[str, Any], gans: Sequence[dict[str, Any]]) -> list[str]:
+    """The table of the page; ``gans`` are rows of the GAN that is not private."""
     head = "| 8,000 census rows | ε | K | noise, votes | tvd1 | tvd2 | AUROC, B | AUPRC, B | SRA, A and C | seeds |"
     found = [head, "|" + "---|" * 10]
-    if known := results.get(REFERENCE):
-        real = known["A"]
-        pair = [f"{settings.mean(real, name):.3f}" for name in ("auroc", "auprc")]
-        found.append(
-            f"| setting A: real rows | – | – | – | 0.000 | 0.000 | {' | '.join(pair)} | 1.000 | – |"
-        )
-        row = {"settings": known["shuffled"], **census_rows.shuffled()}
-        cells = [f"{value:.3f}" for value in figures(row, real).values()]
-        found.append(f"| independent columns | – | – | – | {' | '.join(cells)} | – |")
+    known = results[REFERENCE]
+    real = known["A"]
+    pair = [f"{settings.mean(real, name):.3f}" for name in ("auroc", "auprc")]
+    found.append(
+        f"| setting A: real rows | – | – | – | 0.000 | 0.000 | {' | '.join(pair)} | 1.000 | – |"
+    )
+    row = {"settings": known["shuffled"], **census_rows.shuffled()}
+    cells = [f"{value:.3f}" for value in figures(row, real).values()]
+    found.append(f"| independent columns | – | – | – | {' | '.join(cells)} | – |")
+    if gans:
+        title = "a GAN of the size of `paper`, not private"
+        found.append(f"| {title} | ∞ | – | – | {_cells(gans, real)} |")
     for name, system in SYSTEMS.items():
         for epsilon in system.epsilons:
             keys = [key_of(name, epsilon, seed) for seed in SEEDS]
             runs = [results[key] for key in keys if key in results]
             if not runs:
                 continue
-            each = [figures(run, real) for run in runs]
-            cells = [census.mean_sd([e[figure] for e in each]) for figure in FIGURES]
             budget = "∞" if math.isinf(epsilon) else f"{epsilon:g}"
             noise = "–" if runs[0]["noise"] is None else f"{runs[0]['noise']:,.0f}"
+            teachers = f"{runs[0]['teachers']:,}"
             found.append(
-                f"| {system.title} | {budget} | {runs[0]['teachers']:,} | {noise} | {' | '.join(cells)}"
-                f" | {len(runs)} |"
+                f"| {system.title} | {budget} | {teachers} | {noise} | {_cells(runs, real)} |"
             )
     left = ", ".join(key_of(*run) for run in missing(results))
     return [*found, "", f"Not run: {left}." if left else "All runs of this table were made."]
+
+
+def _cells(runs: Sequence[dict[str, Any]], real: settings.Scores) -> str:
+    each = [figures(run, real) for run in runs]
+    cells = [census.mean_sd([e[figure] for e in each]) for figure in FIGURES]
+    return " | ".join([*cells, str(len(runs))])
 
 
 def classifier_lines(results: dict[str, Any]) -> list[str]:

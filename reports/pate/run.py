@@ -192,15 +192,16 @@ def write_readme() -> None:
     from writing import missing  # matplotlib takes its time
 
     results = store.known(CONFIG)
+    kept, noiseless = store.load(PRESETS), store.load(WITHOUT_NOISE)
     pairs = [("pate-gan", "pate-gan-paper"), ("pate-acgan", "pate-gan"), ("pate-gan", "dp-wgan")]
     parts = {
         "MISSING": missing(CONFIG, results),
         "ADULT": prediction_table(results, "adult"),
         "HOSPITAL": prediction_table(results, "hospital"),
         "TEACHERS": teacher_table(),
-        "WITHOUT": without_noise.lines(store.load(WITHOUT_NOISE)),
-        "PRESETS": presets.lines(store.load(PRESETS)),
-        "CLASSIFIERS": presets.classifier_lines(store.load(PRESETS)),
+        "WITHOUT": without_noise.lines(noiseless),
+        "PRESETS": presets.lines(kept, without_noise.gans(noiseless)),
+        "CLASSIFIERS": presets.classifier_lines(kept),
         "PUBLISHED": published_table(),
         "AUDITED": audited_table(),
         "SEEDS": [seeds_behind(results)],

@@ -12,6 +12,7 @@ from typing import Any
 
 import census_rows
 import run as census
+import settings
 import store
 import torch
 from torch.nn.functional import softplus
@@ -85,7 +86,8 @@ def preset(name: str, seed: int) -> dict[str, Any]:
 def non_private_gan(seed: int, config: PATEConfig | None = None) -> dict[str, Any]:
     """The generator and student of the preset, as many steps, real rows against generated ones.
 
-    Its best distance during training is kept as well: a GAN can move away again. The student's rate is
+    Its best distance during training is kept as well: a GAN can move away again. So are the classifiers' scores
+    of :func:`settings.settings_b_and_c`, of its last rows. The student's rate is
     that of the preset or 1e-3, whichever is better on tvd2 at the end.
     """
     config = config or paper_config()
@@ -133,7 +135,12 @@ def _gan(seed: int, config: PATEConfig) -> dict[str, Any]:
             generator.train()
             found = census_rows.distances(index)
             best = min(best, found["tvd2"])
-    return {**found, "best_tvd2": best}
+    return {**found, "best_tvd2": best, "settings": settings.settings_b_and_c(index)}
+
+
+def gans(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the GAN, one for each seed that was run."""
+    return [results[key_of(GAN, s)] for s in SEEDS if key_of(GAN, s) in results]
 
 
 def lines(results: dict[str, Any]) -> list[str]:
