@@ -35,8 +35,6 @@ VARIANTS: dict[str, tuple[str, float, dict[str, Any], dict[str, Any]]] = {
     "hidden-teachers": ("teachers with 16 hidden units", math.inf, {}, {"teacher_hidden": (16,)}),
     "ordinal": ("one number a column", math.inf, {"encoding": "ordinal"}, {}),
     "eps10000": ("`paper`", 10_000.0, {}, {}),
-    "eps8": ("`paper`", 8.0, {}, {}),
-    "eps1": ("`paper`", 1.0, {}, {}),
 }
 
 
