@@ -8,7 +8,7 @@ import pytest
 from command_lines import FIT, make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
-from tabsynth import PATEACGAN, PATEGAN, Schema
+from tabsynth import PATEACGAN, PATEGAN, Schema, load
 from tabsynth.cli import app
 from tabsynth.generators.pate_config import PATEConfig
 from tabsynth.privacy.verification import verify
@@ -50,6 +50,16 @@ def test_from_a_table_to_rows_of_a_class(folder):
     )  # fmt: skip
 
 
+def test_the_paper_preset_of_pate_acgan(folder):
+    words = ("--label", "sex", "--preset", "paper", "--teachers", "3", "--time-limit", "1s")
+    done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)
+    assert "400 labels by 3 teachers" in done.stdout
+    made = load(folder / "model.tabsynth")
+    assert (made.preset, made.mode) == ("paper", "B")
+    purposes = [m["purpose"] for m in made.certificate()["mechanisms"]]
+    assert purposes == ["one-way counts", "votes", "class votes"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -59,7 +69,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
         (("--label", "sex", "--mode", "D"), "mode"),
         (("--label", "sex", "--teachers", "0"), "teachers"),
         (("--label", "sex", "--teachers", "900", "--rows", "400"), "rows=400"),
-        (("--label", "sex", "--preset", "paper"), ["pate-acgan", "--preset"]),
+        (("--label", "sex", "--preset", "source"), ["preset", "paper"]),
     ],
 )
 def test_refusals_of_pate_acgan(folder, words, says):

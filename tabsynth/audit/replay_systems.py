@@ -141,6 +141,7 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "pate-acgan, networks": ("pate-acgan", _NETWORK),
     "pate-acgan, mode A, networks": ("pate-acgan", {"mode": "A", **_NETWORK}),
     "pate-acgan, mode B, networks": ("pate-acgan", {"mode": "B", **_NETWORK}),
+    "pate-acgan, paper": ("pate-acgan", _PAPER),
 }
 
 

@@ -9,7 +9,6 @@ NOTE[DIFF] The number of labels is fixed before the first is asked, and the nois
 paper goes on until a data-dependent ε is used up, which is itself a private figure.
 NOTE[DIFF] A record's teacher is a coin of its own. The paper splits the table into equal parts, where
 one record more changes them all.
-NOTE[DIFF] Labels of all rounds are used to the end. In the paper, a student's step sees its own.
 
 Formal guarantees
 -----------------

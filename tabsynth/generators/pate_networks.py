@@ -5,7 +5,14 @@ so is the student, against noisy labels alone, and the generator lowers log(1 âˆ
 
 PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN (Odena et al. 2017).
 
-NOTE[DIFF] Of PATE-ACGAN there is no paper; the modes are those of :class:`tabsynth.PATEACGAN`.
+NOTE[DIFF] Of PATE-ACGAN there is no paper, and its source has no algorithm. That teachers vote on the class as
+well, mode B, is our reading of "noisily labelled samples"; the source says nothing of its privacy cost. Modes A
+and C are ours (:class:`tabsynth.PATEACGAN`).
+NOTE[DIFF] Heads go by rows without the label's codes, but for the student's source head: with them, the class
+head would read the class off the row.
+NOTE[DIFF] PATE-ACGAN draws classes by noisy one-way counts, and the generator starts from them. The source takes
+the classes of the real rows, which is a read of private rows that it does not charge (reports/pate has the
+generator without that start).
 """
 
 from typing import Any, Self
@@ -27,17 +34,19 @@ from tabsynth.training.optimizers import optimizer
 
 
 class Labelled:
-    """Generated rows and their noisy labels, of all rounds."""
+    """Generated rows of the present round and their noisy labels.
+
+    Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
+    call real what the generator has produced too often since (reports/pate).
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, Tensor] = {}
         self.device = torch.device("cpu")
 
-    def add(self, **rows: Tensor) -> None:
+    def replace(self, **rows: Tensor) -> None:
         """The next round's: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
-        for name, value in rows.items():
-            known = self.rows.get(name)
-            self.rows[name] = value if known is None else torch.cat([known, value])
+        self.rows = rows
 
     def state_dict(self) -> dict[str, Any]:
         """All of it."""
@@ -106,7 +115,7 @@ class PATENetworks(PATE):
             self._classroom.step(config.teacher_batch, fake, rng)
         if (known := recorder()) is not None:
             known.teachers(list(self._teachers.parameters()))
-        self.labelled.add(codes=codes, **self._answers(booth, codes))
+        self.labelled.replace(codes=codes, **self._answers(booth, codes))
         for _ in range(config.student_steps):
             self._learn(rng)
 
@@ -150,7 +159,7 @@ class PATENetworks(PATE):
         return source, classes
 
     def _learn(self, rng: torch.Generator) -> None:
-        """One step of the student, on labelled rows of all rounds."""
+        """One step of the student, on labelled rows of the round."""
         known = self.labelled.rows
         count, device = len(known["codes"]), known["codes"].device
         drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)

@@ -32,8 +32,11 @@ MOST_CLASSES = 100
 class PATEACGAN(Voting):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
-    There is no paper of it. Teachers and student have a source head, "is it real", that goes by the other
-    columns, and a class head, by those with the label's.
+    Its source is a short text without an algorithm (docs/papers/pate-gan.md). By default its source head and
+    its class head are mean differences, not ACGAN networks: a teacher compares the mean products of two
+    columns of its rows with those of generated rows. The source head goes by the other columns, the class
+    head by those with the label's. Preset ``paper`` has ACGAN networks (Odena et al. 2017) as teachers and
+    student, each with a source head, "is the row real", and a class head.
 
     Parameters
     ----------
@@ -43,10 +46,16 @@ class PATEACGAN(Voting):
         The column of the class: categorical or ordinal, with two values or more. A class that the
         table has no row of can be drawn as any other, as its absence is private: what its rows are
         like is then a guess.
-    mode : {"C", "B", "A"}
+    preset : {"default", "paper"}
+        ``default``: :mod:`tabsynth.generators.pate_witness`. ``paper``: the networks of
+        :mod:`tabsynth.generators.pate_networks`, with rounds, noise and K of ``paper`` in
+        :class:`tabsynth.PATEGAN`. At the same budget ``default`` is nearer to the table (reports/pate).
+    mode : {"C", "B", "A"}, optional
+        What teachers vote on. By default ``C``; with preset ``paper``, ``B``, as the source has it.
         ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
         vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the
-        teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once.
+        teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
+        networks have no class head then.
     class_shares : dict, optional
         From each value of the label to its share, where these are public. Else classes are drawn by the
         noisy one-way counts (R13).
@@ -65,7 +74,7 @@ class PATEACGAN(Voting):
     """
 
     method: ClassVar[str] = "pate-acgan"
-    choices = ("label", "mode", "labels", "teachers")
+    choices = ("preset", "label", "mode", "labels", "teachers")
 
     def __init__(
         self,
@@ -74,7 +83,8 @@ class PATEACGAN(Voting):
         epsilon: float,
         label: str,
         delta: float = 1e-5,
-        mode: str = "C",
+        preset: str = "default",
+        mode: str | None = None,
         class_shares: Mapping[Any, float] | None = None,
         teachers: int | None = None,
         labels: int | None = None,
@@ -97,6 +107,7 @@ class PATEACGAN(Voting):
         self.epsilon = epsilon
         self.label = label
         self.delta = delta
+        self.preset = preset
         self.mode = mode
         self.class_shares = class_shares
         self.teachers = teachers
@@ -148,11 +159,16 @@ class PATEACGAN(Voting):
         table.attrs["certificate"]["condition"] = {name: stated(column, [label])}
         return table
 
+    def _mode(self) -> str:
+        if self.mode is None:
+            return "B" if self.preset == "paper" else "C"
+        return self.mode
+
     def _column(self) -> Column:
         return self.schema[self.label]
 
     def _check(self) -> None:
-        one_of("mode", self.mode, MODES)
+        one_of("mode", self._mode(), MODES)
         if not isinstance(self.label, str) or self.label not in self.schema.names:
             raise InputError(
                 f"label names column {shown(self.label)}, which the schema lacks; correct it."
@@ -199,12 +215,15 @@ class PATEACGAN(Voting):
 
     def _panel(self) -> Panel:
         return Panel(
-            teachers=self._teachers(), label=self._number(), shares=self._shares(), mode=self.mode
+            teachers=self._teachers(),
+            label=self._number(),
+            shares=self._shares(),
+            mode=self._mode(),
         )
 
     def _learned(self) -> tuple[Learned, ...]:
         (votes,) = super()._learned()
-        if self.mode != "B":
+        if self._mode() != "B":
             return (votes,)
         details = {"l2_sensitivity": 2**0.5, "unit": "votes"}
         classes = Learned(
@@ -226,7 +245,7 @@ class PATEACGAN(Voting):
         return None if shares is None else shares.tolist()
 
     def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "class_shares": self._stated_shares()}
+        return {**super()._config(), "mode": self._mode(), "class_shares": self._stated_shares()}
 
     @classmethod
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from tabsynth._validate import integer
+from tabsynth._validate import integer, one_of
 from tabsynth.encoding import Layout
 from tabsynth.errors import InputError
 from tabsynth.generators.booth import VOTES
 from tabsynth.generators.generator_training import GeneratorTraining
 from tabsynth.generators.pate import PATE, Panel
-from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.generators.pate_config import PATEConfig, paper_config
 from tabsynth.generators.pate_networks import PATENetworks
 from tabsynth.generators.pate_witness import PATEWitness
 from tabsynth.generators.table import TableGenerator
@@ -23,6 +23,8 @@ from tabsynth.synthesizers.gan_networks import Networks
 from tabsynth.synthesizers.pricing import NOMINAL_ROWS
 from tabsynth.synthesizers.split import COUNT, Learned
 
+PRESETS = ("default", "paper")
+PAPER_ROWS_EACH = 1000  # of a teacher: the paper's best of n/50 … n/5000
 MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
 SURE = 0.75  # consensus of teachers, at which it is told what share of the labels is right …
 VOID = 0.55  # … if that is less
@@ -33,11 +35,13 @@ class Voting(GAN):
 
     gan, networks, gan_config = "pate", PATE, PATEConfig
 
+    preset: str
     teachers: int | None
     labels: int | None
     pate_config: PATEConfig | None
 
     def _check(self) -> None:
+        one_of("preset", self.preset, PRESETS)
         super()._check()
         if self.teachers is not None:
             integer("teachers", self.teachers, least=2)  # one teacher is no majority
@@ -60,6 +64,8 @@ class Voting(GAN):
 
     def _preset_config(self) -> PATEConfig:
         """The configuration but for the number of labels."""
+        if self.pate_config is None and self.preset == "paper":
+            return paper_config()
         return self.pate_config or PATEConfig()
 
     def _networks_config(self) -> PATEConfig:
@@ -67,10 +73,12 @@ class Voting(GAN):
         return config if self.labels is None else replace(config, labels=self.labels)
 
     def _teachers(self) -> int:
-        """K: as given, else what the planner recommends for the declared rows, or a nominal number."""
+        """K: as given, else what the preset takes for the declared rows, or for a nominal number."""
         if self.teachers is not None:
             return int(self.teachers)
         rows = int(self.rows or NOMINAL_ROWS)
+        if self.preset == "paper":
+            return min(max(2, rows // PAPER_ROWS_EACH), MOST_TEACHERS)
         return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
 
     def _panel(self) -> Panel:

@@ -1,0 +1,211 @@
+"""Presets ``default`` and ``paper`` of PATE-GAN and PATE-ACGAN, beside one another on 8,000 census rows."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import census_rows
+import numpy as np
+import run as census
+import settings
+import store
+
+from tabsynth import PATEACGAN, PATEGAN
+from tabsynth.encoding import TableEncoder
+from tabsynth.generators.pate_config import paper_config
+from tabsynth.generators.table import ConditionalGenerator
+
+EPSILONS, SEEDS = (math.inf, 8.0, 1.0), (0, 1, 2)
+REFERENCE = "reference"
+FIGURES = ("tvd1", "tvd2", "auroc_b", "auprc_b", "agreement")
+
+
+class _Cold(ConditionalGenerator):
+    """Does not start from the noisy counts."""
+
+    def start_from(self, marginals: Any) -> None:
+        """Keep the initial weights."""
+
+
+class _ColdACGAN(PATEACGAN):
+    """The first rows are those of random weights; the noisy counts give the shares of the classes alone."""
+
+    def _generator(self) -> Any:
+        made = super()._generator()
+        return lambda *args, **given: _Cold(*args, **given, **made.keywords)
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """What is fitted, and at which budgets."""
+
+    title: str
+    method: type[PATEGAN] | type[PATEACGAN]
+    options: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)  # of the paper's configuration
+    epsilons: tuple[float, ...] = EPSILONS
+
+
+PAPER = {"preset": "paper"}
+# 400 teachers of 20 rows, 16 labels a round, and the exact cost of a binary vote.
+MANY: dict[str, Any] = {"labels": 3200, "accounting": "exact-binary", "teacher_batch": 8}
+SYSTEMS = {
+    "gan-default": System(title="PATE-GAN", method=PATEGAN),
+    "gan-paper": System(title="PATE-GAN, `paper`", method=PATEGAN, options=PAPER),
+    "acgan-default": System(title="PATE-ACGAN", method=PATEACGAN),
+    "acgan-paper": System(title="PATE-ACGAN, `paper` (mode B)", method=PATEACGAN, options=PAPER),
+    "acgan-paper-a": System(
+        title="PATE-ACGAN, `paper`, mode A",
+        method=PATEACGAN,
+        options={**PAPER, "mode": "A"},
+        epsilons=(math.inf, 8.0),
+    ),
+    "acgan-paper-c": System(
+        title="PATE-ACGAN, `paper`, mode C",
+        method=PATEACGAN,
+        options={**PAPER, "mode": "C"},
+        epsilons=(math.inf,),
+    ),
+    "acgan-paper-cold": System(
+        title="PATE-ACGAN, `paper`, not started from counts",
+        method=_ColdACGAN,
+        options=PAPER,
+        epsilons=(math.inf, 8.0),
+    ),
+    "gan-paper-many": System(
+        title="PATE-GAN, `paper`, 400 teachers, 3,200 labels, exact cost",
+        method=PATEGAN,
+        options={**PAPER, "teachers": 400},
+        changes=MANY,
+        epsilons=(8.0,),
+    ),
+}
+
+PRESETS = ("gan-default", "gan-paper", "acgan-default", "acgan-paper")
+
+
+def key_of(name: str, epsilon: float, seed: int) -> str:
+    return f"{name}-eps{epsilon:g}-seed{seed}"
+
+
+def missing(results: dict[str, Any], only: str | None = None) -> Iterator[tuple[str, float, int]]:
+    """Runs that are not among the results."""
+    for seed in SEEDS:
+        for name, system in SYSTEMS.items():
+            for epsilon in system.epsilons:
+                key = key_of(name, epsilon, seed)
+                if key not in results and (only is None or only in key):
+                    yield name, epsilon, seed
+
+
+def run_missing(path: Path, only: str | None) -> None:
+    if REFERENCE not in store.load(path) and (only is None or only in REFERENCE):
+        store.add(path, {REFERENCE: reference()})
+    for name, epsilon, seed in missing(store.load(path), only):
+        key = key_of(name, epsilon, seed)
+        found = fitted(SYSTEMS[name], epsilon, seed)
+        store.add(path, {key: found})
+        print(key, found["tvd1"], found["tvd2"], flush=True)
+
+
+def reference() -> dict[str, Any]:
+    """The classifiers' scores of real rows, and of independent columns."""
+    rng = np.random.default_rng(1)
+    shuffled = np.stack([rng.permutation(column) for column in census_rows.codes().T], axis=1)
+    return {"A": settings.setting_a(), "shuffled": settings.settings_b_and_c(shuffled)}
+
+
+def fitted(system: System, epsilon: float, seed: int) -> dict[str, Any]:
+    """Distances, and classifiers' scores, of one fit."""
+    frame, schema = census_rows.frame()
+    options = dict(system.options)
+    if issubclass(system.method, PATEACGAN):
+        options["label"] = settings.LABEL
+    if system.changes:
+        options["pate_config"] = replace(paper_config(), **system.changes)
+    model = system.method(
+        schema, epsilon=epsilon, rows=len(frame), random_state=seed, **options
+    ).fit(frame)
+    index = TableEncoder(schema).to_index(model.sample(len(frame), random_state=seed))
+    votes = [m for m in model.certificate()["mechanisms"] if m["purpose"] == "votes"]
+    return {
+        **census_rows.distances(index),
+        "noise": votes[0].get("noise"),
+        "labels": votes[0]["count"],
+        "teachers": model._teachers(),
+        "settings": settings.settings_b_and_c(index),
+    }
+
+
+def figures(row: dict[str, Any], real: settings.Scores) -> dict[str, float]:
+    """The figures of the table, of one run."""
+    b, c = row["settings"]["B"], row["settings"]["C"]
+    return {
+        "tvd1": row["tvd1"],
+        "tvd2": row["tvd2"],
+        "auroc_b": settings.mean(b, "auroc"),
+        "auprc_b": settings.mean(b, "auprc"),
+        "agreement": settings.agreement(real, c),
+    }
+
+
+def lines(results: dict[str, Any], gans: Sequence[dict[str, Any]]) -> list[str]:
+    """The table of the page; ``gans`` are rows of the GAN that is not private."""
+    head = "| 8,000 census rows | ε | K | noise, votes | tvd1 | tvd2 | AUROC, B | AUPRC, B | SRA, A and C | seeds |"
+    found = [head, "|" + "---|" * 10]
+    known = results[REFERENCE]
+    real = known["A"]
+    pair = [f"{settings.mean(real, name):.3f}" for name in ("auroc", "auprc")]
+    found.append(
+        f"| setting A: real rows | – | – | – | 0.000 | 0.000 | {' | '.join(pair)} | 1.000 | – |"
+    )
+    row = {"settings": known["shuffled"], **census_rows.shuffled()}
+    cells = [f"{value:.3f}" for value in figures(row, real).values()]
+    found.append(f"| independent columns | – | – | – | {' | '.join(cells)} | – |")
+    if gans:
+        title = "a GAN of the size of `paper`, not private"
+        found.append(f"| {title} | ∞ | – | – | {_cells(gans, real)} |")
+    for name, system in SYSTEMS.items():
+        for epsilon in system.epsilons:
+            keys = [key_of(name, epsilon, seed) for seed in SEEDS]
+            runs = [results[key] for key in keys if key in results]
+            if not runs:
+                continue
+            budget = "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+            noise = "–" if runs[0]["noise"] is None else f"{runs[0]['noise']:,.0f}"
+            teachers = f"{runs[0]['teachers']:,}"
+            found.append(
+                f"| {system.title} | {budget} | {teachers} | {noise} | {_cells(runs, real)} |"
+            )
+    left = ", ".join(key_of(*run) for run in missing(results))
+    return [*found, "", f"Not run: {left}." if left else "All runs of this table were made."]
+
+
+def _cells(runs: Sequence[dict[str, Any]], real: settings.Scores) -> str:
+    each = [figures(run, real) for run in runs]
+    cells = [census.mean_sd([e[figure] for e in each]) for figure in FIGURES]
+    return " | ".join([*cells, str(len(runs))])
+
+
+def classifier_lines(results: dict[str, Any]) -> list[str]:
+    """AUROC of each classifier in settings A, B and C, means over the seeds, at ε = 1."""
+    runs = {
+        name: [r for s in SEEDS if (r := results.get(key_of(name, 1.0, s)))] for name in PRESETS
+    }
+    if REFERENCE not in results or not all(runs.values()):
+        return ["Not run yet."]
+    titles = " | ".join(
+        f"{SYSTEMS[name].title}: {setting}" for name in PRESETS for setting in ("B", "C")
+    )
+    found = [f"| AUROC, ε = 1 | real: A | {titles} |", "|" + "---|" * (2 + 2 * len(PRESETS))]
+    for title in settings.CLASSIFIERS:
+        cells = [f"{results[REFERENCE]['A'][title]['auroc']:.3f}"]
+        for name in PRESETS:
+            for setting in ("B", "C"):
+                cells.append(
+                    f"{np.mean([r['settings'][setting][title]['auroc'] for r in runs[name]]):.3f}"
+                )
+        found.append(f"| {title} | {' | '.join(cells)} |")
+    return found
