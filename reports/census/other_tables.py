@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import Column, Schema
+from tabsynth._validate import one_of
 from tabsynth.datasets import fetch_acs
 
 # The document's column, and the one of the excerpts that stands for it.
@@ -80,7 +81,8 @@ def maryland(
 ) -> tuple[pd.DataFrame, Schema]:
     """The document's ten columns; four areas, by default the first four of the file."""
     table, schema = fetch_acs("MD", year, period=period, cache=cache)
-    chosen = tuple(pumas or schema["PUMA"].categories[:4])
+    known = [str(area) for area in schema["PUMA"].categories]
+    chosen = tuple(one_of("an area of pumas", area, known) for area in pumas or known[:4])
     table = table[table["PUMA"].isin(chosen)].reset_index(drop=True)
     income = table["HINCP"].to_numpy(dtype=float, na_value=np.nan)
     group = pd.Series(np.searchsorted(BRACKETS, income, side="right"), dtype="Int64")
