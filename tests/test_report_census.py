@@ -1,9 +1,11 @@
 """The census report: its other tables, its label scores, its shared autoencoder, and that its page is of its results."""
 
+import functools
 import json
 import math
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import pandas as pd
 import pytest
 import torch
 
-from tabsynth import InputError
+from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import TableEncoder
+from tabsynth.synthesizers import dpwgan
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "synthesizers"))
@@ -133,23 +136,25 @@ def test_the_page_is_of_its_results(
     report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = ROOT / "reports" / "census"
-    for name in ("template.md", "results.json", "nearest.json", "maryland.json"):
+    for name in ("template.md", "paper.md", "results.json", "nearest.json", "maryland.json"):
         if (folder / name).exists():
             (tmp_path / name).write_bytes((folder / name).read_bytes())
     monkeypatch.setattr(report, "HERE", tmp_path)
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results.json")
+    paper = report.PAPER.read_text("utf-8")
+    monkeypatch.setattr(report, "PAPER", tmp_path / "paper-page.md")
     report.write_readme()
     page = (tmp_path / "README.md").read_text("utf-8")
     assert page == (folder / "README.md").read_text("utf-8") and "<!--" not in page
+    assert (tmp_path / "paper-page.md").read_text("utf-8") == paper and "<!--" not in paper
     results = json.loads((folder / "results.json").read_text("utf-8"))
     assert {"default-eps8-seed0", "source-eps8-seed0"} <= results["runs"].keys()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/papers/dp-wgan-census.md"])
-def test_what_is_quoted_of_the_report_is_in_its_results(report: Any, page: str) -> None:
-    """The shares of the real F1 beside the document's, wherever they are quoted."""
+def test_what_the_readme_quotes_of_the_report_is_in_its_results(report: Any) -> None:
+    """The shares of the real F1 beside the document's."""
     results = json.loads((ROOT / "reports" / "census" / "results.json").read_text("utf-8"))
-    text = " ".join((ROOT / page).read_text("utf-8").split())
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     real = results["reference"]["real"]["dwpre_weighted_mean"]
     for preset in report.PRESETS:
         eight, one = (
@@ -160,3 +165,40 @@ def test_what_is_quoted_of_the_report_is_in_its_results(report: Any, page: str) 
             for e in (8.0, 1.0)
         )
         assert f"{100 * eight:.0f}% and {100 * one:.0f}%" in text, preset
+
+
+def test_source_on_another_table(
+    report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each run is kept as it ends, none is made twice, and the page shows them beside the document's."""
+    if not SHARED.exists():
+        pytest.skip("needs the yardstick of ../shared")
+    for name in ("source_wgan", "source_autoencoder"):
+        real = getattr(dpwgan, name)
+        steps = "critic_steps" if name == "source_wgan" else "steps"
+        short = functools.partial(
+            lambda rows, made, steps: replace(made(rows), **{steps: 5}), made=real, steps=steps
+        )
+        monkeypatch.setattr(dpwgan, name, short)
+    monkeypatch.setattr(report, "HERE", tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 3, 1100) for name in report.TABLE_1})
+    columns = [
+        Column(name=name, kind="ordinal", dtype="int64", categories=(0, 1, 2)) for name in table
+    ]
+    schema = Schema(columns)
+    report.run_table("made", table, schema, [8.0], [0])
+    first = (tmp_path / "made.json").read_text("utf-8")
+    kept = json.loads(first)
+    assert kept["rows"] == 1100 and list(kept["runs"]) == ["source-eps8-seed0"]
+    assert kept["runs"]["source-eps8-seed0"]["yardstick"]["rows"] == 770
+    assert 0 < kept["runs"]["source-eps8-seed0"]["spent"] <= 8
+    report.run_table("made", table, schema, [8.0], [0])
+    assert (tmp_path / "made.json").read_text("utf-8") == first
+    lines = report.other_table("made", {name: name for name in report.TABLE_1}, {"NP": "why"})
+    sex = kept["runs"]["source-eps8-seed0"]["yardstick"]["dwpre_weighted"]["SEX"]
+    (row,) = (line for line in lines if line.startswith("| SEX"))
+    assert row.startswith("| SEX | SEX | 0.541 | 0.503 | 0.498 | 0.448 | 0.490 |")
+    assert f"| {sex:.3f} |" in row and lines[-1] == "- NP: why."
+    assert any(line.startswith("| mean | | 0.511 | 0.355 | 0.303 |") for line in lines)
+    assert report.other_table("absent", {}, {}) == ["Not run."]
