@@ -8,7 +8,8 @@ without noise and call the GAN behind it private. It is not: the decoder is a fu
 rows that no noise was added to, and post-processing covers only what follows a private release. Here
 the autoencoder is trained with DP-SGD on the same ledger, or on a public table, or, where ε is
 infinite anyway, without noise (R11).
-NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoids over all bits.
+NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoids over all bits; in the
+document, after its list of activations, ReLU.
 """
 
 import math

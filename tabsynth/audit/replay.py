@@ -119,7 +119,7 @@ def replay(
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
     coins = None  # a counter shows no record, and the one method that takes it draws no batch
     if not isinstance(table, RowCounter):
-        encoder = TableEncoder(model.schema, model.encoding)
+        encoder = TableEncoder(model.schema, model._encoding())
         one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
         coins = Coins(one, other, seed)
 

@@ -69,7 +69,10 @@ Formulas = Annotated[
     ),
 ]
 StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
-Encoding = Annotated[str | None, typer.Option(help="one-hot, ordinal, binary or base-N.")]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="one-hot (default), ordinal (that of preset source), binary or base-N."),
+]
 Rows = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
 TimeLimit = Annotated[str | None, typer.Option(help="Stop training in time: 90s, 10m, 2h.")]
 CheckpointOption = Annotated[

@@ -1,6 +1,6 @@
 """The American Community Survey's public use microdata (PUMS), from the US Census Bureau.
 
-The ten columns of the source document: D. Jutras-Dubé, "DP-WGAN" (Maryland, four PUMAs), §3.1. Their
+The ten columns of the source document: P. Jutras-Dubé, "DP-WGAN" (Maryland, four PUMAs), §3.1. Their
 domains are those of the PUMS data dictionary of 2019, which no file is looked at for; only the list
 of PUMAs, and columns that the dictionary here lacks, come from the downloaded file, which is public.
 """

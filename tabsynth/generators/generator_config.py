@@ -38,6 +38,10 @@ class GeneratorConfig:
         already released table of the same rows, as long as there is one.
     moment_steps, moment_lr : int, float
         Generator steps towards those marginals alone, by Adam at a one-cycle rate, at the start.
+    rounded : bool
+        Whether a sample of one-hot codes is rounded to the pair counts expected of the generator
+        (see :meth:`tabsynth.generators.mixture.Mixture.sample`). False, and wherever some codes are not
+        one-hot: rows are drawn independently, each from its own z.
     """
 
     latent_dim: int = 64
@@ -53,6 +57,7 @@ class GeneratorConfig:
     pair_anchor: float = 1.0
     moment_steps: int = 800
     moment_lr: float = 1e-2
+    rounded: bool = True
 
     def __post_init__(self) -> None:
         integer("latent_dim", self.latent_dim)

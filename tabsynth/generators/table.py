@@ -27,9 +27,11 @@ class TableGenerator(nn.Module):
         decoder: nn.Module | None = None,
         decoder_inputs: int = 0,
         norm: bool = False,
+        rounded: bool = True,
     ) -> None:
         super().__init__()
         self.latent_dim = latent_dim
+        self.rounded = rounded
         self.heads = Heads(layout)
         outputs = layout.width if decoder is None else decoder_inputs
         last = None if decoder is None else "tanh"
@@ -71,12 +73,13 @@ class TableGenerator(nn.Module):
 
         ``noise(rows, rng)`` draws z, in place of :meth:`noise`.
 
-        Given z, columns are independent: where every column is a softmax over its values, the rows
-        are drawn as from a mixture whose components are draws of z, and rounded to its pair counts.
+        Given z, columns are independent: where every column is a softmax over its values and
+        ``rounded`` is set, the rows are drawn as from a mixture whose components are draws of z, and
+        rounded to its pair counts. Else each row is drawn independently, from a z of its own.
         """
         self.eval()
         layout, noise = self.heads.layout, noise or self.noise
-        if all(block.head == "softmax" for block in layout.blocks):
+        if self.rounded and all(block.head == "softmax" for block in layout.blocks):
             logits = _finite(self.logits(noise(min(rows, MOST_COMPONENTS), rng)))
             components = self.heads(logits, 1.0, None)
             return Mixture(layout, len(components)).set(components).sample(rows, rng)
@@ -105,7 +108,7 @@ class ConditionalGenerator(TableGenerator):
     layout : Layout
     label : int
         The column, whose code is one-hot.
-    latent_dim, hidden, rng, decoder, decoder_inputs, norm
+    latent_dim, hidden, rng, decoder, decoder_inputs, norm, rounded
         As of :class:`TableGenerator`.
 
     Attributes
@@ -127,6 +130,7 @@ class ConditionalGenerator(TableGenerator):
         decoder: nn.Module | None = None,
         decoder_inputs: int = 0,
         norm: bool = False,
+        rounded: bool = True,
     ) -> None:
         block = layout.blocks[label]
         super().__init__(
@@ -137,6 +141,7 @@ class ConditionalGenerator(TableGenerator):
             decoder=decoder,
             decoder_inputs=decoder_inputs,
             norm=norm,
+            rounded=rounded,
         )
         self._free, self._label = latent_dim, slice(block.start, block.stop)
         self.shares: Tensor

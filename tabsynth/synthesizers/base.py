@@ -100,7 +100,7 @@ class Synthesizer(Method):
                 return self
             if announce:
                 self.tell(priced(self, run.spends, run.ledger, self.verbose))
-            encoder = TableEncoder(self.schema, self.encoding)
+            encoder = TableEncoder(self.schema, self._encoding())
             index = self._rows(encoder, table)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit

@@ -25,7 +25,9 @@ class DPWGAN(CriticalGAN):
         The budget; ``math.inf`` for a run without privacy.
     delta : float
     preset : {"default", "source"}
-        ``default``: ours. ``source``: appendix A of the Maryland census document, exactly.
+        ``default``: ours. ``source``: the settings of appendix A of the Maryland census document, with a
+        fixed clipping bound, one number for each column, and rows sampled independently. What differs from
+        the document still is listed in :mod:`tabsynth.generators.wgan` and :mod:`tabsynth.autoencoder`.
     autoencoder : {"preset", "dp-sgd", "public", "no-noise", None}
         How the medGAN autoencoder is trained: on private rows with a share of the budget, on a table
         that costs nothing (``public`` or a sample of ``warm_start``), or without noise, for ε = ∞
@@ -45,7 +47,8 @@ class DPWGAN(CriticalGAN):
         How critic and autoencoder take private steps, at the same price; None: as configured, which
         is ``dp-sgd``.
     encoding : str or dict
-        ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column.
+        ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column; ``preset`` is
+        ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
     rows : int, optional
         The number of rows, where it is public. Else it is measured with noise and charged (R14).
     time_limit : float, optional
@@ -85,7 +88,7 @@ class DPWGAN(CriticalGAN):
         overlap: str = "declined",
         warm_start: Synthesizer | None = None,
         step_rule: str | None = None,
-        encoding: str | Mapping[str, str] = "one-hot",
+        encoding: str | Mapping[str, str] = "preset",
         rows: int | None = None,
         time_limit: float | None = None,
         accept_drafted_domain: bool = False,
@@ -118,6 +121,11 @@ class DPWGAN(CriticalGAN):
     def _check(self) -> None:
         one_of("preset", self.preset, PRESETS)
         super()._check()
+
+    def _encoding(self) -> str | Mapping[str, str]:
+        if self.encoding != "preset":
+            return self.encoding
+        return "ordinal" if self.preset == "source" else "one-hot"
 
     def _networks_config(self) -> WGANConfig:
         if self.wgan_config is not None:

@@ -100,7 +100,7 @@ def binding(model: "Synthesizer") -> dict[str, Any]:
         if name not in NOT_BOUND
         and (value is None or isinstance(value, bool | int | float | str | np.generic))
     }
-    encoding = model.encoding
+    encoding = model._encoding()
     facts = {
         "method": model.method,
         "schema": model.schema.fingerprint(),

@@ -129,7 +129,9 @@ class GAN(Synthesizer):
             if value is not None and not isinstance(value, kind):
                 raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
         check_sources(self)
-        self._public_index(TableEncoder(self.schema, self.encoding))  # refused before any spending
+        self._public_index(
+            TableEncoder(self.schema, self._encoding())
+        )  # refused before any spending
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         if self.public is None:
@@ -188,7 +190,7 @@ class GAN(Synthesizer):
         most: int | None = None,
     ) -> Trained:
         device = self._device()
-        networks = self._networks(TableEncoder(self.schema, self.encoding).layout)
+        networks = self._networks(TableEncoder(self.schema, self._encoding()).layout)
         # Streams are drawn in a fixed order, so that a seed means the same run whatever is skipped.
         counts_noise, init_rng = randomness.noise(), randomness.torch()
         private, public = randomness.torch(device), randomness.torch(device)
@@ -237,7 +239,7 @@ class GAN(Synthesizer):
         self, rng: np.random.Generator, watch: Watch, most: int | None
     ) -> np.ndarray | None:
         """Value numbers of the public table, or of a sample of the warm start."""
-        encoder = TableEncoder(self.schema, self.encoding)
+        encoder = TableEncoder(self.schema, self._encoding())
         if self.warm_start is None:
             return self._public_index(encoder)
         warm, width = self.warm_start, encoder.layout.width

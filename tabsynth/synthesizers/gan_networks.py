@@ -154,6 +154,7 @@ class Networks:
             decoder=None if autoencoder is None else autoencoder.decoder,
             decoder_inputs=0 if autoencoder is None else autoencoder.config.latent_dim,
             norm=self.gan.generator_norm,
+            rounded=self.gan.rounded,
         )
 
     def empty(self) -> TableGenerator:

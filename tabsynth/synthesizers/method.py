@@ -54,6 +54,10 @@ class Method(BaseEstimator):
     def _check(self) -> None:
         """Check the parameters of the subclass."""
 
+    def _encoding(self) -> str | Mapping[str, str]:
+        """The scheme of the codes, or a scheme by column."""
+        return self.encoding
+
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         raise NotImplementedError
 
@@ -83,7 +87,7 @@ class Method(BaseEstimator):
 
     def _public_facts(self) -> dict[str, Any] | None:
         """What a certificate says of the public table: its rows, and a hash of its value numbers."""
-        public = self._public_index(TableEncoder(self.schema, self.encoding))
+        public = self._public_index(TableEncoder(self.schema, self._encoding()))
         return None if public is None else public_table(public)
 
     def _stated(self) -> dict[str, Any]:

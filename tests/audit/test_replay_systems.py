@@ -64,7 +64,7 @@ def test_every_method_and_option_is_covered() -> None:
         assert set(defaults) - chosen <= OF_NO_SYSTEM, method
         if "encoding" not in defaults:
             continue
-        used = {s for m in models for s in _schemes(m.encoding)}
+        used = {s for m in models for s in _schemes(m._encoding())}
         assert used == {"base-N" if s.startswith("base-") else s for s in SCHEMES}, method
         assert {m._training() for m in models} == {*TRAININGS, None} - {"no-noise"}, method
 

@@ -242,7 +242,41 @@ def test_source_numbers() -> None:
     assert config.sampling_rate * 13_508 == pytest.approx(16)
     assert config.critic_steps == 25 * 13_508 // 16
     assert (config.generator_norm, config.averaging, config.anchor) == (False, 0.0, 0.0)
+    assert (config.bound, config.centred, config.rounded) == ("fixed", False, False)
     assert source_wgan(3).sampling_rate == 1.0 and source_wgan(3).critic_steps == 4
+
+
+def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:
+    """Lemma 1 with numbers: c_p √64 √((d + 1)² + d + 1) holds whatever weights of at most c_p, and is nearly met."""
+    columns, config = 10, source_wgan(13_508)
+    c_g = config.weight_clip * math.sqrt(64 * ((columns + 1) ** 2 + columns + 1))
+    assert 0.9 < c_g < config.max_norm
+    critic = mlp([columns, 64, 1], rng())
+    worst = 0.0
+    for seed in range(40):
+        draw = rng(seed)
+        with torch.no_grad():
+            for parameter in critic.parameters():
+                corner = torch.sign(torch.rand(parameter.shape, generator=draw) - 0.5 * (seed > 0))
+                parameter.copy_(config.weight_clip * corner)
+        real = torch.rand(1, columns, generator=draw).round() if seed else torch.ones(1, columns)
+        fake = torch.rand(1, columns, generator=draw) if seed else torch.zeros(1, columns)
+        loss = (critic(fake) - critic(real)).sum()
+        grads = torch.autograd.grad(loss, list(critic.parameters()))
+        worst = max(worst, float(torch.cat([g.flatten() for g in grads]).norm()))
+    assert 0.8 * c_g < worst <= c_g * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_plain_rows_are_independent(rounded: bool) -> None:
+    """Counts of plain samples spread as a binomial's; rounded ones stay near what is expected."""
+    layout = layout_of(2, 2)
+    generator = TableGenerator(layout, 4, (8,), rng(), rounded=rounded)
+    generator.start_from([np.array([0.5, 0.5])] * 2)
+    counts = [(generator.sample(400, rng(seed)) == 0).all(axis=1).sum() for seed in range(60)]
+    share = np.mean(counts) / 400
+    spread = np.std(counts) / math.sqrt(400 * share * (1 - share))
+    assert 0.7 < spread < 1.3 if not rounded else spread < 0.5
 
 
 @pytest.mark.parametrize("rows", [1.0, 19.9, 30.0, 400.4])

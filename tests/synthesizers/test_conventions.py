@@ -24,6 +24,7 @@ from tabsynth import (
     MargNet,
     Schema,
     TabsynthError,
+    load,
 )
 from tabsynth.autoencoder import AutoencoderConfig
 from tabsynth.generators.wgan import WGANConfig
@@ -176,6 +177,23 @@ def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_
     table = made.sample(50)
     assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
     made.save(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("given", "width"),
+    [
+        ({}, 4 + 22 + 8 + 2),
+        ({"preset": "source"}, 4),
+        ({"preset": "source", "encoding": "one-hot"}, 4 + 22 + 8 + 2),
+        ({"encoding": "ordinal"}, 4),
+    ],
+)
+def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Path) -> None:
+    """One-hot by default, one number a column of ``source``, and what is asked for of either; a file keeps it."""
+    made = small(autoencoder=None, **given).fit(frame())
+    assert made.encoder_.layout.width == width
+    made.save(tmp_path / "m")
+    assert load(tmp_path / "m").encoder_.layout.width == width
 
 
 @pytest.mark.parametrize("preset", ["default", "source"])
