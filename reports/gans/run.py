@@ -3,6 +3,7 @@
     python reports/gans/run.py            # fits what is missing, then writes README.md
     python reports/gans/run.py --write    # only writes, from results.json
     python reports/gans/run.py --only warm
+    python reports/gans/run.py --only rates   # only the grid of learning rates
 
 Needs the census table and the yardstick of ../shared. Each run is seeded, so that it can be repeated;
 its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
@@ -31,6 +32,7 @@ RESULTS = HERE / "results.json"
 BENCHMARK = HERE.parent / "benchmark" / "results.json"
 SCHEMA = census.SCHEMA
 WARM_SHARE = 0.9  # of epsilon, for the table that a warm start releases
+MEAN = {"max_norm": 1.0, "statistic": "mean"}  # the bound of dp-GAN's authors
 
 Build = Callable[[float, int, object], Synthesizer]
 
@@ -39,9 +41,9 @@ def warm(epsilon: float, seed: int, train: object) -> Synthesizer:
     return MargNet(SCHEMA, epsilon=WARM_SHARE * epsilon, random_state=seed).fit(train)
 
 
-def dpgan(epsilon: float, seed: int, **changes: object) -> DPGAN:
-    config = replace(VARIANTS["advanced"], **changes)  # type: ignore[arg-type]
-    return DPGAN(SCHEMA, epsilon=epsilon, random_state=seed, dpgan_config=config)
+def dpgan(variant: str, epsilon: float, seed: int, **changes: object) -> DPGAN:
+    config = replace(VARIANTS[variant], **changes)  # type: ignore[arg-type]
+    return DPGAN(SCHEMA, epsilon=epsilon, variant=variant, random_state=seed, dpgan_config=config)
 
 
 def dpwgan(epsilon: float, seed: int, **changes: object) -> DPWGAN:
@@ -56,9 +58,17 @@ def dpwgan(epsilon: float, seed: int, **changes: object) -> DPWGAN:
 SYSTEMS: dict[str, tuple[str, Build]] = {
     "dp-gan-basic": (
         "DP-GAN basic (Algorithm 1)",
-        lambda e, s, _: DPGAN(SCHEMA, epsilon=e, variant="basic", random_state=s),
+        lambda e, s, _: dpgan("basic", e, s),
     ),
-    "dp-gan-advanced": ("DP-GAN advanced", lambda e, s, _: dpgan(e, s)),
+    "dp-gan-advanced": ("DP-GAN advanced", lambda e, s, _: dpgan("advanced", e, s)),
+    "dp-gan-clusters": (
+        "DP-GAN advanced-clusters",
+        lambda e, s, _: dpgan("advanced-clusters", e, s),
+    ),
+    "dp-gan-mean": (
+        "DP-GAN advanced, bound at the mean norm",
+        lambda e, s, _: dpgan("advanced", e, s, **MEAN),
+    ),
     "dp-wgan-sat": ("DP-WGAN with DP-SAT", lambda e, s, _: dpwgan(e, s, step_rule="dp-sat")),
     "dp-wgan-bam": ("DP-WGAN with BAM", lambda e, s, _: dpwgan(e, s, step_rule="bam")),
     "dp-wgan-adaptive": (
@@ -78,8 +88,24 @@ SYSTEMS: dict[str, tuple[str, Build]] = {
         lambda e, s, t: DPGAN(SCHEMA, epsilon=e, random_state=s, warm_start=warm(e, s, t)),
     ),
 }
-SEEDS = {"warm-dp-wgan": (0, 1, 2)}
-RUNS = [(n, e, s) for n in SYSTEMS for e in (1.0, 8.0) for s in SEEDS.get(n, (0,))]
+# Learning rates of critic and generator that were tried, and at which ε: seed 0, a quarter of the batch.
+TRIED: dict[str, tuple[tuple[float, float, float], ...]] = {
+    "advanced": ((1e-3, 5e-4, 8.0), (1e-3, 2e-3, 8.0)),
+}
+TRIED_AT = 0.0125  # sampling rate
+RATES = {
+    f"rates-{variant}-{critic:g}-{generator:g}": (variant, critic, generator)
+    for variant, points in TRIED.items()
+    for critic, generator, _ in points
+}
+# In the order of what is wanted most.
+RUNS = [(n, e, s) for s in (0, 1, 2) for n in SYSTEMS for e in (1.0, 8.0)]
+RUNS += [
+    (f"rates-{variant}-{critic:g}-{generator:g}", epsilon, 0)
+    for variant, points in TRIED.items()
+    for critic, generator, epsilon in points
+]
+IN_BENCHMARK = ("dp-gan-basic", "dp-gan-advanced")  # by the same names
 AIMS = {
     "scratch": {1.0: "tvd2 ≤ .160, weighted ≥ .390", 8.0: "tvd2 ≤ .080, weighted ≥ .455"},
     "warm": {1.0: "tvd2 ≤ .080", 8.0: "tvd2 ≤ .050"},
@@ -89,9 +115,9 @@ AIMS = {
 def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
     """Fit (the warm start's fit included in the time), sample, score by the yardstick."""
     train = read_table(folder / "train.csv", SCHEMA)
-    started = time.perf_counter()
-    model = SYSTEMS[name][1](epsilon, seed, train).fit(train)
-    fitted = time.perf_counter() - started
+    started, started_cpu = time.perf_counter(), time.process_time()
+    model = build(name)(epsilon, seed, train).fit(train)
+    fitted, worked = time.perf_counter() - started, time.process_time() - started_cpu
     path = folder / f"{name}-{epsilon:g}-{seed}.csv"
     write_table(model.sample(len(train)), path)
     certificate = model.certificate()
@@ -101,9 +127,19 @@ def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
         "seed": seed,
         "spent": certificate["epsilon"],
         "fit_seconds": round(fitted, 1),
+        "cpu_seconds": round(worked, 1),
+        "code": certificate["code"]["sha256"][:12],
         "yardstick": census.yardstick(folder, path),
         "critic_per_generator": last_pace(certificate),
     }
+
+
+def build(name: str) -> Build:
+    if name in SYSTEMS:
+        return SYSTEMS[name][1]
+    variant, critic, generator = RATES[name]
+    changes = {"critic_lr": critic, "generator_lr": generator, "sampling_rate": TRIED_AT}
+    return lambda e, s, _: dpgan(variant, e, s, **changes)
 
 
 def last_pace(certificate: dict) -> float | None:
@@ -135,25 +171,41 @@ def run_all(only: str | None) -> None:
             )
 
 
+MEASURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
+
+
 def line(what: str, epsilon: float, found: list[dict], aim: str = "") -> str:
     """One row of the table: mean ± standard deviation over seeds."""
-    names = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
-    cells = [census.mean_sd([r["yardstick"][name] for r in found]) for name in names]
+    cells = [census.mean_sd([r["yardstick"][name] for r in found]) for name in MEASURES]
     spent = max(r["spent"] for r in found)
     seconds = sum(r["fit_seconds"] for r in found) / len(found)
     head = f"| {what} | {epsilon:g} | {spent:.3f} | "
     return head + " | ".join(cells) + f" | {seconds:.0f} | {len(found)} | {aim} |"
 
 
-def margnet_alone(epsilon: float) -> list[dict]:
+def of_benchmark(system: str, epsilon: float) -> list[dict]:
+    """Rows of the benchmark on this table, in this report's form."""
     rows = json.loads(BENCHMARK.read_text("utf-8")).values()
-    wanted = {"table": "census", "system": "margnet", "epsilon": epsilon}
+    wanted = {"table": "census", "system": system, "epsilon": epsilon}
     found = [r for r in rows if wanted.items() <= r.items()]
     return [{"yardstick": r, "spent": r["spent"], "fit_seconds": r["seconds"]} for r in found]
 
 
+def runs_of(name: str, epsilon: float) -> tuple[list[dict], str]:
+    """Runs of a system, and the mark of the code they were made by.
+
+    Where this report has fewer seeds than the benchmark, which fits the same split with the same
+    settings, they are the benchmark's.
+    """
+    results = load_results().values()
+    found = [r for r in results if r["system"] == name and r["epsilon"] == epsilon]
+    theirs = of_benchmark(name, epsilon) if name in IN_BENCHMARK else []
+    if len(theirs) > len(found):
+        return theirs, " ‡"
+    return found, "" if all(r.get("code") for r in found) else " †"
+
+
 def table() -> list[str]:
-    results = list(load_results().values())
     scratch = census.load_results()
     lines = [
         "| system | ε | spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | fit s | seeds | aim |"
@@ -168,13 +220,27 @@ def table() -> list[str]:
         found = census.runs_of(scratch, "default", epsilon)
         lines.append(line("**DP-WGAN**", epsilon, found, AIMS["scratch"][epsilon]))
     for epsilon in (1.0, 8.0):
-        lines.append(line("MargNet alone", epsilon, margnet_alone(epsilon)))
+        lines.append(line("MargNet alone", epsilon, of_benchmark("margnet", epsilon)))
     for name, (what, _) in SYSTEMS.items():
         for epsilon in (1.0, 8.0):
-            found = [r for r in results if r["system"] == name and r["epsilon"] == epsilon]
+            found, mark = runs_of(name, epsilon)
             if found:
                 aim = AIMS["warm"][epsilon] if name.startswith("warm") else ""
-                lines.append(line(what, epsilon, found, aim))
+                lines.append(line(what + mark, epsilon, found, aim))
+    return lines
+
+
+def rates() -> list[str]:
+    """The learning rates that were tried."""
+    results = load_results()
+    lines = ["| variant | critic | generator | ε | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted |"]
+    lines.append("|" + "---|" * 9)
+    for name, (variant, critic, generator) in RATES.items():
+        for epsilon in (1.0, 8.0):
+            row = results.get(f"{name}-eps{epsilon:g}-seed0")
+            if row:
+                cells = " | ".join(f"{row['yardstick'][k]:.3f}" for k in MEASURES)
+                lines.append(f"| {variant} | {critic:g} | {generator:g} | {epsilon:g} | {cells} |")
     return lines
 
 
@@ -186,6 +252,7 @@ def write_readme() -> None:
         if r["critic_per_generator"]
     ]
     page = template.replace("<!-- TABLE -->", "\n".join(table()))
+    page = page.replace("<!-- RATES -->", "\n".join(rates()))
     page = page.replace("<!-- PACE -->", ", ".join(paces) or "not measured")
     (HERE / "README.md").write_text(page, "utf-8")
 

@@ -98,7 +98,7 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dp-gan, basic": ("dp-gan", {"variant": "basic"}),
     "dp-gan, ganobfuscator": ("dp-gan", {"variant": "ganobfuscator"}),
     "dp-gan, autoencoder": ("dp-gan", {"autoencoder": "dp-sgd"}),
-    "dp-gan, clusters": ("dp-gan", {"config": {"grouping": "clusters"}}),
+    "dp-gan, clusters": ("dp-gan", {"variant": "advanced-clusters"}),
     # So many declared rows that the noised quantile may be measured at any budget.
     "dp-gan, noised quantile": ("dp-gan", {"config": {"bound": "quantile"}, "rows": 10_000}),
     "dp-gan, adaptive pace": ("dp-gan", {"config": {"critic_per_generator": "adaptive"}}),

@@ -23,10 +23,11 @@ class DPGAN(CriticalGAN):
     epsilon : float
         The budget; ``math.inf`` for a run without privacy.
     delta : float
-    variant : {"advanced", "basic", "ganobfuscator"}
-        ``basic``: the paper's Algorithm 1. ``advanced``: with its groups of parameters, adaptive
-        bounds and warm start, and what our DP-WGAN gains for free. ``ganobfuscator`` (Xu et al.
-        2019): ``advanced`` with one group.
+    variant : {"advanced", "advanced-clusters", "basic", "ganobfuscator"}
+        ``basic``: the paper's Algorithm 1. ``advanced``: with its groups of parameters (each weight,
+        and all biases), adaptive bounds and warm start, and what our DP-WGAN gains for free.
+        ``advanced-clusters``: with its other groups, by hierarchical clustering of gradient norms;
+        how many is ``DPGANConfig.clusters``. ``ganobfuscator`` (Xu et al. 2019): with one group.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
         As in :class:`tabsynth.DPWGAN`; ``preset`` is whichever the budget allows.
     public, provenance, overlap, warm_start : optional

@@ -150,6 +150,10 @@ class Bounds:
 
         NOTE[DIFF] The paper's code clusters anew at each step; groups that stay let every step be the
         same, and only the bounds follow the training.
+
+        The norms are of the gradients as they are, not of what is clipped, their distance to the mean of
+        public rows: by a critic's last bias all rows have the same gradient, and a group of distance 0
+        would be one of the groups and cost noise.
         """
         if self.clustered:
             return

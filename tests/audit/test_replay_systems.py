@@ -53,10 +53,12 @@ def test_every_method_and_option_is_covered() -> None:
     from tabsynth.training.bounds import BOUNDS, GROUPINGS
     from tabsynth.training.rules import STEP_RULES
 
-    default = {"advanced", "dp-sgd", "exact-binary", "fixed", "public", "flat", "weight-bias"}
-    for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS, GROUPINGS):
+    default = {"advanced", "dp-sgd", "exact-binary", "fixed", "public"}
+    for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS):
         for option in names:
             assert option in default or repr(option) in text, option
+    grouped = [tiny(name, SCHEMA, epsilon=EPSILON) for name in systems("dp-gan")]
+    assert {m._gan().grouping for m in grouped} == set(GROUPINGS)
     for method, kind in METHODS.items():
         models = [tiny(name, SCHEMA, epsilon=EPSILON) for name in systems(method)]
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}

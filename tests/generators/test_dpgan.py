@@ -31,10 +31,17 @@ def test_the_papers_numbers() -> None:
     assert (basic.warm_steps, basic.pair_anchor) == (0, 0.0)
     assert VARIANTS["advanced"].bound == "public" and VARIANTS["advanced"].grouping != "flat"
     assert VARIANTS["advanced"].warm_steps > 0
-    assert VARIANTS["ganobfuscator"] == replace(VARIANTS["advanced"], grouping="flat")
+    advanced = VARIANTS["advanced"]
+    assert (advanced.grouping, advanced.statistic, advanced.max_norm) == (
+        "weight-bias",
+        "median",
+        0.5,
+    )
+    assert VARIANTS["ganobfuscator"] == replace(advanced, grouping="flat")
+    assert VARIANTS["advanced-clusters"] == replace(advanced, grouping="clusters")
 
 
-@pytest.mark.parametrize("variant", ["basic", "advanced"])
+@pytest.mark.parametrize("variant", ["basic", "advanced", "advanced-clusters"])
 def test_it_learns_that_columns_agree(variant: str) -> None:
     """Without noise: the pair of columns comes closer than independent columns could."""
     size, n = 4, 300

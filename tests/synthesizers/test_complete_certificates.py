@@ -61,6 +61,7 @@ OPTIONS: dict[str, Callable[[], Synthesizer]] = {
     "dp-gan, basic": lambda: small_dpgan(variant="basic"),
     "dp-gan, basic, rows": lambda: small_dpgan(variant="basic", rows=60),
     "dp-gan, ganobfuscator": lambda: small_dpgan(variant="ganobfuscator"),
+    "dp-gan, clusters": lambda: small_dpgan(variant="advanced-clusters"),
     "dp-gan, part of the rows": lambda: small_dpgan(rate=0.3),
     "dp-gan, twice warm": lambda: small_dpgan(
         epsilon=9.0, warm_start=fitted(small(epsilon=6.0, warm_start=fitted(margnet())))
