@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from document import TESTS
+from document import measured as reproduced
 from pictures import packed
 from study import REHEARSALS, measured, parts
-from tables import accuracy, shuffled
+from tables import accuracy, inception_score, random_rows, shuffled
 from writing import write_readme
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +44,12 @@ def reference(which: str) -> dict:
         "shuffled": [accuracy(shuffled(private, seed), test) for seed in SEEDS],
         "public": accuracy(public, test),
         "samples": packed(private) if which == "handwritten" else None,
+        "inception": {
+            "test": inception_score(test),
+            "noise": [inception_score(random_rows(len(test), seed)) for seed in SEEDS],
+        }
+        if which == "handwritten"
+        else None,
     }
 
 
@@ -60,6 +68,10 @@ def jobs() -> Iterator[tuple[str, str, Callable[[], dict]]]:
     for seed in SEEDS:
         for epsilon in EPSILONS:
             yield "runs", f"warm eps {epsilon:g} seed {seed}", _run("warm", epsilon, seed)
+    for seed in SEEDS:
+        for number in TESTS:
+            job = lambda number=number, seed=seed: reproduced(number, seed)  # noqa: E731
+            yield "document", f"test {number} seed {seed}", job
 
 
 def _run(
@@ -77,7 +89,7 @@ def run_all(only: str) -> None:
         results = load_results()
         results.setdefault(section, {})[name] = found
         store(results)
-        shown = {k: v for k, v in found.items() if k != "samples"}
+        shown = {k: v for k, v in found.items() if "samples" not in k and k != "costs"}
         print(f"{section} {name}: {shown}", flush=True)
 
 

@@ -7,13 +7,27 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pandas as pd
+import torch
 from pictures import packed
-from tables import ENCODINGS, LABEL, TRAIN, accuracy, handwritten, printed, schema
+from tables import (
+    ENCODINGS,
+    LABEL,
+    TRAIN,
+    accuracy,
+    handwritten,
+    inception_score,
+    printed,
+    random_rows,
+    schema,
+)
 
 from tabsynth import DPGAN, MargNet
+from tabsynth.generators.dpgan import DPGAN as Networks
 from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
 from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.training.diagnostics import as_probability, overestimation
+from tabsynth.training.losses import critic_scores
 
 PROVENANCE = "25 rows of scikit-learn's digits that this study declares public, drawn at random"
 MARGNET_SHARE = 0.5  # of ε: what the table that warms the GAN up may cost
@@ -53,6 +67,22 @@ REHEARSALS: dict[str, tuple[str, float, dict]] = {
 }
 
 
+class RememberedNetworks(Networks):
+    """DPGAN's networks; ``last`` are the last that were trained, whose critic no model keeps."""
+
+    last: Networks
+
+    def fit(self, *args, **settings) -> int:
+        RememberedNetworks.last = self
+        return super().fit(*args, **settings)
+
+
+class RememberingDPGAN(DPGAN):
+    """A DPGAN whose critic can be asked after the fit."""
+
+    networks = RememberedNetworks
+
+
 @lru_cache
 def parts(which: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Private, public and test rows of ``handwritten`` or ``printed``."""
@@ -61,7 +91,7 @@ def parts(which: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 def dpgan(variant: str, config: DPGANConfig, epsilon: float, seed: int, **free: object) -> DPGAN:
     """An unfitted DPGAN on ordinal codes."""
-    return DPGAN(
+    return RememberingDPGAN(
         schema(),
         epsilon=epsilon,
         variant=variant,
@@ -103,6 +133,25 @@ def fitted(system: str, epsilon: float, seed: int, which: str, changed: dict) ->
     return model.fit(private)
 
 
+@torch.no_grad()
+def s_plus(model: Synthesizer, made: pd.DataFrame, test: pd.DataFrame, seed: int) -> list[float]:
+    """The document's s₊ of test rows, of uniform noise and of generated rows, by the last critic.
+
+    NOTE[DIFF] A Wasserstein critic is no probability. Its scores go through a sigmoid whose midpoint and
+    scale are the mean and standard deviation of its scores of generated rows.
+    """
+    critic, encoder = RememberedNetworks.last.critic, model.encoder_
+    fake, real, noise = (
+        critic_scores(critic, torch.from_numpy(encoder.layout.encode(encoder.to_index(rows))))
+        for rows in (made, test, random_rows(len(test), seed))
+    )
+    middle, scale = float(fake.mean()), float(fake.std())
+    found = overestimation(
+        *(as_probability(scores, middle, scale) for scores in (real, noise, fake))
+    )
+    return [round(value, 4) for value in (found.real, found.noise, found.generated)]
+
+
 def measured(
     system: str, epsilon: float, seed: int, which: str = "handwritten", changed: dict | None = None
 ) -> dict:
@@ -112,6 +161,7 @@ def measured(
     seconds = time.process_time() - started
     table = model.sample(TRAIN)
     certificate = model.certificate()
+    test = parts(which)[2]
     return {
         "system": system,
         "epsilon": "inf" if math.isinf(epsilon) else epsilon,
@@ -119,7 +169,9 @@ def measured(
         "spent": certificate["epsilon"],
         "statement": certificate["statement"],
         "cpu_seconds": round(seconds, 1),
-        "accuracy": round(accuracy(table, parts(which)[2]), 4),
+        "accuracy": round(accuracy(table, test), 4),
+        "inception": round(inception_score(table), 3) if which == "handwritten" else None,
+        "s_plus": s_plus(model, table, test, seed) if isinstance(model, DPGAN) else None,
         "labels": table[LABEL].nunique(),
         "samples": packed(table) if seed == 0 and which == "handwritten" else None,
     }

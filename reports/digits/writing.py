@@ -4,7 +4,8 @@ import math
 from pathlib import Path
 
 import numpy as np
-from pictures import picture
+from document import CRITIC_STEPS, DOCUMENT, EVERY, TESTS
+from pictures import cost_curves, picture, strips
 from study import REHEARSALS
 
 TITLES = {
@@ -21,10 +22,10 @@ LISTED = (
 )
 
 
-def mean_sd(values: list[float]) -> str:
+def mean_sd(values: list[float], digits: int = 3) -> str:
     if len(values) == 1:
-        return f"{values[0]:.3f} (one seed)"
-    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}"
+        return f"{values[0]:.{digits}f} (one seed)"
+    return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
 
 
 def runs_of(results: dict, system: str, epsilon: float | str) -> list[dict]:
@@ -55,6 +56,81 @@ def accuracy_table(results: dict) -> list[str]:
             scores = mean_sd([r["accuracy"] for r in found])
             lines.append(f"| {TITLES[system]} | {spent(found[0])} | {scores} | {seconds:.0f} |")
     return lines
+
+
+def critic_table(results: dict) -> list[str]:
+    """s₊ and the inception score, of the runs that have them."""
+    references = results["references"]["handwritten"]["inception"]
+    lines = [
+        "| system | ε | inception score | s₊, test rows | s₊, noise | s₊, generated rows |",
+        "|---|---|---|---|---|---|",
+        f"| real test rows | – | {references['test']:.2f} | | | |",
+        f"| uniform noise | – | {mean_sd(references['noise'], 2)} | | | |",
+    ]
+    for system, epsilon in LISTED:
+        found = [r for r in runs_of(results, system, epsilon) if r.get("inception")]
+        if found:
+            score = mean_sd([r["inception"] for r in found], 2)
+            s_plus = _s_plus([r["s_plus"] for r in found if r["s_plus"]])
+            cells = [TITLES[system], spent(found[0]), score, *s_plus]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _s_plus(found: list[list[float]]) -> list[str]:
+    if not found:
+        return ["no critic"] * 3
+    return [mean_sd(list(values), 2) for values in zip(*found, strict=True)]
+
+
+def tests_of(results: dict) -> dict[int, list[dict]]:
+    """Runs of the document's tests, by number and then by seed."""
+    found = results["document"].values()
+    return {n: sorted((r for r in found if r["test"] == n), key=lambda r: r["seed"]) for n in TESTS}
+
+
+def claims_table(results: dict) -> list[str]:
+    lines = [
+        "| test | networks start | C | σ | Adam α, β₁, β₂ | ε by Algorithm 1's accountant: does not hold | ε that can be proved |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for number, runs in tests_of(results).items():
+        test, run = TESTS[number], runs[0]
+        start = "trained on the private rows without noise" if test.pretrained else "at random"
+        adam = ", ".join(f"{value:g}" for value in test.adam)
+        proved = "∞" if run["provable"] == "inf" else f"{run['provable']:,.0f}"
+        cells = [str(number), start, f"{test.bound:g}", f"{test.sigma:g}", adam]
+        lines.append(f"| {' | '.join(cells)} | {run['claimed']:.1f} | {proved} |")
+    return lines
+
+
+def tests_table(results: dict) -> list[str]:
+    lines = [
+        "| test | | s₊, test rows | s₊, noise | s₊, generated images | inception score | sd of a pixel |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for number, runs in tests_of(results).items():
+        told = " | ".join(f"{value:.2f}" for value in DOCUMENT[number])
+        lines.append(f"| {number} | the document, MNIST | {told} | – | – |")
+        ours = " | ".join(_s_plus([r["s_plus"] for r in runs]))
+        score, spread = (mean_sd([r[k] for r in runs], 2) for k in ("inception", "spread"))
+        lines.append(f"| {number} | ours, 8 × 8 digits | {ours} | {score} | {spread} |")
+    return lines
+
+
+def pretraining_table(results: dict) -> list[str]:
+    runs = tests_of(results)[2]
+    errors, scores, costs = (
+        mean_sd([r[key] for r in runs], digits)
+        for key, digits in (("error", 3), ("inception_before", 2), ("mse", 4))
+    )
+    return [
+        "| pretraining | the document, MNIST | ours |",
+        "|---|---|---|",
+        f"| generator: mean squared error on test rows | 0.0297 | {costs} |",
+        f"| critic as a classifier: share of test rows misnamed | 0.0189 | {errors} |",
+        f"| generator on uniform noise: inception score | – | {scores} |",
+    ]
 
 
 def rehearsal_table(results: dict) -> list[str]:
@@ -94,6 +170,16 @@ def pictures(results: dict, folder: Path) -> None:
         folder / "free.png",
         [real, free, ("GAN on the 25 public rows", _samples(results, "slice", "inf"))],
     )
+    tests = tests_of(results)
+    cost_curves(folder / "costs.png", tests, EVERY, CRITIC_STEPS)
+    rows = []
+    for number, runs in tests.items():
+        kinds = ("test rows", "uniform noise z", "G(z) after dp-GAN")
+        named = zip(kinds, runs[0]["samples"], runs[0]["scores"], strict=True)
+        if "samples_before" in runs[0]:
+            rows.append((f"{number}: G(z) before", runs[0]["samples_before"], None))
+        rows += [(f"{number}: {kind}", images, scores) for kind, images, scores in named]
+    strips(folder / "document.png", rows)
 
 
 def _samples(results: dict, system: str, epsilon: float | str) -> dict | None:
@@ -101,11 +187,23 @@ def _samples(results: dict, system: str, epsilon: float | str) -> dict | None:
     return found[0]["samples"] if found else None
 
 
-def write_readme(results: dict, folder: Path) -> None:
-    """The template with its tables, and the pictures beside it."""
-    pictures(results, folder)
-    text = (folder / "template.md").read_text()
-    sections = {"ACCURACY": accuracy_table, "REHEARSALS": rehearsal_table}
+def page(results: dict, folder: Path) -> str:
+    """The template with its tables."""
+    text = (folder / "template.md").read_text("utf-8")
+    sections = {
+        "ACCURACY": accuracy_table,
+        "CRITICS": critic_table,
+        "CLAIMS": claims_table,
+        "TESTS": tests_table,
+        "PRETRAINING": pretraining_table,
+        "REHEARSALS": rehearsal_table,
+    }
     for name, table in sections.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(table(results)))
-    (folder / "README.md").write_text(text)
+    return text
+
+
+def write_readme(results: dict, folder: Path) -> None:
+    """README.md, and the pictures beside it."""
+    pictures(results, folder)
+    (folder / "README.md").write_text(page(results, folder), "utf-8")
