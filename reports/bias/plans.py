@@ -86,11 +86,11 @@ def chosen(results: dict) -> dict[tuple, Plan]:
 def endings(plans: Plans) -> dict[tuple, Plan]:
     """Runs whose last weights are looked at, by family, rule, ε and radius: the chosen ones and more.
 
-    The exact gradient has BAM's λ, each time. At ε = 2 both have a large λ too.
+    The exact gradient has BAM's λ, each time. At ε = 2 both have a large λ too; DP-SAT is there alone.
     """
     out = {}
     for (family, rule, epsilon), plan in plans.items():
-        if plan.task != "classifier":
+        if plan.task != "classifier" or (rule == "dp-sat" and epsilon != 2.0):
             continue
         radius = getattr(plan.rule, "radius", 0.0)
         out[family, rule, epsilon, radius] = plan

@@ -157,9 +157,12 @@ def stages(results: dict) -> Iterator[list[Job]]:
     pair = plans["classifier", "dp-sgd", 2.0]
     yield [final(sized(pair, n), seed, (n,), stage="size") for n in SIZES for seed in FEW]
     yield [final(pair, seed, (*SIZES, 0), stage="sizes") for seed in FEW]
-    yield [ending(plan, seed) for plan in endings(plans).values() for seed in FEW]
+    ends = [ending(plan, seed) for plan in endings(plans).values() for seed in FEW]
+    at_two = [job for job in ends if "eps2 " in job[0] or "epsinf" in job[0]]
+    yield at_two
     yield [compared(pair, seed, activation) for activation in ACTIVATIONS for seed in FEW]
     yield [timed(depth, k) for depth in DEPTHS for k in range(REPETITIONS)]
+    yield ends
     critics = critic_endings(plans).values()
     yield [final(plan, seed, stage="end") for plan in critics for seed in FEW]
 
