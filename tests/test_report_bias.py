@@ -1,10 +1,11 @@
 """reports/bias: the exact gradient of the bias-aware objective, and a page that its results bear out."""
 
 import importlib
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,18 @@ from tabsynth.training.losses import minus_scores
 torch.set_num_threads(1)
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "bias"
 # Other reports have modules of these names too.
-MODULES = ("depth", "ends", "exact", "pictures", "plans", "run", "study", "writing")
+MODULES = (
+    "depth",
+    "ending",
+    "ends",
+    "exact",
+    "pictures",
+    "plans",
+    "run",
+    "study",
+    "wording",
+    "writing",
+)
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +170,51 @@ def test_bam_by_torch_func_is_the_librarys(exact) -> None:
     wanted, _ = PerExampleClipper(module, ascent=0.3).clipped_sum(cross_entropies, rows, 0.4)
     found, _ = formed.clipped_sum(cross_entropies, rows, 0.4)
     torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
+def test_flatness_is_that_of_the_loss_and_leaves_the_weights_alone(report) -> None:
+    rows, module, ends = labelled(200).float(), network("tanh").float(), report["ends"]
+    before = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+    found = ends.flatness(module, rows, 0)
+    assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
+    exact_rows = joined(report["exact"].plain_rows(module, cross_entropies, rows))
+    gradient = exact_rows.mean(0)
+    assert found["gradient"] == pytest.approx(float(gradient.norm()), rel=1e-3)
+    assert found["row gradients"] == pytest.approx(float(exact_rows.norm(dim=1).mean()), rel=1e-3)
+    assert found["weights"] == pytest.approx(float(before.norm()), rel=1e-4)
+    here = float(cross_entropies(module, rows).mean())
+    for r in ends.AROUND:
+        nn.utils.vector_to_parameters(before + r * gradient / gradient.norm(), module.parameters())
+        rise = float(cross_entropies(module, rows).mean()) - here
+        assert found[f"ascent {r:g}"] == pytest.approx(rise, rel=1e-3)
+        assert found[f"mean {r:g}"] < found[f"max {r:g}"] < rise
+
+
+def test_groups_are_scored_apart_and_small_ones_left_out(report) -> None:
+    """A classifier that says no to all: right where the label is 0."""
+    domain = {"sex": 2, "race": 3, "income>50K": 2}
+    codes = torch.tensor([[0, 0, 0]] * 30 + [[1, 0, 1]] * 10 + [[1, 1, 0]] * 30 + [[0, 2, 1]] * 19)
+    adult = SimpleNamespace(domain=domain, features=lambda rows: rows.float())
+    module = nn.Linear(2, 1)
+    nn.init.zeros_(module.weight)
+    nn.init.constant_(module.bias, -1.0)
+    found = report["ends"].groups(SimpleNamespace(module=module), adult, codes)
+    assert set(found) == {"sex 0", "sex 1", "race 0", "race 1"}  # 19 rows are too few
+    assert found["sex 1"] == pytest.approx(
+        {
+            "n": 40,
+            "positive": 0.25,
+            "accuracy": 0.75,
+            "recall": 0.0,
+            "loss": math.log1p(math.exp(-1)) + 0.25,
+        }
+    )
+    assert found["race 0"]["accuracy"] == found["sex 1"]["accuracy"]
+    assert found["race 1"]["accuracy"] == 1.0 and math.isnan(found["race 1"]["recall"])
+
+
+def test_the_gap_is_best_less_worst(report) -> None:
+    group = {"sex 0": 0.9, "sex 1": 0.8, "race 0": 0.7, "race 1": 0.95, "race 2": 0.4}
+    runs = [{"groups": {name: {"accuracy": x} for name, x in group.items()}}]
+    assert report["ending"].gap(runs, "sex") == pytest.approx([0.1])
+    assert report["ending"].gap(runs, "race") == pytest.approx([0.55])

@@ -153,7 +153,7 @@ def bias_aware(losses: Losses, radius: float) -> Losses:
 
 
 def _joined(tensors: list[Tensor]) -> Tensor:
-    return torch.cat([t.detach().flatten() for t in tensors])
+    return torch.cat([t.detach().double().flatten() for t in tensors])
 
 
 def _cosine(one: Tensor, other: Tensor) -> float:
