@@ -218,3 +218,17 @@ def test_the_gap_is_best_less_worst(report) -> None:
     runs = [{"groups": {name: {"accuracy": x} for name, x in group.items()}}]
     assert report["ending"].gap(runs, "sex") == pytest.approx([0.1])
     assert report["ending"].gap(runs, "race") == pytest.approx([0.55])
+
+
+def test_the_page_is_written_from_its_results(report, tmp_path, monkeypatch) -> None:
+    """README.md is what --write makes of results.json and template.md, and no table is missing."""
+    writing, run = report["writing"], report["run"]
+    for name in ("figure_2", "figure_3", "figure_5", "figure_radii"):
+        monkeypatch.setattr(writing, name, lambda *_: None)
+    monkeypatch.setattr(writing, "HERE", tmp_path)
+    (tmp_path / "template.md").write_text((FOLDER / "template.md").read_text("utf-8"), "utf-8")
+    results = run.load_results()
+    writing.write_readme(results, report["plans"].chosen(results))
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert "<!--" not in page
+    assert page == (FOLDER / "README.md").read_text("utf-8")
