@@ -8,7 +8,8 @@ from plans import NAMES, RULES, Plans, Results, found, radii, values
 from study import FOLDS
 
 HERE = Path(__file__).resolve().parent
-COLORS = {"dp-sgd": "C0", "dp-sat": "C1", "bam": "C2"}
+COLORS = {"dp-sgd": "C0", "dp-sat": "C1", "bam": "C2", "bam-exact": "C3"}
+SHORT = {name: rule for rule, name in NAMES.items()}
 
 
 def figure_2(results: Results, plans: Plans) -> None:
@@ -36,6 +37,31 @@ def figure_2(results: Results, plans: Plans) -> None:
         row[0].legend(fontsize=8)
         row[2].legend(fontsize=8)
     figure.savefig(HERE / "figure2.png", dpi=110)
+
+
+def figure_3(ratios: dict[str, dict[int, np.ndarray]]) -> None:
+    """The source's Figure 3, as ratios to the ordinary step."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axis = figure.subplots()
+    for name, by_depth in ratios.items():
+        y = np.array(list(by_depth.values()))
+        style = "--" if "torch.func" in name else "-"
+        color = COLORS[SHORT[name.split(",")[0]]]
+        axis.errorbar(
+            list(by_depth),
+            y.mean(1),
+            y.std(1, ddof=1),
+            marker="o",
+            ms=3,
+            capsize=2,
+            linestyle=style,
+            color=color,
+            label=name,
+        )
+    axis.axhline(1, color="black", lw=0.5)
+    axis.set(yscale="log", xlabel="hidden layers of 64", ylabel="time / ordinary step")
+    axis.legend(fontsize=8, ncols=2)
+    figure.savefig(HERE / "figure3.png", dpi=110)
 
 
 def figure_5(numbers: dict) -> None:

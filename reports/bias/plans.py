@@ -16,7 +16,11 @@ RADII = {"dp-sat": (0.01, 0.03, 0.1, 0.3), "bam": (0.003, 0.01, 0.03, 0.1)}
 SIZES = (64, 128, 256, 512, 1024, 2048)
 BY_LOSS = "classifier, by log-loss"
 RULES = ("dp-sgd", "dp-sat", "bam")
-NAMES = {"dp-sgd": "DP-SGD", "dp-sat": "DP-SAT", "bam": "BAM"}
+NAMES = {"dp-sgd": "DP-SGD", "dp-sat": "DP-SAT", "bam": "BAM", "bam-exact": "exact gradient"}
+# A radius at which BAM lowers the bias by more than half, whatever the accuracy.
+LARGE = 0.03
+# Of the classifier on whose training BAM's direction is compared with the exact one.
+ACTIVATIONS = ("relu", "tanh")
 
 # The critic trains as DP-WGAN's does by default.
 CRITIC = {"task": "critic", "lr": 1e-3, "max_norm": 0.5}
@@ -77,6 +81,33 @@ def chosen(results: dict) -> dict[tuple, Plan]:
             plans = radii(replace(plain, epsilon=epsilon), rule)
             out[family, rule, epsilon] = best(results, plans, folds, score)
     return out
+
+
+def endings(plans: Plans) -> dict[tuple, Plan]:
+    """Runs whose last weights are looked at, by family, rule, ε and radius: the chosen ones and more.
+
+    The exact gradient has BAM's λ, each time. At ε = 2 both have a large λ too; DP-SAT is there alone.
+    """
+    out = {}
+    for (family, rule, epsilon), plan in plans.items():
+        if plan.task != "classifier" or (rule == "dp-sat" and epsilon != 2.0):
+            continue
+        radius = getattr(plan.rule, "radius", 0.0)
+        out[family, rule, epsilon, radius] = plan
+        if rule == "bam":
+            exact = replace(plan, rule=rule_of("bam-exact", radius))
+            out[family, "bam-exact", epsilon, radius] = exact
+    pair = plans["classifier", "dp-sgd", 2.0]
+    for rule in ("bam", "bam-exact"):
+        out["classifier", rule, 2.0, LARGE] = replace(pair, rule=rule_of(rule, LARGE))
+    return out
+
+
+def critic_endings(plans: Plans) -> dict[str, Plan]:
+    """The critic under DP-SGD, BAM and the exact gradient, by rule."""
+    bam = plans["critic", "bam", 2.0]
+    exact = replace(bam, rule=rule_of("bam-exact", bam.rule.radius))
+    return {"dp-sgd": plans["critic", "dp-sgd", 2.0], "bam": bam, "bam-exact": exact}
 
 
 def sized(plan: Plan, size: int) -> Plan:

@@ -18,8 +18,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from plans import FEW, RADII, SEEDS, SIZES, chosen, families, grid, name_of, radii, sized
-from study import BATCH, FOLDS, Adult, Plan, Prober, Run
+from depth import DEPTHS, REPETITIONS, step_times
+from ends import flatness, groups
+from exact import direction
+from plans import (
+    ACTIVATIONS,
+    FEW,
+    RADII,
+    SEEDS,
+    SIZES,
+    chosen,
+    critic_endings,
+    endings,
+    families,
+    grid,
+    name_of,
+    radii,
+    sized,
+)
+from study import BATCH, FOLDS, STEPS, Adult, Plan, Prober, Run
 from writing import write_readme
 
 HERE = Path(__file__).resolve().parent
@@ -67,6 +84,47 @@ def final(
     return name_of(stage, plan, seed), job
 
 
+def ending(plan: Plan, seed: int) -> Job:
+    """A run on the private table, whose last weights are looked at: on public rows, and on test rows."""
+
+    def job(adult: Adult) -> dict:
+        public = adult.features(adult.public)
+        prober = Prober(public, seed)
+        run = Run(adult, adult.private, plan, seed, rehearsal=False).train(prober)
+        return run.score(adult.test) | {
+            "probes": columns(prober.found),
+            "flatness": flatness(run.module, public, seed),
+            "groups": groups(run, adult, adult.test),
+        }
+
+    return name_of("end", plan, seed), job
+
+
+def compared(plan: Plan, seed: int, activation: str) -> Job:
+    """BAM beside the exact gradient on public rows, at weights that the plan's training passes through."""
+
+    def job(adult: Adult) -> dict:
+        rows, found = adult.features(adult.public), []
+        draw = torch.Generator().manual_seed(3000 + seed)
+
+        def probe(run: Run, t: int) -> None:
+            if (t + 1) % (STEPS // 10) == 0:
+                batch = rows[torch.randint(len(rows), (BATCH,), generator=draw)]
+                for radius in RADII["bam"]:
+                    own = direction(run.module, run.losses, batch, plan.max_norm, radius)
+                    own = {name: float(f"{value:.5g}") for name, value in own.items()}
+                    found.append({"t": t + 1, "radius": radius} | own)
+
+        Run(adult, adult.private, plan, seed, rehearsal=False, activation=activation).train(probe)
+        return {"probes": columns(found)}
+
+    return name_of(f"direction {activation}", plan, seed), job
+
+
+def timed(depth: int, repetition: int) -> Job:
+    return f"depth {depth} {repetition}", lambda _: {"ms": step_times(depth, repetition)}
+
+
 def columns(rows: list[dict]) -> dict[str, list]:
     """A list of equal dicts as a dict of lists; what is not a number becomes None."""
     return {k: [None if row[k] != row[k] else row[k] for row in rows] for k in rows[0]}
@@ -99,6 +157,14 @@ def stages(results: dict) -> Iterator[list[Job]]:
     pair = plans["classifier", "dp-sgd", 2.0]
     yield [final(sized(pair, n), seed, (n,), stage="size") for n in SIZES for seed in FEW]
     yield [final(pair, seed, (*SIZES, 0), stage="sizes") for seed in FEW]
+    ends = [ending(plan, seed) for plan in endings(plans).values() for seed in FEW]
+    at_two = [job for job in ends if "eps2 " in job[0] or "epsinf" in job[0]]
+    yield at_two
+    yield [compared(pair, seed, activation) for activation in ACTIVATIONS for seed in FEW]
+    yield [timed(depth, k) for depth in DEPTHS for k in range(REPETITIONS)]
+    yield ends
+    critics = critic_endings(plans).values()
+    yield [final(plan, seed, stage="end") for plan in critics for seed in FEW]
 
 
 def run_all() -> None:
@@ -107,8 +173,8 @@ def run_all() -> None:
         for name, job in jobs:
             if name in results:
                 continue
-            started = time.perf_counter()
-            results[name] = job(adult) | {"seconds": round(time.perf_counter() - started, 2)}
+            started = time.process_time()
+            results[name] = job(adult) | {"seconds": round(time.process_time() - started, 2)}
             store(results)
             scores = {k: v for k, v in results[name].items() if isinstance(v, float)}
             print(name, " ".join(f"{k}={v:.4g}" for k, v in scores.items()), flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from exact import ExactBAM, bias_aware, bias_of
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
@@ -76,7 +77,7 @@ class Plan:
     """One training run but for its data and its seed."""
 
     task: str
-    rule: StepRule
+    rule: StepRule | ExactBAM
     epsilon: float
     lr: float
     max_norm: float
@@ -123,10 +124,18 @@ class Run:
 
     Public rows take the private table's place while hyperparameters are chosen: the same noise, the
     same expected batch, and so the same signal-to-noise ratio of a step; ε is then that of the plan on
-    the private table, and nothing of it is spent.
+    the private table, and nothing of it is spent. ``activation`` is the classifier's.
     """
 
-    def __init__(self, adult: Adult, codes: Tensor, plan: Plan, seed: int, rehearsal: bool) -> None:
+    def __init__(
+        self,
+        adult: Adult,
+        codes: Tensor,
+        plan: Plan,
+        seed: int,
+        rehearsal: bool,
+        activation: str = "relu",
+    ) -> None:
         self.adult, self.plan = adult, plan
         self.draw = torch.Generator().manual_seed(1000 + seed)
         self.public_draw = torch.Generator().manual_seed(2000 + seed)
@@ -144,8 +153,12 @@ class Run:
         features = adult.features(codes)
         self.losses: Losses = minus_scores if critic else cross_entropies
         width = features.shape[1] - (not critic)
-        hidden, activation = ([128, 128], "leaky-relu") if critic else ([64, 64], "relu")
+        hidden, activation = ([128, 128], "leaky-relu") if critic else ([64, 64], activation)
         self.module = mlp([width, *hidden, 1], self.draw, activation=activation)
+        own = plan.rule
+        # The exact gradient of the bias-aware objective is that of DP-SGD on another loss.
+        exact = isinstance(own, ExactBAM)
+        self.trained = bias_aware(self.losses, own.radius) if exact else self.losses
         self.step = PrivateStep(
             self.module,
             table=PrivateTable(features, self.ledger),
@@ -153,7 +166,7 @@ class Run:
             rate=rate,
             expected_batch=plan.batch,
             generator=self.draw,
-            rule=plan.rule,
+            rule=DPSGD() if exact else own,
             clipping=Clipping(max_norm=plan.max_norm, bound="public" if critic else "fixed"),
         )
         optimizer = torch.optim.RMSprop if critic else torch.optim.NAdam
@@ -168,7 +181,7 @@ class Run:
             if self.fakes is not None:
                 picked = torch.randint(len(self.fakes), (BATCH,), generator=self.public_draw)
                 self.fake_batch = self.fakes[picked]
-            self.step.gradient(self.losses, self.fake_batch)
+            self.step.gradient(self.trained, self.fake_batch)
             if probe is not None and t % every == every - 1:
                 probe(self, t)
             self.optimizer.step()
@@ -190,14 +203,20 @@ class Run:
             loss = cross_entropies(self.module, rows).mean()
         return {"accuracy": float(right.float().mean()), "loss": float(loss)}
 
-    def bias(self, rows: Tensor, rule: StepRule | None = None) -> dict[str, float]:
+    def bias(self, rows: Tensor, rule: StepRule | ExactBAM | None = None) -> dict[str, float]:
         """The un-noised diagnostics on PUBLIC rows at the present weights, under the run's own rule."""
+        rule = rule or self.plan.rule
+        if isinstance(rule, ExactBAM):
+            exact = bias_aware(self.losses, rule.radius)
+            now = self.step.bounds.now
+            own = bias_of(self.module, self.losses, exact, rows, now, self.fake_batch)
+            return {name: float(f"{value:.5g}") for name, value in own.items()}
         found = gradient_bias(
             self.module,
             self.losses,
             rows,
             bounds=self.step.bounds.now,
-            rule=rule or self.plan.rule,
+            rule=rule,
             previous=self.previous or None,
             public=self.fake_batch,
         )
@@ -216,7 +235,7 @@ class Prober:
         rows: Tensor,
         seed: int,
         sizes: tuple[int, ...] = (BATCH,),
-        rules: tuple[StepRule, ...] = (),
+        rules: tuple[StepRule | ExactBAM, ...] = (),
     ) -> None:
         self.rows, self.sizes, self.rules = rows, sizes, rules
         self.draw = torch.Generator().manual_seed(3000 + seed)
@@ -231,11 +250,11 @@ class Prober:
                 self.found.append(about | run.bias(batch, rule))
 
 
-def rule_of(name: str, radius: float | None) -> StepRule:
+def rule_of(name: str, radius: float | None) -> StepRule | ExactBAM:
     """A rule by its name; DP-SGD has no radius."""
     if radius is None:
         return DPSGD()
-    return {"dp-sat": DPSAT, "bam": BAM}[name](radius=radius)
+    return {"dp-sat": DPSAT, "bam": BAM, "bam-exact": ExactBAM}[name](radius=radius)
 
 
 def shown(plan: Plan) -> dict:

@@ -4,7 +4,17 @@ import math
 from pathlib import Path
 
 import numpy as np
-from pictures import figure_2, figure_5, figure_radii
+from ending import (
+    depth_ratios,
+    depth_table,
+    direction_table,
+    exact_table,
+    excess_table,
+    flatness_table,
+    groups_table,
+    recall_table,
+)
+from pictures import figure_2, figure_3, figure_5, figure_radii
 from plans import (
     BY_LOSS,
     NAMES,
@@ -18,30 +28,10 @@ from plans import (
     sized,
     values,
 )
-from scipy.stats import t as student
 from study import FOLDS
+from wording import interval_text, mean_sd
 
 HERE = Path(__file__).resolve().parent
-
-
-def mean_sd(x: np.ndarray, unit: float = 1.0, digits: int = 2) -> str:
-    return f"{unit * x.mean():.{digits}f} ± {unit * x.std(ddof=1):.{digits}f}"
-
-
-def interval(x: np.ndarray) -> tuple[float, float, float]:
-    """Mean of paired differences and its 95% interval by Student's t."""
-    half = student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
-    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
-
-
-def interval_text(x: np.ndarray, unit: float, digits: int = 2) -> str:
-    mean, low, high = (unit * v for v in interval(x))
-    bold = "**" if low > 0 or high < 0 else ""
-    return f"{bold}{mean:+.{digits}f}{bold} [{low:+.{digits}f}, {high:+.{digits}f}]"
-
-
-def shown(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def accuracy_table(results: Results, plans: Plans, family: str = "classifier") -> list[str]:
@@ -251,6 +241,7 @@ def write_readme(results: Results, plans: Plans) -> None:
     figure_radii(results, plans)
     numbers = size_numbers(results, plans)
     figure_5(numbers)
+    figure_3(depth_ratios(results))
     text = (HERE / "template.md").read_text()
     parts = {
         "ACCURACY": accuracy_table(results, plans),
@@ -264,6 +255,13 @@ def write_readme(results: Results, plans: Plans) -> None:
         "CRITIC": critic_table(results, plans),
         "RADII": radius_table(results, plans, "classifier", 4),
         "CRITICRADII": radius_table(results, plans, "critic", 2),
+        "DIRECTION": direction_table(results, plans),
+        "EXACT": exact_table(results, plans),
+        "DEPTH": depth_table(results),
+        "FLATNESS": flatness_table(results, plans),
+        "GROUPS": groups_table(results, plans),
+        "EXCESS": excess_table(results, plans),
+        "RECALL": recall_table(results, plans),
     }
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))

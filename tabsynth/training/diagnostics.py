@@ -187,7 +187,7 @@ def _moved(
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([t.detach().flatten() for t in tensors])
+    return torch.cat([t.detach().double().flatten() for t in tensors])
 
 
 def _cosine(one: Tensor, other: Tensor) -> float:

@@ -39,8 +39,14 @@ class BAM:
     ``radius`` is λ, in units of the weights. The ascent is inside the per-row map, so it is free; one
     along the batch's mean would not be. A row without gradient is not moved.
 
-    NOTE[DIFF] Computed exactly, in two ordinary passes: a row's own gradient is a sum of outer
-    products, and so is the move of its weights. The paper takes Hessian-vector products or vmap.
+    The gradient at the moved weights is computed exactly, up to rounding. It is *not* the exact gradient
+    of the bias-aware objective L + λ‖gᵢ‖, which is gᵢ + λ Hᵢ gᵢ/‖gᵢ‖ with Hᵢ the Hessian of the row's loss
+    (the paper's equation 13). It approximates it to first order in λ where the loss is smooth, as the
+    paper's Algorithm 2 does (equation 14). The exact one is a reference in ``reports/bias``, which
+    measures its cost and its results beside BAM's.
+
+    NOTE[DIFF] The gradient at the moved weights takes two ordinary passes: a row's own gradient is a sum
+    of outer products, and so is the move of its weights. The paper forms each row's gradient.
     NOTE[DIFF] The gradient at the moved weights is that of L, as in the paper's text; line 5 of its
     Algorithm 2 prints the gradient of the penalised loss. Its per-row factor is clipped as
     max(1, ‖g‖/C), which the paper misprints, and noise is added once, to the sum.

@@ -137,6 +137,24 @@ def test_a_wide_bound_leaves_no_bias_and_the_weights_stay_as_they_were() -> None
     assert all(torch.equal(p, b) for p, b in zip(module.parameters(), before, strict=True))
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_float32_network_is_measured_as_its_float64_copy_is(rule: StepRule) -> None:
+    """The sums are in float64 whatever the network's precision, and a step's own gradients are not.
+
+    In float32 rows are clipped to less than the bound, by what rounding may add: 0.3% here.
+    """
+    rows = torch.randn(9, 4, generator=torch.Generator().manual_seed(4))
+    found = []
+    for kind in (torch.float32, torch.float64):
+        module = network(3, 4, 0).float().to(kind)
+        previous = [p.detach().clone() for p in module.parameters()]
+        own = gradient_bias(
+            module, losses, rows.to(kind), bounds=0.5, rule=rule, previous=previous, noise=previous
+        )
+        found.append([own.magnitude, own.norm, own.bias, own.clipping_bias, own.cosine, own.ascent])
+    assert found[0] == pytest.approx(found[1], rel=5e-3, nan_ok=True)
+
+
 def test_groups_and_a_public_reference_as_in_the_step() -> None:
     module, draw = network(3, 4, 1), torch.Generator().manual_seed(1)
     rows, public = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (9, 5))

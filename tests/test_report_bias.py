@@ -1,0 +1,234 @@
+"""reports/bias: the exact gradient of the bias-aware objective, and a page that its results bear out."""
+
+import importlib
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from tabsynth.networks import mlp
+from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.losses import minus_scores
+
+torch.set_num_threads(1)
+FOLDER = Path(__file__).resolve().parents[1] / "reports" / "bias"
+# Other reports have modules of these names too.
+MODULES = (
+    "depth",
+    "ending",
+    "ends",
+    "exact",
+    "pictures",
+    "plans",
+    "run",
+    "study",
+    "wording",
+    "writing",
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> Iterator[dict[str, ModuleType]]:
+    """The report's modules by name, which other reports' modules of the same names do not meet."""
+    before = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield {name: importlib.import_module(name) for name in MODULES}
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+@pytest.fixture
+def exact(report: dict[str, ModuleType]) -> ModuleType:
+    return report["exact"]
+
+
+def cross_entropies(module: nn.Module, rows: Tensor) -> Tensor:
+    logits = module(rows[:, :-1]).squeeze(1)
+    return binary_cross_entropy_with_logits(logits, rows[:, -1], reduction="none")
+
+
+def network(activation: str, sizes: tuple[int, ...] = (5, 6, 4, 1)) -> nn.Module:
+    return mlp(sizes, torch.Generator().manual_seed(0), activation=activation).double()
+
+
+def labelled(rows: int) -> Tensor:
+    found = torch.randn(rows, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found[:, -1] = (found[:, -1] > 0).double()
+    return found
+
+
+def twice_backward(module: nn.Module, losses, rows: Tensor, radius: float) -> Tensor:
+    """∇(L + λ‖∇L‖) of one row after another, by a second backward pass; shape (batch, parameters)."""
+    parameters, out = list(module.parameters()), []
+    for i in range(len(rows)):
+        own = losses(module, rows[i : i + 1]).sum()
+        first = torch.autograd.grad(own, parameters, create_graph=True)
+        norm = torch.cat([g.flatten() for g in first]).norm()
+        both = torch.autograd.grad(own + radius * norm, parameters)
+        out.append(torch.cat([g.flatten() for g in both]))
+    return torch.stack(out)
+
+
+def joined(grads: list[Tensor]) -> Tensor:
+    return torch.cat([g.flatten(1) for g in grads], dim=1)
+
+
+@pytest.mark.parametrize("losses", [cross_entropies, minus_scores])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "leaky-relu"])
+def test_both_implementations_are_the_double_backward(exact, activation, losses) -> None:
+    """In float64 to 1e-8: row by row, and clipped sums in closed form."""
+    rows = labelled(9) if losses is cross_entropies else labelled(9)[:, :-1]
+    module, radius, bound = network(activation), 0.3, 0.4
+    wanted = twice_backward(module, losses, rows, radius)
+    found = joined(exact.hessian_rows(module, losses, rows, radius))
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+    plain = joined(exact.plain_rows(module, losses, rows))
+    assert float((wanted - plain).norm(dim=1).min()) > 1e-3  # or there would be nothing to tell
+    clipped = wanted * (bound / wanted.norm(dim=1)).clamp_max(1)[:, None]
+    assert float((wanted - clipped).norm()) > 1e-3
+    objective = exact.bias_aware(losses, radius)
+    clipper = PerExampleClipper(module)
+    for limit, each in ((bound, clipped), (float("inf"), wanted)):
+        sums, _ = clipper.clipped_sum(objective, rows, limit)
+        one = torch.cat([g.flatten() for g in sums])
+        torch.testing.assert_close(one, each.sum(0), rtol=1e-8, atol=1e-8)
+    assert clipper.closed_form
+
+
+def test_the_loss_is_the_bias_aware_objective(exact) -> None:
+    rows, module = labelled(9), network("tanh")
+    norms = joined(exact.plain_rows(module, cross_entropies, rows)).norm(dim=1)
+    wanted = cross_entropies(module, rows) + 0.3 * norms
+    torch.testing.assert_close(exact.bias_aware(cross_entropies, 0.3)(module, rows), wanted)
+
+
+def test_modules_that_the_objective_cannot_have_are_refused(exact) -> None:
+    objective, rows = exact.bias_aware(minus_scores, 0.3), labelled(4)[:, :-1]
+    for module in (
+        nn.Sequential(nn.Linear(5, 1, bias=False)),
+        nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4), nn.Linear(4, 1)),
+    ):
+        with pytest.raises(TypeError, match="linear layers with biases"):
+            objective(module.double(), rows)
+
+    def twice(module: nn.Module, inputs: Tensor) -> Tensor:
+        return minus_scores(module, inputs) + minus_scores(module, inputs + 1)
+
+    with pytest.raises(TypeError, match="once"):
+        exact.bias_aware(twice, 0.3)(network("tanh"), rows)
+
+
+def test_a_row_without_gradient_keeps_it(exact) -> None:
+    rows, module = labelled(3), network("relu")
+
+    def losses(module: nn.Module, inputs: Tensor) -> Tensor:
+        return (
+            cross_entropies(module, inputs) * torch.tensor([1.0, 0.0, 1.0]).double()[: len(inputs)]
+        )
+
+    sums, whole = PerExampleClipper(module).clipped_sum(exact.bias_aware(losses, 0.3), rows, 0.4)
+    assert all(torch.isfinite(g).all() for g in sums) and float(whole[0]) >= 1
+
+    def nothing(module: nn.Module, inputs: Tensor) -> Tensor:
+        return 0 * cross_entropies(module, inputs)
+
+    for of in (exact.hessian_rows, exact.moved_rows):
+        assert float(joined(of(module, nothing, rows, 0.3)).abs().max()) == 0
+
+
+def added(exact, activation: str, radius: float) -> tuple[float, float]:
+    """Of the mean over rows: BAM's distance from the exact gradient, over λ and over λ²."""
+    rows, module = labelled(4000), network(activation)
+    bam = joined(exact.moved_rows(module, cross_entropies, rows, radius)).mean(0)
+    wanted = joined(exact.hessian_rows(module, cross_entropies, rows, radius)).mean(0)
+    error = float((bam - wanted).norm())
+    return error / radius, error / radius**2
+
+
+def test_bam_is_the_exact_gradient_to_first_order_where_the_loss_is_smooth(exact) -> None:
+    """The error falls with λ² for tanh. For ReLU it falls with λ only, as what the penalty adds does: rows
+    whose move crosses a kink are as many as λ is large, and the Hessian does not see the kink."""
+    smooth = [added(exact, "tanh", radius)[1] for radius in (0.02, 0.01)]
+    assert smooth[1] == pytest.approx(smooth[0], rel=0.1)
+    kinked = [added(exact, "relu", radius)[0] for radius in (0.02, 0.01)]
+    assert kinked[1] == pytest.approx(kinked[0], rel=0.25)
+
+
+def test_bam_by_torch_func_is_the_librarys(exact) -> None:
+    rows, module = labelled(9), network("tanh")
+    formed = exact.FormedClipper(module, exact.moved_rows, 0.3)
+    wanted, _ = PerExampleClipper(module, ascent=0.3).clipped_sum(cross_entropies, rows, 0.4)
+    found, _ = formed.clipped_sum(cross_entropies, rows, 0.4)
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
+def test_flatness_is_that_of_the_loss_and_leaves_the_weights_alone(report) -> None:
+    rows, module, ends = labelled(200).float(), network("tanh").float(), report["ends"]
+    before = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+    found = ends.flatness(module, rows, 0)
+    assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
+    exact_rows = joined(report["exact"].plain_rows(module, cross_entropies, rows))
+    gradient = exact_rows.mean(0)
+    assert found["gradient"] == pytest.approx(float(gradient.norm()), rel=1e-3)
+    assert found["row gradients"] == pytest.approx(float(exact_rows.norm(dim=1).mean()), rel=1e-3)
+    assert found["weights"] == pytest.approx(float(before.norm()), rel=1e-4)
+    here = float(cross_entropies(module, rows).mean())
+    for r in ends.AROUND:
+        nn.utils.vector_to_parameters(before + r * gradient / gradient.norm(), module.parameters())
+        rise = float(cross_entropies(module, rows).mean()) - here
+        assert found[f"ascent {r:g}"] == pytest.approx(rise, rel=1e-3)
+        assert found[f"mean {r:g}"] < found[f"max {r:g}"] < rise
+
+
+def test_groups_are_scored_apart_and_small_ones_left_out(report) -> None:
+    """A classifier that says no to all: right where the label is 0."""
+    domain = {"sex": 2, "race": 3, "income>50K": 2}
+    codes = torch.tensor([[0, 0, 0]] * 30 + [[1, 0, 1]] * 10 + [[1, 1, 0]] * 30 + [[0, 2, 1]] * 19)
+    adult = SimpleNamespace(domain=domain, features=lambda rows: rows.float())
+    module = nn.Linear(2, 1)
+    nn.init.zeros_(module.weight)
+    nn.init.constant_(module.bias, -1.0)
+    found = report["ends"].groups(SimpleNamespace(module=module), adult, codes)
+    assert set(found) == {"sex 0", "sex 1", "race 0", "race 1"}  # 19 rows are too few
+    assert found["sex 1"] == pytest.approx(
+        {
+            "n": 40,
+            "positive": 0.25,
+            "accuracy": 0.75,
+            "recall": 0.0,
+            "loss": math.log1p(math.exp(-1)) + 0.25,
+        }
+    )
+    assert found["race 0"]["accuracy"] == found["sex 1"]["accuracy"]
+    assert found["race 1"]["accuracy"] == 1.0 and math.isnan(found["race 1"]["recall"])
+
+
+def test_the_gap_is_best_less_worst(report) -> None:
+    group = {"sex 0": 0.9, "sex 1": 0.8, "race 0": 0.7, "race 1": 0.95, "race 2": 0.4}
+    runs = [{"groups": {name: {"accuracy": x} for name, x in group.items()}}]
+    assert report["ending"].gap(runs, "sex") == pytest.approx([0.1])
+    assert report["ending"].gap(runs, "race") == pytest.approx([0.55])
+
+
+def test_the_page_is_written_from_its_results(report, tmp_path, monkeypatch) -> None:
+    """README.md is what --write makes of results.json and template.md, and no table is missing."""
+    writing, run = report["writing"], report["run"]
+    for name in ("figure_2", "figure_3", "figure_5", "figure_radii"):
+        monkeypatch.setattr(writing, name, lambda *_: None)
+    monkeypatch.setattr(writing, "HERE", tmp_path)
+    (tmp_path / "template.md").write_text((FOLDER / "template.md").read_text("utf-8"), "utf-8")
+    results = run.load_results()
+    writing.write_readme(results, report["plans"].chosen(results))
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert "<!--" not in page
+    assert page == (FOLDER / "README.md").read_text("utf-8")
