@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers.method import Trained
 
 # Parameters that a certificate states, where a method has them.
-STATED = ("preset", "variant", "label", "mode")
+STATED = ("preset", "variant", "label")
 # What another part of a fit may change: when it stops, where it runs, who watches.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 

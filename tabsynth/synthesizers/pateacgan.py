@@ -239,6 +239,9 @@ class PATEACGAN(Voting):
         facts["public"]["class_shares"] = self._stated_shares()
         return facts
 
+    def _stated(self) -> dict[str, Any]:
+        return {**super()._stated(), "mode": self._mode()}
+
     def _stated_shares(self) -> list[float] | None:
         """The declared shares, by value number; JSON-ready."""
         shares = self._shares()

@@ -137,6 +137,11 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
             "own_configuration": ["autoencoder_config", "pate_config"],
         },
     ),
+    # The mode is the preset's where none is given; it then requires votes on classes.
+    "pate-acgan, paper": (
+        lambda: small_acgan(preset="paper", config={"kind": "network"}),
+        {"preset": "paper", "mode": "B", "kind": "network"},
+    ),
 }
 
 
