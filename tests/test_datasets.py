@@ -83,7 +83,7 @@ def test_shipped_tables_hold_to_their_schema(name: str) -> None:
 
 def test_tables_that_are_not_there_say_where_they_are(tmp_path: Path) -> None:
     for load in LOADERS.values():
-        with pytest.raises(InputError, match="tabsynth repository, not in the installed package"):
+        with pytest.raises(InputError, match="is not there; give the folder that holds"):
             load(tmp_path)
 
 

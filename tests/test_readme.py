@@ -63,15 +63,6 @@ def words(line):
     return rest
 
 
-def test_the_five_lines_run(tmp_path, monkeypatch):
-    (block,) = blocks("python")
-    if not (ROOT / "data" / "census.csv").exists():
-        pytest.skip("data/census.csv does not ship in this tree")
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
-    assert "<html" in (tmp_path / "report.html").read_text("utf-8")
-
-
 def test_two_commands_are_those_of_the_makefile():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for command in re.findall(r"^make (\w+)", README, re.MULTILINE):

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
+import tabsynth
 from tabsynth._files import check_writable
 from tabsynth._formulas import HANDLINGS
 from tabsynth._validate import one_of
@@ -72,8 +73,20 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        say(f"tabsynth {tabsynth.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and end.", callback=_version, is_eager=True
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done.")] = False,
 ) -> None:
     """Differentially private synthetic tables."""

@@ -1,4 +1,4 @@
-"""The synthetic tables in the repository's ``data/`` folder, and how their sources are recoded."""
+"""The synthetic tables that ship with the package, and how their sources are recoded."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,9 @@ from tabsynth.errors import InputError
 from tabsynth.schema import Schema
 from tabsynth.tables import parse_text, read_any, read_table
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+PACKAGE = Path(__file__).resolve().parents[1]
+# In an installed package; in a checkout they lie at the top level.
+DATA = PACKAGE / "data" if (PACKAGE / "data").is_dir() else PACKAGE.parent / "data"
 IDENTIFIERS = ("encounter_id", "patient_nbr")
 DIAGNOSES = ("diag_1", "diag_2", "diag_3")
 
@@ -40,12 +42,12 @@ def load_census(folder: str | Path | None = None) -> tuple[pd.DataFrame, Schema]
     Parameters
     ----------
     folder : path, optional
-        Where ``census.csv`` and ``census.schema.json`` lie. Default: ``data/`` of the checkout.
+        Where ``census.csv`` and ``census.schema.json`` lie. Default: the table that ships.
 
     Raises
     ------
     InputError
-        Where the table is not there, as in an installed package.
+        If the table is not in ``folder``.
     """
     return _load("census", folder)
 
@@ -64,8 +66,7 @@ def _load(name: str, folder: str | Path | None) -> tuple[pd.DataFrame, Schema]:
     for file in (schema, table):
         if not file.is_file():
             raise InputError(
-                f"{file} is not there: the tables lie in data/ of the tabsynth repository, not in"
-                " the installed package; clone it, and pass folder='<clone>/data'."
+                f"{file} is not there; give the folder that holds {table.name} and {schema.name}."
             )
     public = Schema.load(schema)
     return read_table(table, public), public

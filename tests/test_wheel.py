@@ -1,0 +1,87 @@
+"""The wheel works in an environment and a folder where there is no checkout."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from test_readme import blocks
+
+import tabsynth
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("tabsynth", "data", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """The ``bin`` folder of a new environment into which the wheel is installed.
+
+    The packages that it depends on are those of this environment: they take minutes to install.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    source = folder / "source"
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if files.returncode:
+        pytest.skip("not a git checkout: which files belong to the package is not known")
+    for name in files.stdout.decode().split("\0"):
+        if name.split("/")[0] in SOURCES and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    wheels = folder / "wheels"
+    build = [*pip, "wheel", str(source), "--no-deps", "--no-build-isolation", "-w", str(wheels)]
+    subprocess.run(build, check=True, timeout=300)
+    (wheel,) = wheels.glob("*.whl")
+    made = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
+    python = made / "bin" / "python"
+    install = [*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(install, check=True, timeout=300, env=alone)
+    (site,) = made.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return made / "bin"
+
+
+def run(folder, *command):
+    """What a command prints, run in ``folder`` without the checkout on its path."""
+    known = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=folder,
+        env=known,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_quickstart_runs_in_an_empty_folder(environment, tmp_path):
+    (quickstart,) = blocks("python")
+    script = f"{quickstart}\nimport tabsynth; print(tabsynth.__file__)"
+    where = run(tmp_path, environment / "python", "-c", script)
+    assert str(environment.parent) in where
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_the_command_tells_its_version(environment, tmp_path):
+    known = f"tabsynth {tabsynth.__version__}\n"
+    assert run(tmp_path, environment / "tabsynth", "--version") == known
+    assert run(tmp_path, environment / "python", "-m", "tabsynth", "--version") == known
+
+
+def test_both_tables_are_in_it(environment, tmp_path):
+    script = "import tabsynth; print(*(len(f()[0]) for f in (tabsynth.load_census, tabsynth.load_hospital)))"
+    assert run(tmp_path, environment / "python", "-c", script).split() == ["10000", "5000"]
