@@ -3,7 +3,7 @@
     python reports/gans/run.py            # fits what is missing, then writes README.md
     python reports/gans/run.py --write    # only writes, from results.json
     python reports/gans/run.py --only warm
-    python reports/gans/run.py --only rates   # only the grid of learning rates
+    python reports/gans/run.py --only tried   # only what was tried with a quarter of the batch
 
 Needs the census table and the yardstick of ../shared. Each run is seeded, so that it can be repeated;
 its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
@@ -88,23 +88,27 @@ SYSTEMS: dict[str, tuple[str, Build]] = {
         lambda e, s, t: DPGAN(SCHEMA, epsilon=e, random_state=s, warm_start=warm(e, s, t)),
     ),
 }
-# Learning rates of critic and generator that were tried, and at which ε: seed 0, a quarter of the batch.
-TRIED: dict[str, tuple[tuple[float, float, float], ...]] = {
-    "advanced": ((1e-3, 5e-4, 8.0), (1e-3, 2e-3, 8.0)),
-}
+# What was tried on seed 0 with a quarter of the batch: variant, learning rates of critic and generator,
+# whether the bound is the authors', and at which ε.
+TRIED: tuple[tuple[str, float, float, bool, tuple[float, ...]], ...] = (
+    ("basic", 1e-3, 5e-4, False, (8.0,)),
+    ("basic", 3e-3, 5e-4, False, (1.0, 8.0)),
+    ("advanced", 1e-3, 5e-4, False, (8.0,)),
+    ("advanced", 1e-3, 2e-3, False, (8.0,)),
+    ("advanced", 3e-3, 5e-4, False, (1.0, 8.0)),
+    ("advanced", 1e-2, 5e-4, False, (1.0,)),
+    ("advanced", 3e-3, 5e-4, True, (1.0,)),
+    ("advanced-clusters", 3e-3, 5e-4, False, (1.0,)),
+    ("ganobfuscator", 3e-3, 5e-4, False, (1.0,)),
+)
 TRIED_AT = 0.0125  # sampling rate
-RATES = {
-    f"rates-{variant}-{critic:g}-{generator:g}": (variant, critic, generator)
-    for variant, points in TRIED.items()
-    for critic, generator, _ in points
+TRIALS = {
+    f"tried-{variant}-{critic:g}-{generator:g}" + "-mean" * mean: (variant, critic, generator, mean)
+    for variant, critic, generator, mean, _ in TRIED
 }
 # In the order of what is wanted most.
 RUNS = [(n, e, s) for s in (0, 1, 2) for n in SYSTEMS for e in (1.0, 8.0)]
-RUNS += [
-    (f"rates-{variant}-{critic:g}-{generator:g}", epsilon, 0)
-    for variant, points in TRIED.items()
-    for critic, generator, epsilon in points
-]
+RUNS += [(n, e, 0) for n, at in zip(TRIALS, TRIED, strict=True) for e in at[-1]]
 IN_BENCHMARK = ("dp-gan-basic", "dp-gan-advanced")  # by the same names
 AIMS = {
     "scratch": {1.0: "tvd2 ≤ .160, weighted ≥ .390", 8.0: "tvd2 ≤ .080, weighted ≥ .455"},
@@ -137,8 +141,9 @@ def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
 def build(name: str) -> Build:
     if name in SYSTEMS:
         return SYSTEMS[name][1]
-    variant, critic, generator = RATES[name]
+    variant, critic, generator, mean = TRIALS[name]
     changes = {"critic_lr": critic, "generator_lr": generator, "sampling_rate": TRIED_AT}
+    changes |= MEAN if mean else {}
     return lambda e, s, _: dpgan(variant, e, s, **changes)
 
 
@@ -230,17 +235,21 @@ def table() -> list[str]:
     return lines
 
 
-def rates() -> list[str]:
-    """The learning rates that were tried."""
+def tried() -> list[str]:
+    """What was tried, with which result."""
     results = load_results()
-    lines = ["| variant | critic | generator | ε | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted |"]
-    lines.append("|" + "---|" * 9)
-    for name, (variant, critic, generator) in RATES.items():
+    lines = [
+        "| variant | critic | generator | bound | ε | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted |"
+    ]
+    lines.append("|" + "---|" * 10)
+    for name, (variant, critic, generator, mean) in TRIALS.items():
+        bound = "1" if variant == "basic" else "mean" if mean else "½ median"
         for epsilon in (1.0, 8.0):
             row = results.get(f"{name}-eps{epsilon:g}-seed0")
             if row:
                 cells = " | ".join(f"{row['yardstick'][k]:.3f}" for k in MEASURES)
-                lines.append(f"| {variant} | {critic:g} | {generator:g} | {epsilon:g} | {cells} |")
+                head = f"| `{variant}` | {critic:g} | {generator:g} | {bound} | {epsilon:g} | "
+                lines.append(f"{head}{cells} |")
     return lines
 
 
@@ -252,7 +261,7 @@ def write_readme() -> None:
         if r["critic_per_generator"]
     ]
     page = template.replace("<!-- TABLE -->", "\n".join(table()))
-    page = page.replace("<!-- RATES -->", "\n".join(rates()))
+    page = page.replace("<!-- TRIED -->", "\n".join(tried()))
     page = page.replace("<!-- PACE -->", ", ".join(paces) or "not measured")
     (HERE / "README.md").write_text(page, "utf-8")
 
