@@ -29,7 +29,9 @@ AuditCase = Annotated[
 Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
     str | None,
-    typer.Option(help="default; or source of dp-wgan, paper of pate-gan and pate-acgan: the original's."),
+    typer.Option(
+        help="default; or source of dp-wgan, paper of pate-gan and pate-acgan: the original's."
+    ),
 ]
 Variant = Annotated[str | None, typer.Option(help="Which of the method's variants.")]
 AutoencoderOption = Annotated[
