@@ -232,3 +232,56 @@ def test_the_page_is_written_from_its_results(report, tmp_path, monkeypatch) -> 
     page = (tmp_path / "README.md").read_text("utf-8")
     assert "<!--" not in page
     assert page == (FOLDER / "README.md").read_text("utf-8")
+
+
+def test_what_the_page_says_of_the_new_runs_is_in_its_results(report) -> None:
+    """Every run has three seeds, and the sentences in words follow from the figures."""
+    results, plans, ending = report["run"].load_results(), report["plans"], report["ending"]
+    chosen = plans.chosen(results)
+    every = ending.at_two(chosen)
+    runs = {text: ending.ended(results, plan) for text, plan in every.items()}
+    assert all(len(found) == 3 for found in runs.values())
+
+    def mean(text: str, name: str) -> float:
+        return float(ending.flat(runs[text], name).mean())
+
+    # Flatness: BAM flattens, the exact gradient less so, DP-SAT not.
+    for name in ("gradient", "row gradients", "max 3", "ascent 0.3"):
+        assert mean("BAM, 0.003", name) < mean("DP-SGD", name) < mean("DP-SAT, 0.03", name)
+        assert mean("BAM, 0.03", name) < 0.4 * mean("DP-SGD", name)
+        for radius in ("0.003", "0.03"):
+            exact_one = mean(f"exact gradient, {radius}", name)
+            assert mean(f"BAM, {radius}", name) < exact_one < mean("DP-SGD", name)
+    # Lemma 3: a mean is no longer than the mean of the lengths.
+    for found in runs.values():
+        assert (ending.flat(found, "gradient") <= ending.flat(found, "row gradients")).all()
+    # Groups: the gap of accuracy is the same under every rule, and smaller without privacy.
+    gaps = {text: float(ending.gap(found, "sex").mean()) for text, found in runs.items()}
+    free = gaps.pop("without privacy")
+    assert all(abs(x - gaps["DP-SGD"]) <= 0.001 < x - free for x in gaps.values())
+    # The exact gradient lowers the bias by about half of what BAM does, where the bound is tight.
+    for family, _, _, *three in ending.exact_pairs(chosen):
+        plain, bam, exact_one = (
+            float(ending.bias_of_runs(ending.ended(results, plan)).mean()) for plan in three
+        )
+        if family == "classifier":
+            assert 0.35 < (plain - exact_one) / (plain - bam) < 0.65
+    # BAM beside the exact gradient: first order with tanh, not with ReLU.
+    near = ending.directions(results, chosen)
+    for low, high in ((0.003, 0.01), (0.01, 0.03)):
+        grown = near["tanh", high]["error"].mean() / near["tanh", low]["error"].mean()
+        assert 0.8 * high / low < grown < 1.2 * high / low
+    assert near["tanh", 0.03]["turn"].mean() > 0.999 > 0.9 > near["relu", 0.03]["turn"].mean()
+    assert near["relu", 0.003]["error"].mean() > near["relu", 0.01]["error"].mean() > 0.5
+    # Time: the exact gradient takes a little longer than BAM in closed form, and both far less than formed.
+    times = {
+        name: [float(x.mean()) for x in by_depth.values()]
+        for name, by_depth in ending.depth_ratios(results).items()
+    }
+    for bam, exact_one, formed in zip(
+        times["BAM"],
+        times["exact gradient"],
+        times["exact gradient, torch.func"],
+        strict=True,
+    ):
+        assert 0.95 < exact_one / bam < 1.35 and formed / exact_one > 5

@@ -44,6 +44,20 @@ def test_the_page_is_of_its_results(digits: SimpleNamespace) -> None:
             assert (run["provable"] == "inf") == digits.document.TESTS[number].pretrained
 
 
+def test_the_papers_page_has_the_reports_figures(digits: SimpleNamespace) -> None:
+    results = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    page = (FOLDER.parents[1] / "docs" / "papers" / "dp-gan.md").read_text("utf-8")
+    for number, runs in digits.writing.tests_of(results).items():
+        *_, row = [r for r in digits.writing.tests_table(results) if r.startswith(f"| {number} |")]
+        cells = row.replace("ours, 8 × 8 digits", "ours").split(" | ")[:-1]
+        assert " | ".join(cells) + " |" in page
+        assert f"| {runs[0]['claimed']:.1f} | " in page
+    for line in digits.writing.accuracy_table(results):
+        if line.startswith(("| `basic` |", "| `advanced`, with", "| no privacy |")):
+            name, epsilon, accuracy = line.split(" | ")[:3]
+            assert f"{name} | {epsilon.removesuffix(', seeded')} | {accuracy} |" in page
+
+
 def test_widths_are_those_of_the_authors_rule(digits: SimpleNamespace) -> None:
     """784 pixels have the document's 89, 10 and 89 units; the report's 64 have 25, 10 and 25."""
     assert digits.document.widths(784) == (89, 10, 89)

@@ -14,7 +14,6 @@ from plans import (
     RADII,
     Plans,
     Results,
-    critic_endings,
     endings,
     found,
     name_of,
@@ -87,12 +86,7 @@ def exact_table(results: Results, plans: Plans) -> list[str]:
             less = interval_text(x[2] - x[1], unit, digits)
             where = f"{family}, {shown(epsilon)}, {radius:g}"
             lines.append(f"| {where} | {text} | {' | '.join(cells)} | {less} |")
-    critics = critic_endings(plans)
-    x = [values(ended(results, plan), "auc") for plan in critics.values()]
-    cells = [mean_sd(v, 100) for v in x]
-    radius = critics["bam"].rule.radius
-    less = interval_text(x[2] - x[1], 100)
-    return [*lines, f"| critic, 2, {radius:g} | AUC, % | {' | '.join(cells)} | {less} |"]
+    return lines
 
 
 def directions(results: Results, plans: Plans) -> dict[tuple[str, float], dict[str, np.ndarray]]:

@@ -103,13 +103,6 @@ def endings(plans: Plans) -> dict[tuple, Plan]:
     return out
 
 
-def critic_endings(plans: Plans) -> dict[str, Plan]:
-    """The critic under DP-SGD, BAM and the exact gradient, by rule."""
-    bam = plans["critic", "bam", 2.0]
-    exact = replace(bam, rule=rule_of("bam-exact", bam.rule.radius))
-    return {"dp-sgd": plans["critic", "dp-sgd", 2.0], "bam": bam, "bam-exact": exact}
-
-
 def sized(plan: Plan, size: int) -> Plan:
     """The same number of epochs in batches of another size."""
     return replace(plan, batch=size, steps=STEPS * BATCH // size)

@@ -28,7 +28,6 @@ from plans import (
     SEEDS,
     SIZES,
     chosen,
-    critic_endings,
     endings,
     families,
     grid,
@@ -163,8 +162,6 @@ def stages(results: dict) -> Iterator[list[Job]]:
     yield [compared(pair, seed, activation) for activation in ACTIVATIONS for seed in FEW]
     yield [timed(depth, k) for depth in DEPTHS for k in range(REPETITIONS)]
     yield ends
-    critics = critic_endings(plans).values()
-    yield [final(plan, seed, stage="end") for plan in critics for seed in FEW]
 
 
 def run_all() -> None:

@@ -391,10 +391,10 @@ def leakage_line(results: dict, preset: str) -> str:
 
 
 def summary_table(results: dict) -> list[str]:
-    head = "| table | ε spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | verdict | fit s |"
-    lines = [head, "|" + "---|" * 9]
+    head = "| table | seeds | ε spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | verdict | fit s |"
+    lines = [head, "|" + "---|" * 10]
     for name in ("real", "shuffled"):
-        lines.append(f"| {name} | – | {scores([results['reference'][name]])} | – | – |")
+        lines.append(f"| {name} | – | – | {scores([results['reference'][name]])} | – | – |")
     for preset in PRESETS:
         for epsilon in EPSILONS:
             found = runs_of(results, preset, epsilon)
@@ -405,7 +405,7 @@ def summary_table(results: dict) -> list[str]:
             verdicts = ", ".join(sorted({r["verdict"] for r in found}))
             seconds = np.mean([r["fit_seconds"] for r in found])
             lines.append(
-                f"| `{preset}` ε = {shown(epsilon)} | {text} | {scores([r['yardstick'] for r in found])}"
+                f"| `{preset}` ε = {shown(epsilon)} | {len(found)} | {text} | {scores([r['yardstick'] for r in found])}"
                 f" | {verdicts} | {seconds:.0f} |"
             )
     return lines

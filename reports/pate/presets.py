@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import census_rows
+import findings
 import numpy as np
 import run as census
 import settings
 import store
+from config import Run
 
 from tabsynth import PATEACGAN, PATEGAN
 from tabsynth.encoding import TableEncoder
@@ -179,8 +181,9 @@ def lines(results: dict[str, Any], gans: Sequence[dict[str, Any]]) -> list[str]:
             found.append(
                 f"| {system.title} | {budget} | {teachers} | {noise} | {_cells(runs, real)} |"
             )
-    left = ", ".join(key_of(*run) for run in missing(results))
-    return [*found, "", f"Not run: {left}." if left else "All runs of this table were made."]
+    left = [Run("census", name, epsilon, seed) for name, epsilon, seed in missing(results)]
+    titles = {name: system.title for name, system in SYSTEMS.items()}
+    return [*found, "", findings.listed_runs(left, titles)]
 
 
 def _cells(runs: Sequence[dict[str, Any]], real: settings.Scores) -> str:
@@ -190,22 +193,21 @@ def _cells(runs: Sequence[dict[str, Any]], real: settings.Scores) -> str:
 
 
 def classifier_lines(results: dict[str, Any]) -> list[str]:
-    """AUROC of each classifier in settings A, B and C, means over the seeds, at ε = 1."""
+    """AUROC of each classifier in settings A, B and C at ε = 1, means over the seeds of :func:`lines`."""
     runs = {
         name: [r for s in SEEDS if (r := results.get(key_of(name, 1.0, s)))] for name in PRESETS
     }
-    if REFERENCE not in results or not all(runs.values()):
-        return ["Not run yet."]
-    titles = " | ".join(
-        f"{SYSTEMS[name].title}: {setting}" for name in PRESETS for setting in ("B", "C")
-    )
-    found = [f"| AUROC, ε = 1 | real: A | {titles} |", "|" + "---|" * (2 + 2 * len(PRESETS))]
-    for title in settings.CLASSIFIERS:
-        cells = [f"{results[REFERENCE]['A'][title]['auroc']:.3f}"]
-        for name in PRESETS:
-            for setting in ("B", "C"):
-                cells.append(
-                    f"{np.mean([r['settings'][setting][title]['auroc'] for r in runs[name]]):.3f}"
-                )
-        found.append(f"| {title} | {' | '.join(cells)} |")
+    shown = [name for name in PRESETS if runs[name]]
+    titles = [f"{SYSTEMS[name].title}: {setting}" for name in shown for setting in ("B", "C")]
+    found = [
+        f"| AUROC, ε = 1 | {' | '.join(['real rows: A', *titles])} |",
+        "|" + "---|" * (2 + len(titles)),
+    ]
+    for classifier in settings.CLASSIFIERS:
+        values = [results[REFERENCE]["A"][classifier]["auroc"]] + [
+            np.mean([run["settings"][setting][classifier]["auroc"] for run in runs[name]])
+            for name in shown
+            for setting in ("B", "C")
+        ]
+        found.append(f"| {classifier} | {' | '.join(f'{value:.3f}' for value in values)} |")
     return found

@@ -46,7 +46,7 @@ class BAM:
     measures its cost and its results beside BAM's.
 
     NOTE[DIFF] The gradient at the moved weights takes two ordinary passes: a row's own gradient is a sum
-    of outer products, and so is the move of its weights. The paper forms each row's gradient.
+    of outer products, and so is the move of its weights. The paper gives no closed form.
     NOTE[DIFF] The gradient at the moved weights is that of L, as in the paper's text; line 5 of its
     Algorithm 2 prints the gradient of the penalised loss. Its per-row factor is clipped as
     max(1, ‖g‖/C), which the paper misprints, and noise is added once, to the sum.

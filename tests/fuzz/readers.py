@@ -103,7 +103,10 @@ def models(folder: Path) -> Reader:
         DPWGAN(Schema(PLAIN.columns), epsilon=np.inf, wgan_config=wgan, autoencoder=None, rows=30),
     ):
         model.fit(table, announce=False).save(path)
-        held.append((path.read_bytes(), *read_model(path)))
+        facts, weights = read_model(path)
+        # Of their own: those that were read lie in the file, which is about to be written over.
+        own = {name: tensor.clone() for name, tensor in weights.items()}
+        held.append((path.read_bytes(), facts, own))
 
     def make(rng: random.Random) -> bytes:
         raw, facts, weights = rng.choice(held)

@@ -31,6 +31,7 @@ def test_the_papers_numbers() -> None:
     assert (basic.warm_steps, basic.pair_anchor) == (0, 0.0)
     assert VARIANTS["advanced"].bound == "public" and VARIANTS["advanced"].grouping != "flat"
     assert VARIANTS["advanced"].warm_steps > 0
+    assert {(v.critic_lr, v.generator_lr) for v in VARIANTS.values()} == {(3e-3, 5e-4)}
     advanced = VARIANTS["advanced"]
     assert (advanced.grouping, advanced.statistic, advanced.max_norm) == (
         "weight-bias",
