@@ -25,7 +25,15 @@ accounting.gaussian_epsilon = lru_cache(4096)(accounting.gaussian_epsilon)  # ty
 settings.register_profile(
     "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("same")
+# Random search (`make fuzz`): other examples each time. What it finds becomes an @example of its test.
+settings.register_profile(
+    "random",
+    max_examples=1000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("TABSYNTH_EXAMPLES", "same"))
 
 LONG = ("test_readme.py", "test_notebooks.py", "test_resume.py", "test_cli_fit.py", "test_cli.py")
 
