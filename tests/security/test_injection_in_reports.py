@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -187,6 +187,7 @@ def rendered(text: str) -> list[str]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("\\|*_`[]()<>!&#;~ aé:/-+=1.\"'{}^$@"), min_size=1, max_size=14))
+@example(" ")
 def test_any_text_is_itself_in_markdown(text: str) -> None:
     plain = " ".join(text.split())
     assert rendered(table(["h"], [[text]])) == ["h", plain]
