@@ -191,7 +191,8 @@ def rendered(text: str) -> list[str]:
 def test_any_text_is_itself_in_markdown(text: str) -> None:
     plain = " ".join(text.split())
     assert rendered(table(["h"], [[text]])) == ["h", plain]
-    assert rendered(f"# x {escaped(text)} x") == [f"x {plain} x".replace("  ", " ").strip()]
+    (heading,) = rendered(f"# x {escaped(text)} x")
+    assert heading.split() == f"x {plain} x".split()  # HTML shows any white space as one space
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
