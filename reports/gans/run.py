@@ -27,12 +27,11 @@ from tabsynth import DPGAN, DPWGAN, MargNet, read_table, write_table  # noqa: E4
 from tabsynth.generators.dpgan import VARIANTS  # noqa: E402
 from tabsynth.generators.wgan import WGANConfig  # noqa: E402
 from tabsynth.synthesizers import Synthesizer  # noqa: E402
-from tabsynth.synthesizers.critical import WARM_CRITIC_STEPS  # noqa: E402
 
 RESULTS = HERE / "results.json"
 BENCHMARK = HERE.parent / "benchmark" / "results.json"
 SCHEMA = census.SCHEMA
-WARM_SHARE = 0.9  # of epsilon, for the table that a warm start releases
+WARM_SHARE = 0.8  # of epsilon, for the table that a warm start releases
 BEFORE = {"critic_lr": 1e-3}  # DP-GAN's default until 3e-3 was found to be better
 MEAN = {"max_norm": 1.0, "statistic": "mean"}  # the bound of dp-GAN's authors
 
@@ -97,25 +96,19 @@ SYSTEMS: dict[str, tuple[str, Build]] = {
         "DP-GAN advanced, warm start from MargNet",
         lambda e, s, t: DPGAN(SCHEMA, epsilon=e, random_state=s, warm_start=warm(e, s, t)),
     ),
-    "warm-dp-gan-before": (
-        "DP-GAN advanced, warm start from MargNet, critic at 1e-3",
-        lambda e, s, t: DPGAN(
-            SCHEMA,
-            epsilon=e,
-            random_state=s,
-            warm_start=warm(e, s, t),
-            dpgan_config=replace(
-                VARIANTS["advanced"], critic_steps=WARM_CRITIC_STEPS, critic_lr=1e-3
-            ),
-        ),
-    ),
+}
+# Rows that today's code does not make again: a warm start at nine tenths of ε, composed with the private steps by the accountant
+# of one plan. By the filter that composes them now, MargNet's part alone takes ε = 1 whole.
+KEPT = {
+    "warm-dp-wgan-before": "DP-WGAN, warm start from MargNet, share .9",
+    "warm-dp-gan-before": "DP-GAN advanced, warm start from MargNet, share .9, critic at 1e-3",
 }
 # What was tried on seed 0 with a quarter of the batch: variant, learning rates of critic and generator,
 # whether the bound is the authors', and at which ε.
 TRIED: tuple[tuple[str, float, float, bool, tuple[float, ...]], ...] = (
     ("basic", 1e-3, 5e-4, False, (8.0,)),
     ("basic", 3e-3, 5e-4, False, (1.0, 8.0)),
-    ("advanced", 1e-3, 5e-4, False, (8.0,)),
+    ("advanced", 1e-3, 5e-4, False, (1.0, 8.0)),
     ("advanced", 1e-3, 2e-3, False, (8.0,)),
     ("advanced", 3e-3, 5e-4, False, (1.0, 8.0)),
     ("advanced", 1e-2, 5e-4, False, (1.0,)),
@@ -128,14 +121,7 @@ TRIALS = {
     f"tried-{variant}-{critic:g}-{generator:g}" + "-mean" * mean: (variant, critic, generator, mean)
     for variant, critic, generator, mean, _ in TRIED
 }
-SEEDS = {"warm-dp-gan-before": (0,)}  # three of all others
-RUNS = [
-    (n, e, s)
-    for s in (0, 1, 2)
-    for n in SYSTEMS
-    for e in (1.0, 8.0)
-    if s in SEEDS.get(n, (0, 1, 2))
-]
+RUNS = [(n, e, s) for s in (0, 1, 2) for n in SYSTEMS for e in (1.0, 8.0)]
 RUNS += [(n, e, 0) for n, at in zip(TRIALS, TRIED, strict=True) for e in at[-1]]
 AIMS = {
     "scratch": {1.0: "tvd2 ≤ .160, weighted ≥ .390", 8.0: "tvd2 ≤ .080, weighted ≥ .455"},
@@ -246,7 +232,8 @@ def table() -> list[str]:
         lines.append(line("**DP-WGAN**", epsilon, found, AIMS["scratch"][epsilon]))
     for epsilon in (1.0, 8.0):
         lines.append(line("MargNet alone", epsilon, of_benchmark("margnet", epsilon)))
-    for name, (what, _) in SYSTEMS.items():
+    titles = {name: what for name, (what, _) in SYSTEMS.items()} | KEPT
+    for name, what in titles.items():
         for epsilon in (1.0, 8.0):
             found, mark = runs_of(name, epsilon)
             if found:
