@@ -38,6 +38,7 @@ COMMON = {
     "critic_hidden": (64,),
     "sampling_rate": 0.3,
     "critic_steps": 800,
+    "critic_lr": 1e-3,
     "generator_lr": 1e-3,
 }
 BASIC = replace(VARIANTS["basic"], **COMMON)
