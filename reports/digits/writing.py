@@ -14,7 +14,7 @@ TITLES = {
     "basic": "`basic`",
     "advanced": "`advanced`, with the public slice",
     "warm": "`advanced`, from MargNet's table",
-    "margnet": "that table's kind: MargNet alone, all of ε",
+    "margnet": "MargNet alone, all of ε",
 }
 LISTED = (
     *(("free", "inf"), ("slice", "inf")),
