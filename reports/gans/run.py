@@ -114,7 +114,7 @@ TRIED: tuple[tuple[str, float, float, bool, tuple[float, ...]], ...] = (
     ("advanced", 1e-2, 5e-4, False, (1.0,)),
     ("advanced", 3e-3, 5e-4, True, (1.0,)),
     ("advanced-clusters", 3e-3, 5e-4, False, (1.0,)),
-    ("ganobfuscator", 3e-3, 5e-4, False, (1.0,)),
+    ("ganobfuscator", 3e-3, 5e-4, False, (1.0,)),  # to be run
 )
 TRIED_AT = 0.0125  # sampling rate
 TRIALS = {

@@ -62,7 +62,7 @@ SYSTEMS = {
         title="PATE-ACGAN, `paper`, mode A",
         method=PATEACGAN,
         options={**PAPER, "mode": "A"},
-        epsilons=(math.inf, 8.0),
+        epsilons=(math.inf,),
     ),
     "acgan-paper-c": System(
         title="PATE-ACGAN, `paper`, mode C",
@@ -74,7 +74,7 @@ SYSTEMS = {
         title="PATE-ACGAN, `paper`, not started from counts",
         method=_ColdACGAN,
         options=PAPER,
-        epsilons=(math.inf, 8.0),
+        epsilons=(math.inf,),
     ),
     "gan-paper-many": System(
         title="PATE-GAN, `paper`, 400 teachers, 3,200 labels, exact cost",

@@ -18,10 +18,9 @@ NOTE[DIFF] Training stops when the planned steps are done; the accountant was as
 NOTE[DIFF] Without a public table, stand-ins are generated rows or those of a table that was released
 before. In ``advanced`` real rows are set against them before the clip, see
 :mod:`tabsynth.generators.adversarial`; ``basic`` pairs each with one generated row, as the box does.
-NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows; the authors' code
-takes their mean. What is clipped here is the distance to the mean gradient of public rows, whose few
-largest values move a mean; and noise grows with the bound. ``max_norm=1.0, statistic="mean"`` is the
-authors' bound; ``reports/gans`` compares the two.
+NOTE[DIFF] A group's bound is half the *median* of its gradient norms on public rows, as in our DP-WGAN; the
+authors' code takes their mean, which is ``max_norm=1.0, statistic="mean"``. Noise grows with the bound, but
+Adam takes the scale back: on the census table neither is clearly better (``reports/gans``).
 NOTE[DIFF] ``advanced`` starts from noisy one-way counts, holds to them and averages the generator's
 weights, as our DP-WGAN does.
 """
