@@ -579,6 +579,20 @@ def other_table(name: str, titles: dict[str, str], why: dict[str, str]) -> list[
     return [*lines, *(f"- {column}: {text}." for column, text in why.items() if text != "the same")]
 
 
+def page_links() -> str:
+    """The report pages that there are."""
+    parts = []
+    for preset in PRESETS:
+        files = [(e, f"{preset}-eps{e:g}.html") for e in EPSILONS]
+        links = ", ".join(
+            f"[{shown(e)}]({name})"
+            for e, name in files
+            if (ROOT / "reports" / "census" / name).exists()
+        )
+        parts.append(f"`{preset}` at ε = {links}")
+    return "; ".join(parts)
+
+
 def code_line(results: dict) -> str:
     """Which runs are of which code."""
     codes: dict[str, list[str]] = {}
@@ -607,6 +621,7 @@ def write_readme() -> None:
         "NEAREST": other_table("nearest", NEAREST, WHY),
         "MARYLAND": other_table("maryland", {c: c for c in TABLE_1}, {}),
         "LEAKAGE": [leakage_line(results, preset) for preset in PRESETS],
+        "PAGES": [page_links()],
         "CODE": [code_line(results)],
         "INCEPTION_SHUFFLED": [inception_of_shuffled(results)],
     }
