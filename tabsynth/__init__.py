@@ -3,14 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tabsynth.columns import Column
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.schema import Schema
-from tabsynth.tables import read_table, write_table
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.frames import read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
-    from tabsynth.privacy.project import ProjectLedger
+    from tabsynth.privacy.ledger.project import ProjectLedger
     from tabsynth.report import PublishedReport, Report, SideBySide, compare, evaluate
     from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
 

@@ -1,7 +1,7 @@
 """Randomness of one run: streams of its own, the global generators are never touched (R17).
 
 With ``random_state=None`` every stream is seeded by the operating system's entropy; noise has a
-cryptographic generator (:mod:`tabsynth.privacy.noise`). A seed makes the
+cryptographic generator (:mod:`tabsynth.privacy.noise.samplers`). A seed makes the
 run reproducible, and its certificate says "not private: seeded", for whoever knows the seed can
 subtract the noise.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tabsynth._validate import integer
-from tabsynth.privacy.noise import Keystream
+from tabsynth.privacy.noise.samplers import Keystream
 
 # Where torch keeps the words of its Mersenne Twister: in 64 bits each, after three others.
 MT_START, MT_WORDS = 3, 624

@@ -16,7 +16,7 @@ from entropy import ENTROPY, WORD
 from hypothesis import HealthCheck, settings
 from quick_accounting import quick_accounting
 
-from tabsynth.privacy import accounting
+from tabsynth.privacy.accounting import accountants as accounting
 
 # Of one budget it is asked by every plan and every fit; a process of tests has hundreds of the same.
 accounting.gaussian_epsilon = lru_cache(4096)(accounting.gaussian_epsilon)  # type: ignore[assignment]

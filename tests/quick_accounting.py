@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import pytest
 
-from tabsynth.privacy import accounting
+from tabsynth.privacy.accounting import accountants as accounting
 
 FEW_ORDERS = [2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0]
 

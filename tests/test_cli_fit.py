@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tabsynth import DPWGAN, Schema, load, read_table
 from tabsynth.cli import app
 from tabsynth.cli.options import METHOD_NAMES
-from tabsynth.privacy.journal import Journal
+from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.synthesizers import METHODS
 
 

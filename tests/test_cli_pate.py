@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from tabsynth import PATEACGAN, PATEGAN, Schema, load
 from tabsynth.cli import app
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.synthesizers.pate.config import PATEConfig
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tabsynth import PATEACGAN, PATEGAN
 from tabsynth.cli import app, console
 from tabsynth.cli.options import METHOD_NAMES
-from tabsynth.planning.labels import VOTING
+from tabsynth.privacy.accounting.labels import VOTING
 
 PATE = ("plan", "--rows", "19077", "--method", "pate-gan", "--epsilon", "1")
 

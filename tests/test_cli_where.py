@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, MargNet
 from tabsynth.cli import app
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.wgan import WGANConfig
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 SAMPLE = ("sample", "margnet.tabsynth", "-n", 40, "-o", "s.csv")
 

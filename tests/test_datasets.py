@@ -10,12 +10,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import InputError, Schema, write_table
-from tabsynth.datasets import (
-    load_census,
-    load_hospital,
-    prepare_census,
-    prepare_hospital,
-)
+from tabsynth.datasets import load_census, load_hospital, prepare_census, prepare_hospital
 from tabsynth.datasets.shipped import DATA, icd9_group
 from tabsynth.encoding import TableEncoder
 

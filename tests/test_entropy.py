@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from entropy import ENTROPY, WORD
 
-from tabsynth.privacy.noise import Keystream
+from tabsynth.privacy.noise.samplers import Keystream
 
 pytestmark = pytest.mark.skipif(WORD == "system", reason="the entropy is the system's own")
 

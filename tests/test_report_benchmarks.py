@@ -11,7 +11,7 @@ import pytest
 
 from tabsynth import PATEGAN, Column, Schema
 from tabsynth.errors import InputError
-from tabsynth.generators.pate_config import PATEConfig
+from tabsynth.synthesizers.pate.config import PATEConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK = ROOT / "reports" / "benchmark"

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tabsynth.networks import mlp
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.losses import minus_scores
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "bias"

@@ -16,7 +16,7 @@ import torch
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.synthesizers import dpwgan
+from tabsynth.synthesizers.gan import dpwgan
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "synthesizers"))

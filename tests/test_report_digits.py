@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from tabsynth.privacy.accounting import gaussian_delta, gaussian_epsilon
+from tabsynth.privacy.accounting.accountants import gaussian_delta, gaussian_epsilon
 from tabsynth.training.clipping import PerExampleClipper
 
 torch.set_num_threads(1)

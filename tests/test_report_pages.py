@@ -16,7 +16,7 @@ import prediction  # noqa: E402
 import store  # noqa: E402
 from config import Run  # noqa: E402
 
-from tabsynth.privacy.accounting import gaussian_mu  # noqa: E402
+from tabsynth.privacy.accounting.accountants import gaussian_mu  # noqa: E402
 
 FIGURES = dict.fromkeys(prediction.NAMES, 0.5)
 COST = {"cpu_seconds": 2.0, "seconds": 2.0, "peak_mib": 300.0, "spent": 0.9}

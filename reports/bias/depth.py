@@ -9,14 +9,12 @@ from exact import FormedClipper, bias_aware, hessian_rows, moved_rows, plain_row
 from study import BATCH, DELTA, cross_entropies
 from torch import nn
 
-from tabsynth.networks import mlp
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.factors import Losses
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
 REPETITIONS, TURNS = 3, 12

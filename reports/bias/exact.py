@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.clipping import Formed, PerExampleClipper, ascent_step
 from tabsynth.training.factors import Losses
-from tabsynth.training.formed import Formed, ascent_step
 
 Values = dict[str, Tensor]
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from study import BATCH, FOLDS, STEPS, Plan, rule_of
 
-from tabsynth.training.rules import DPSGD
+from tabsynth.training.private_step import DPSGD
 
 EPSILONS = (1.0, 2.0, 10.0)
 SEEDS, FEW = range(5), range(3)

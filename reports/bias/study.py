@@ -19,18 +19,15 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 
-from tabsynth.networks import mlp
-from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.counts import NoisyCounts
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.accounting.calibration import calibrate
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.diagnostics import gradient_bias
 from tabsynth.training.factors import Losses
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule, minus_scores
 
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 LABEL = "income>50K"

@@ -13,10 +13,16 @@ from pathlib import Path
 
 from scipy.optimize import brentq
 
-from tabsynth.privacy.accounting import Spend, accountant_of, epsilon_of
-from tabsynth.privacy.described import code, versions
-from tabsynth.privacy.filters import GAUSSIAN, RENYI, PrivacyFilter
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
+from tabsynth.privacy.accounting.accountants import (
+    GAUSSIAN,
+    RENYI,
+    PrivacyFilter,
+    Spend,
+    accountant_of,
+    epsilon_of,
+)
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote, SubsampledGaussian
+from tabsynth.privacy.certificate.certificate import code, versions
 
 HERE = Path(__file__).parent
 DELTA = 1e-5

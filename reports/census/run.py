@@ -32,10 +32,9 @@ from other_tables import NEAREST, WHY, maryland, nearest
 
 import tabsynth
 from tabsynth import DPWGAN, Schema, evaluate, read_table, write_table
-from tabsynth.autoencoder import Autoencoder
-from tabsynth.generators.wgan import source_wgan
-from tabsynth.synthesizers.dpwgan import SOURCE_ROWS
-from tabsynth.synthesizers.gan_networks import Networks
+from tabsynth.synthesizers.gan.autoencoder import Autoencoder
+from tabsynth.synthesizers.gan.dpwgan import SOURCE_ROWS, source_wgan
+from tabsynth.synthesizers.gan.estimator import Networks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

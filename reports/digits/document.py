@@ -26,8 +26,8 @@ from study import parts
 from tables import DIGITS, LABEL, LEVELS, PIXELS, SIDE, inception_score
 from torch import Tensor, nn
 
-from tabsynth.privacy.accounting import epsilon_of, gaussian_epsilon
-from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_epsilon
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.training.diagnostics import overestimation
 
 BATCH, CRITIC_STEPS, PENALTY, DELTA = 64, 4, 10.0, 1e-5

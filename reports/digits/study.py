@@ -22,12 +22,12 @@ from tables import (
 )
 
 from tabsynth import DPGAN, MargNet
-from tabsynth.generators.dpgan import DPGAN as Networks
-from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
-from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.gan.dpgan import DPGANTraining as Networks
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.diagnostics import as_probability, overestimation
-from tabsynth.training.losses import critic_scores
+from tabsynth.training.private_step import critic_scores
 
 PROVENANCE = "25 rows of scikit-learn's digits that this study declares public, drawn at random"
 MARGNET_SHARE = 0.5  # of ε: what the table that warms the GAN up may cost

@@ -24,9 +24,9 @@ sys.path.insert(0, str(HERE.parent / "census"))
 import run as census  # noqa: E402  the split, the ruler and the schema of the census report
 
 from tabsynth import DPGAN, DPWGAN, MargNet, read_table, write_table  # noqa: E402
-from tabsynth.generators.dpgan import VARIANTS  # noqa: E402
-from tabsynth.generators.wgan import WGANConfig  # noqa: E402
 from tabsynth.synthesizers import Synthesizer  # noqa: E402
+from tabsynth.synthesizers.gan.dpgan import VARIANTS  # noqa: E402
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig  # noqa: E402
 
 RESULTS = HERE / "results.json"
 BENCHMARK = HERE.parent / "benchmark" / "results.json"

@@ -17,9 +17,9 @@ from unittest.mock import patch
 import numpy as np
 
 from tabsynth import MargNet
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.mixture import Mixture
-from tabsynth.synthesizers import measuring
+from tabsynth.synthesizers.margnet import measurement as measuring
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.mixture import Mixture
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmark"))
 from fit import fitted

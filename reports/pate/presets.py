@@ -16,8 +16,8 @@ from config import Run
 
 from tabsynth import PATEACGAN, PATEGAN
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.pate_config import paper_config
-from tabsynth.generators.table import ConditionalGenerator
+from tabsynth.synthesizers.gan.generator import ConditionalGenerator
+from tabsynth.synthesizers.pate.config import paper_config
 
 EPSILONS, SEEDS = (math.inf, 8.0, 1.0), (0, 1, 2)
 REFERENCE = "reference"

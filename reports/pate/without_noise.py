@@ -19,10 +19,9 @@ from torch.nn.functional import softplus
 
 from tabsynth import PATEGAN
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.pate_config import PATEConfig, paper_config
-from tabsynth.generators.table import TableGenerator
-from tabsynth.networks import mlp
-from tabsynth.training.optimizers import optimizer
+from tabsynth.synthesizers.gan.generator import TableGenerator
+from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
+from tabsynth.training.networks import mlp, optimizer
 
 GAN, SEEDS = "gan", (0, 1, 2)
 # Title, budget, changes to the preset, changes to its configuration.

@@ -11,8 +11,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from settings import Setting, Step
 from torch import Tensor, nn
 
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.rules import DPSGD
+from tabsynth.training.private_step import DPSGD, minus_scores
 
 
 def engines(s: Setting) -> dict[str, Step]:

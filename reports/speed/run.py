@@ -22,8 +22,7 @@ from pathlib import Path
 
 import torch
 
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.rules import DPSGD
+from tabsynth.training.private_step import DPSGD, minus_scores
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

@@ -9,14 +9,20 @@ from torch import Tensor, nn
 
 from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.networks import mlp
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import (
+    BAM,
+    DPSAT,
+    DPSGD,
+    PrivateStep,
+    StepRule,
+    critic_scores,
+    gradient_penalty,
+    minus_scores,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 20_000

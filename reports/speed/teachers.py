@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.teachers import Classroom, Teachers
-from tabsynth.networks import mlp
+from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.teachers import Classroom, Teachers
+from tabsynth.training.networks import mlp
 
 Step = Callable[[], None]
 ROWS = 20_000

@@ -24,14 +24,14 @@ from tabsynth.audit import one_run
 from tabsynth.audit.blackbox import Setting, audit_black_box
 from tabsynth.audit.canaries import audit_gan
 from tabsynth.audit.counting import audit_counts
-from tabsynth.audit.results import AuditResult
+from tabsynth.audit.outcomes import AuditResult
 from tabsynth.audit.voting import audit_modes
 from tabsynth.datasets import load_census
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy.described import code
+from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
 HERE = Path(__file__).parent

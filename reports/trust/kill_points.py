@@ -54,16 +54,16 @@ from tabsynth import (
     Schema,
 )
 from tabsynth._files import write_text
-from tabsynth.autoencoder import AutoencoderConfig
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy import ledger as ledgers
-from tabsynth.privacy.accounting import epsilon_of, gaussian_delta
-from tabsynth.privacy.journal import Entry, Journal
-from tabsynth.privacy.ledger import Account, Ledger
+from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
+from tabsynth.privacy.ledger import ledger as ledgers
+from tabsynth.privacy.ledger.journal import Entry, Journal
+from tabsynth.privacy.ledger.ledger import Account, Ledger
 from tabsynth.synthesizers import Synthesizer
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.checkpoint import EARLIER
 
 OUT = Path(__file__).with_suffix(".json")

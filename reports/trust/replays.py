@@ -23,7 +23,7 @@ from tabsynth.audit.replay import audit_replay
 from tabsynth.audit.replay_audit import ROWS, SCHEMA, made_up_table
 from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import systems, tiny
-from tabsynth.synthesizers import released
+from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
 HERE = Path(__file__).resolve().parent

@@ -8,16 +8,15 @@ import numpy as np
 import torch
 
 from tabsynth.audit.worlds import small_worlds
-from tabsynth.generators.booth import CLASS_VOTES, VOTES, Booth
-from tabsynth.privacy.accounting import Spend
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote
-from tabsynth.privacy.noise import Keystream
-from tabsynth.privacy.votes import chance_of_yes
+from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.split import MARGINALS
-from tabsynth.synthesizers.voting import Voting
+from tabsynth.synthesizers.gan.estimator import MARGINALS
+from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES, VOTES, Booth
+from tabsynth.synthesizers.pate.estimator import Voting
 
 ROWS, LABELS = 2000, 100
 TEACHERS_ASKED = (VOTES, CLASS_VOTES)

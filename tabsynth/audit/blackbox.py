@@ -22,17 +22,17 @@ from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
-from tabsynth.audit.bounds import CONFIDENCE, bounded, ceiling, separation
-from tabsynth.audit.results import REFUTED, AuditResult, judged
+from tabsynth.audit.lower_bounds import CONFIDENCE, bounded, ceiling, separation
+from tabsynth.audit.outcomes import REFUTED, AuditResult, judged
 from tabsynth.audit.worlds import CASES, Worlds, census_worlds
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy.accounting import gaussian_epsilon, gaussian_mu
-from tabsynth.privacy.described import code
+from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
+from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS, Synthesizer
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import Progress
 
 KIND, FORMAT = "black-box", "tabsynth-audit-runs/1"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tabsynth.audit.bounds import (
+from tabsynth.audit.lower_bounds import (
     CONFIDENCE,
     bounded,
     ceiling,
@@ -21,21 +21,19 @@ from tabsynth.audit.bounds import (
     standard_error,
 )
 from tabsynth.audit.observing import StepLanes, ratios
-from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
+from tabsynth.audit.outcomes import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
 from tabsynth.audit.worlds import Worlds, small_worlds
-from tabsynth.autoencoder import AutoencoderConfig
-from tabsynth.generators.adversarial_config import AdversarialConfig
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy.accounting import Spend, epsilon_of
-from tabsynth.privacy.counts import noisy_marginals
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import steps_of
-from tabsynth.privacy.noise import Keystream
+from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
+from tabsynth.privacy.accounting.mechanisms import steps_of
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import noisy_marginals
+from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.synthesizers import DPGAN, DPWGAN
-from tabsynth.synthesizers.gan import GAN
-from tabsynth.synthesizers.split import MARGINALS
+from tabsynth.synthesizers.gan.adversarial import AdversarialConfig
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.gan.estimator import GAN, MARGINALS
 from tabsynth.training.loop import Progress
 
 KIND = "white-box"

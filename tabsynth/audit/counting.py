@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.audit.bounds import CONFIDENCE
 from tabsynth.audit.canaries import KIND, WHOLE, Claim, Ratios, canary_results
+from tabsynth.audit.lower_bounds import CONFIDENCE
 from tabsynth.audit.observing import ratios
-from tabsynth.audit.results import AuditResult
+from tabsynth.audit.outcomes import AuditResult
 from tabsynth.audit.worlds import Worlds, small_worlds
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.workload import Workload
-from tabsynth.privacy.accounting import Spend
-from tabsynth.privacy.counts import Groups, Measured, NoisyCounts, by_value, count_rows
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.noise import Bits, Keystream
+from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
+from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
-from tabsynth.synthesizers.measuring import Measuring
-from tabsynth.synthesizers.wishes import wanted
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import Measuring
+from tabsynth.synthesizers.margnet.selection import Workload, wanted
 from tabsynth.training.loop import Progress, Watch
 
 METHOD = "margnet"

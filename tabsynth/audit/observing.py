@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth.privacy.mechanisms import of_sum
-from tabsynth.privacy.noise import Keystream
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.sampling import poisson_sample
+from tabsynth.privacy.accounting.mechanisms import of_sum
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.training.private_step import PrivateStep, poisson_sample
 
 AT_ONCE = 2**22  # numbers of all lanes that are noised in one call
 

@@ -3,7 +3,7 @@
 Which of the canaries were in? The auditor scores each by what the fit released, guesses of the ones with
 the highest scores that they were in and of those with the lowest that they were not, and abstains from the
 others. Each right guess is evidence, and a bound of ε follows from their number
-(:func:`tabsynth.audit.bounds.one_run_p_value`).
+(:func:`tabsynth.audit.lower_bounds.one_run_p_value`).
 
 For a GAN the bound is weak: with hundreds of canaries in one batch, what each adds to a gradient is hidden
 by the others as much as by the noise.
@@ -23,22 +23,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.audit.bounds import one_run_epsilon
-from tabsynth.audit.results import REFUTED, AuditResult, judged
+from tabsynth.audit.lower_bounds import one_run_epsilon
+from tabsynth.audit.outcomes import REFUTED, AuditResult, judged
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.privacy.counts import (
-    Groups,
-    Measured,
-    NoisyCounts,
-    by_value,
-    count_rows,
-)
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.noise import Bits
-from tabsynth.schema import Schema
-from tabsynth.synthesizers import measuring
+from tabsynth.privacy.ledger.ledger import Account
+from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
+from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.training.clipping import _Factored
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep

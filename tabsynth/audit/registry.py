@@ -12,12 +12,12 @@ import numpy as np
 
 from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.audit import blackbox, canaries, counting, one_run, replay_audit, voting
-from tabsynth.audit.results import AuditResult
+from tabsynth.audit.outcomes import AuditResult
 from tabsynth.audit.worlds import CASES
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
-from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.synthesizers import METHODS
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
 RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # where none are asked for

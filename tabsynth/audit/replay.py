@@ -29,14 +29,14 @@ from tabsynth.audit.replay_neighbours import Neighbour, neighbours
 from tabsynth.audit.replay_printed import misprinted
 from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
 from tabsynth.audit.replay_systems import tiny
-from tabsynth.counter import RowCounter
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.model_file import read_model
-from tabsynth.privacy.recording import recorded_by
-from tabsynth.schema import Schema
+from tabsynth.privacy.ledger.ledger import recorded_by
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.tables import to_pandas
+from tabsynth.synthesizers.model_file import read_model
+from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import to_pandas
 
 SAMPLED = 40  # rows of the model that are compared
 Progress = Callable[[str, int, int], None]

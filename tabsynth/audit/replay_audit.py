@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from tabsynth.audit.outcomes import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
 from tabsynth.audit.replay import Replayed, audit_replay
-from tabsynth.audit.results import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
-from tabsynth.columns import Column
-from tabsynth.schema import Schema
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.loop import Progress
 

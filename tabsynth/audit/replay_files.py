@@ -1,6 +1,6 @@
 """The files of a fit that a replay looks into: its checkpoint, and the ledger of a project.
 
-Names of runs and the time are those of the recorder (:mod:`tabsynth.privacy.recording`), so that nothing in
+Names of runs and the time are those of the recorder (:mod:`tabsynth.privacy.ledger.ledger`), so that nothing in
 them may differ, the chain of the ledger's lines included.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tabsynth.privacy.project import ProjectLedger
+from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.training import index
+from tabsynth.training import checkpoint as index
 
 CHECKPOINT, LEDGER = "checkpoint", "project.ledger"
 LEDGERS = (LEDGER, index.LEDGER)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema import Schema
-from tabsynth.tables import to_pandas, value_base
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.frames import to_pandas, value_base
 
 ADDED, REMOVED = "added", "removed"
 UNHEARD = "unheard of"  # a text that no schema declares

@@ -11,7 +11,7 @@ from tabsynth.audit.replay import ReplayResult, replay_run
 from tabsynth.encoding import TableEncoder
 from tabsynth.report.inputs import certificate_with, indexed_synthetic
 from tabsynth.report.published import published
-from tabsynth.schema import Schema
+from tabsynth.schema.schema import Schema
 
 
 def replay_published(

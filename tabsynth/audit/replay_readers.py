@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth.columns import Column
-from tabsynth.counter import ParquetCounter
-from tabsynth.schema import Schema
-from tabsynth.tables import read_table, write_table
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.counter import ParquetCounter
+from tabsynth.tables.frames import read_table, write_table
 
 LARGE = 2**53  # the first whole number whose successor is no float
 READ_SCHEMA = Schema(

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from tabsynth.audit.replay_leaves import Leaf, difference, leaves
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoisyVote, is_private, of_sum
+from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
+from tabsynth.privacy.ledger.ledger import Account
 
 ROUNDING = 1e-6  # of a sensitivity: standard deviations come in float32
 
@@ -90,7 +90,7 @@ def _records(index: np.ndarray, known: dict[tuple[bytes, int], int]) -> list[int
 
 
 class Tape:
-    """A :class:`tabsynth.privacy.recording.Recorder`: of a run, or of its replay where ``recorded`` is given.
+    """A :class:`tabsynth.privacy.ledger.ledger.Recorder`: of a run, or of its replay where ``recorded`` is given.
 
     In a replay each mechanism goes on with the exact value that was recorded: with the same seed it
     releases what it released, if its noise is independent of the rows. All else is compared as it comes.

@@ -13,16 +13,16 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import PATEConfig, paper_config
-from tabsynth.generators.wgan import WGANConfig, source_wgan
-from tabsynth.schema import Schema
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig, source_wgan
 from tabsynth.synthesizers.loading import METHODS
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 
 MADE_UP = 25  # rows of the public table
 RATE = 0.2  # of records in a batch

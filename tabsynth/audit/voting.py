@@ -10,7 +10,8 @@ import numpy as np
 from scipy import stats
 
 from tabsynth.audit.ballots import LABELS, Ballot, Plan, answers, plan_of
-from tabsynth.audit.bounds import (
+from tabsynth.audit.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
+from tabsynth.audit.lower_bounds import (
     CONFIDENCE,
     bounded,
     ceiling,
@@ -19,13 +20,12 @@ from tabsynth.audit.bounds import (
     standard_error,
     upper_rate,
 )
-from tabsynth.audit.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
-from tabsynth.audit.results import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
+from tabsynth.audit.outcomes import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
 from tabsynth.audit.worlds import small_worlds
-from tabsynth.generators.booth import CLASS_VOTES, VOTES, Booth
-from tabsynth.privacy.accounting import Spend, epsilon_of
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.synthesizers.split import MARGINALS
+from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.synthesizers.gan.estimator import MARGINALS
+from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES, VOTES, Booth
 from tabsynth.training.loop import Progress
 
 ONE, ALL = "one vote, at a tie", "all votes of a fit"

@@ -7,10 +7,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.columns import Column
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
-from tabsynth.schema import Schema
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
 
 ROWS = 8  # of the small table
 CASES = ("average", "worst")

@@ -4,7 +4,6 @@ import sys
 
 import typer
 
-from tabsynth.cli import auditing, certifying, demonstrating  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import UsageError, say_error, say_misuse
 

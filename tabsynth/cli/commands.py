@@ -10,12 +10,11 @@ from rich.logging import RichHandler
 
 import tabsynth
 from tabsynth._files import check_writable
-from tabsynth._formulas import HANDLINGS
 from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
-from tabsynth.cli.fitting import fit_and_tell
+from tabsynth.cli.evaluate import certificate_of, measured, tell, write_report
+from tabsynth.cli.fit import fit_and_tell
 from tabsynth.cli.ledger import app as ledger_app
-from tabsynth.cli.measuring import certificate_of, measured, tell, write_report
 from tabsynth.cli.options import (
     AcceptDrafted,
     AutoencoderOption,
@@ -59,10 +58,11 @@ from tabsynth.cli.options import (
     taken,
 )
 from tabsynth.cli.paths import check_folder, keep_apart, same_file
-from tabsynth.drafting import MIN_COUNT
 from tabsynth.errors import InputError
-from tabsynth.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.tables import read_any, read_table, suffix
+from tabsynth.schema.drafting import MIN_COUNT
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.tables.formulas import HANDLINGS
+from tabsynth.tables.frames import read_any, read_table, suffix
 
 app = typer.Typer(
     help="Differentially private synthetic tables: fit, sample, evaluate, verify.",
@@ -115,7 +115,7 @@ def schema(
 
     Columns that identify people or records are left out. What is listed are real values of the table.
     """
-    from tabsynth.drafting import draft_schema, review
+    from tabsynth.schema.drafting import draft_schema, review
 
     keep_apart(out, table)
     check_writable(out)
@@ -202,7 +202,7 @@ def fit(
 
 def _rows_of(table: Path, schema: Schema) -> Any:
     """A file's rows; a folder's are counted where they lie."""
-    from tabsynth.counter import ParquetCounter
+    from tabsynth.tables.counter import ParquetCounter
 
     return ParquetCounter(table) if table.is_dir() else read_table(table, schema)
 
@@ -225,7 +225,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """What a budget buys, before there is a table: noisy labels of PATE, or noise of the others."""
-    from tabsynth.cli.planning import plan_and_tell
+    from tabsynth.cli.plan import plan_and_tell
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -254,8 +254,8 @@ def sample(
     ] = None,
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
-    from tabsynth.cli.certifying import private_key
-    from tabsynth.privacy.certificate import certify, check_complete
+    from tabsynth.cli.verify import private_key
+    from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
     suffix(out)

@@ -9,7 +9,7 @@ import typer
 from tabsynth.cli.console import guarded, say, say_table
 
 if TYPE_CHECKING:
-    from tabsynth.privacy.project import ProjectLedger
+    from tabsynth.privacy.ledger.project import ProjectLedger
 
 app = typer.Typer(
     help="One budget for all fits and published reports of a table.", no_args_is_help=True
@@ -36,7 +36,7 @@ def create(
     ] = "renyi",
 ) -> None:
     """Make a project's ledger with its limit. Then give it to fit and evaluate: --ledger PATH."""
-    from tabsynth.privacy.project import ProjectLedger
+    from tabsynth.privacy.ledger.project import ProjectLedger
 
     ProjectLedger.create(
         path, epsilon=epsilon, delta=delta, table=table_name, composition=composition
@@ -52,8 +52,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Each fit and report on a ledger, the share of its budget that is used, and what is left."""
-    from tabsynth.privacy.certificate import number
-    from tabsynth.privacy.project import ProjectLedger
+    from tabsynth.privacy.certificate.certificate import number
+    from tabsynth.privacy.ledger.project import ProjectLedger
 
     ledger = ProjectLedger.read(path)
     entered = ledger.entered()
@@ -94,7 +94,7 @@ def show(
 
 def standing_of(path: Path) -> str:
     """The limit, and the share of it that is used, in a line."""
-    from tabsynth.privacy.project import ProjectLedger
+    from tabsynth.privacy.ledger.project import ProjectLedger
 
     return _standing(ProjectLedger.read(path))
 

@@ -181,7 +181,7 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
     import pandas as pd
 
     from tabsynth.synthesizers import PATEACGAN
-    from tabsynth.synthesizers.conditions import parse_value
+    from tabsynth.synthesizers.margnet.conditioning import parse_value
 
     if not isinstance(synthesizer, PATEACGAN):
         raise InputError(
@@ -195,7 +195,7 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
     """``--where`` as an argument of a synthesizer's sample; other methods than margnet take none."""
     from tabsynth.synthesizers import MargNet
-    from tabsynth.synthesizers.conditions import parse_where
+    from tabsynth.synthesizers.margnet.conditioning import parse_where
 
     if not isinstance(synthesizer, MargNet):
         raise InputError(

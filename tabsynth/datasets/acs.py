@@ -14,14 +14,14 @@ from pathlib import Path
 import pandas as pd
 
 from tabsynth._validate import integer, one_of, shown
-from tabsynth.columns import Column
 from tabsynth.datasets.download import ZippedCsv, download
 from tabsynth.datasets.pums import DICTIONARY, FIPS
-from tabsynth.drafting import draft_public
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema import Schema, duplicates
-from tabsynth.tables import parse_text
+from tabsynth.schema.column import Column
+from tabsynth.schema.drafting import draft_public
+from tabsynth.schema.schema import Schema, duplicates
+from tabsynth.tables.frames import parse_text
 
 CENSUS_URL = "https://www2.census.gov/programs-surveys/acs/data/pums"
 PERIODS = ("1-Year", "3-Year", "5-Year")

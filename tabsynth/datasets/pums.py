@@ -7,7 +7,7 @@ stands for "not applicable", e.g. a household column of a person in group quarte
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tabsynth.columns import Column
+from tabsynth.schema.column import Column
 
 SOURCE = "ACS PUMS data dictionary 2019, US Census Bureau"
 

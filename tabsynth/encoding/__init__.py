@@ -1,6 +1,5 @@
 """DataFrame ⇄ codes. Knows pandas and the schema, not torch."""
 
-from tabsynth.encoding.layout import Block, Layout
-from tabsynth.encoding.table import TableEncoder
+from tabsynth.encoding.table import Block, Layout, TableEncoder
 
 __all__ = ["Block", "Layout", "TableEncoder"]

@@ -14,11 +14,9 @@ from tabsynth.evaluation.metric import UTILITY, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
-from tabsynth.privacy import noise
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.noise import Bits
-from tabsynth.privacy.recording import exact
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
+from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.samplers import Bits
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)

@@ -18,14 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
-from tabsynth.evaluation.results import (
-    F1,
-    Z95,
-    ColumnPrediction,
-    Estimate,
-    Prediction,
-    percentile,
-)
+from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
 
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000

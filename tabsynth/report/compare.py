@@ -15,9 +15,9 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
 from tabsynth.evaluation.results import Estimate
-from tabsynth.report.core import Report
+from tabsynth.report.certificates import epsilon_text, is_conditional, is_private
 from tabsynth.report.page import render_page
-from tabsynth.report.privacy import epsilon_text, is_conditional, is_private
+from tabsynth.report.report import Report
 from tabsynth.report.scatter import Point, epsilon_axis, ladder, linear, scatter
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval

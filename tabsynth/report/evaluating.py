@@ -12,8 +12,7 @@ from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation import measure
-from tabsynth.privacy.verification import Verification
-from tabsynth.report.core import Report
+from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report.inputs import (
     REAL,
     certificate_with,
@@ -25,9 +24,10 @@ from tabsynth.report.inputs import (
     rows_sha256,
 )
 from tabsynth.report.published import PublishedReport, published
+from tabsynth.report.report import Report
 from tabsynth.report.shadowing import shadow_attack
 from tabsynth.report.shown import shown_marginals
-from tabsynth.schema import Schema, refuse_no_rows
+from tabsynth.schema.schema import Schema, refuse_no_rows
 
 
 @overload
@@ -91,7 +91,7 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         Default: ``synthetic.attrs["certificate"]``, if there is one and the table's columns, dtypes, cells and
         order of rows are still those that were sampled. A certificate that you give is taken on your
         word to be that of ``synthetic``, unless it has a hash of other content. The report shows a claim
-        as authenticated only for the result of :func:`tabsynth.privacy.verification.verify` with a key.
+        as authenticated only for the result of :func:`tabsynth.privacy.certificate.verification.verify` with a key.
     target : str, optional
         A column to predict (AUROC, AUPRC, calibration) and to explain by a regression.
     by : str or sequence of str, optional

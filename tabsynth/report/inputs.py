@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import integer, shown
-from tabsynth.columns import Column
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Columns, Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.attached import attached, matching
-from tabsynth.privacy.verification import Verification
-from tabsynth.schema import Schema, refuse_no_rows
-from tabsynth.tables import to_pandas
+from tabsynth.privacy.certificate.certificate import attached, matching
+from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema, refuse_no_rows
+from tabsynth.tables.frames import to_pandas
 
 REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
 

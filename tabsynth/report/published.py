@@ -27,23 +27,21 @@ from tabsynth.errors import InputError
 from tabsynth.evaluation import Metric
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
-from tabsynth.privacy.accounting import Spend
-from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.certificate import conditional_of, number, rounded_up
-from tabsynth.privacy.completeness import incomplete
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
-from tabsynth.privacy.noise import Keystream
-from tabsynth.privacy.project import ProjectLedger
-from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
-from tabsynth.report.page import render_page
-from tabsynth.report.privacy import (
+from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.calibration import calibrate
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.certificate.certificate import conditional_of, incomplete, number, rounded_up
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.report.certificates import (
     condition_sentence,
     is_conditional,
     is_private,
     unauthenticated,
 )
+from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
+from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
 FORMAT = "tabsynth-published-report/2"

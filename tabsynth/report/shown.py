@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabsynth.columns import Column
 from tabsynth.evaluation.marginals import histogram
 from tabsynth.evaluation.results import Result
-from tabsynth.schema import Schema
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
 
 TOP_CATEGORIES = 30
 MAX_STEPS = 100

@@ -11,7 +11,7 @@ from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
 from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
-from tabsynth.report.privacy import (
+from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
     epsilon_text,

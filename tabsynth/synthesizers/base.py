@@ -1,41 +1,436 @@
-"""The public estimators: fit a DataFrame under a budget, sample DataFrames, save, load."""
+"""The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load."""
 
+import hashlib
+import json
 import logging
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from rich.console import Console
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from torch import Tensor
 
 from tabsynth._files import check_writable
 from tabsynth._progress import progress_bar
-from tabsynth.counter import RowCounter
+from tabsynth._random import Randomness
+from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.steps import Runs
+from tabsynth.encoding.table import Runs
 from tabsynth.errors import InputError
-from tabsynth.model_file import write_model
-from tabsynth.plan import Plan
-from tabsynth.privacy.attached import attach
-from tabsynth.privacy.certificate import beside, make_certificate, write_beside
-from tabsynth.privacy.ledger import Ledger, as_earlier
-from tabsynth.synthesizers.facts import certificate_facts, file_facts
-from tabsynth.synthesizers.method import Method, Trained
-from tabsynth.synthesizers.parameters import (
-    check_domain,
-    check_parameters,
-    check_size,
-    device_of,
-    streams,
+from tabsynth.privacy.accounting.calibration import UNSPENT
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.certificate.certificate import (
+    EXACT,
+    MOST_NAMED,
+    ON_GPU,
+    attach,
+    beside,
+    code,
+    condition,
+    make_certificate,
+    number,
+    versions,
+    write_beside,
 )
-from tabsynth.synthesizers.pricing import priced
-from tabsynth.synthesizers.resuming import Run, check_left
-from tabsynth.tables import suffix, to_pandas, write_table
+from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
+from tabsynth.schema.identifiers import identifying
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
+from tabsynth.synthesizers.model_file import write_model
+from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import suffix, to_pandas, write_table
 from tabsynth.training.loop import INTERRUPTED, Progress, Watch
+
+MAX_ROWS = 10**12
+MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
+MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+
+
+def check_parameters(model: "Synthesizer") -> None:
+    """Refuse what no method can use, by the name of the parameter."""
+    if not isinstance(model.schema, Schema):
+        raise InputError(f"Expected schema to be a Schema, got {type(model.schema).__name__}.")
+    positive("epsilon", model.epsilon, finite=False)
+    if MAX_EPSILON < model.epsilon < math.inf:
+        raise InputError(
+            f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={model.epsilon:g}; for a run"
+            " without privacy say so: epsilon=inf."
+        )
+    between("delta", model.delta, 0, 1, low_open=True, high_open=True)
+    if model.rows is not None:
+        integer("rows", model.rows)
+        between("rows", model.rows, 1, MAX_ROWS)
+    if model.time_limit is not None:
+        positive("time_limit", model.time_limit)
+    if model.random_state is not None:
+        integer("random_state", model.random_state, least=0)
+    device_of(model.device)
+
+
+def check_domain(model: "Synthesizer") -> None:
+    """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
+
+    Only the schema is looked at, whoever drafted or edited it (R12, R26).
+    """
+    check_identifiers(model.schema)
+    drafted = model.schema.drafted
+    if math.isfinite(model.epsilon) and drafted and not model.accept_drafted_domain:
+        raise InputError(
+            f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+            " may hold private facts; declare it from a public source, or confirm with"
+            " accept_drafted_domain=True (--accept-drafted-domain)."
+        )
+
+
+def check_identifiers(schema: Schema) -> None:
+    """Refuse drafted columns that identify people or records, all in one message, whatever was accepted."""
+    found = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
+    named = [f"{shown(name)} ({reason})" for name, reason in found.items() if reason]
+    if named:
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        raise InputError(
+            "The schema has drafted columns that seem to identify people or records:"
+            f" {', '.join(named[:MOST_NAMED])}{more}. Draft the schema again, which leaves them out, take"
+            " them out of it, or declare them by hand if they may be learned."
+        )
+
+
+def check_size(n: int, columns: int) -> None:
+    """Refuse a number of rows to sample that is none, or too many at a time."""
+    integer("n", n)
+    if n * columns > MAX_CELLS:
+        raise InputError(
+            f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
+            " parts."
+        )
+
+
+def streams(
+    model: "Synthesizer", random_state: int | None
+) -> tuple[torch.Generator, np.random.Generator]:
+    """Of one draw from a fitted model: for value numbers, on its device, and for numbers in cells."""
+    if random_state is not None:
+        integer("random_state", random_state, least=0)
+    seed = model.random_state if random_state is None else random_state
+    # Streams of their own: the draws must not repeat those of the fit.
+    randomness = Randomness(None if seed is None else int(seed) + 2**64)
+    device = next(iter(model.trained_.weights().values())).device
+    return randomness.torch(device), randomness.numpy()
+
+
+def device_of(name: str) -> torch.device:
+    """The device called ``name``; ``auto`` is a GPU where there is one."""
+    one_of("device", str(name).split(":")[0], ("auto", "cpu", "cuda"))
+    cuda = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda" if cuda else "cpu")
+    if str(name).startswith("cuda") and not cuda:
+        raise InputError("device='cuda' was asked for, but torch finds no CUDA here; use 'auto'.")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
+
+
+# Parameters that a certificate states, where a method has them.
+STATED = ("preset", "variant", "label")
+# What another part of a fit may change: when it stops, where it runs, who watches.
+NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
+
+
+def public_table(index: np.ndarray) -> dict[str, Any]:
+    """Of a public table: its rows, and a hash of its value numbers."""
+    found = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
+    return {"rows": len(index), "sha256_of_value_numbers": found}
+
+
+def certificate_facts(
+    model: "Synthesizer", stopped: str | None, trained: "Trained"
+) -> dict[str, Any]:
+    """What a certificate says besides the ledger."""
+    drafted = model.schema.drafted
+    return {
+        "settings": settings(model),
+        "public": {
+            "schema_sha256": model.schema.fingerprint(),
+            "declared": [n for n in model.schema.names if n not in drafted],
+            "drafted": list(drafted),
+            "left_out": list(model.schema.names_left_out),
+            "sources": {c.name: c.source for c in model.schema.columns if c.name not in drafted},
+            "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
+            "rows": None if model.rows is None else int(model.rows),
+            "public_table": model._public_facts(),
+        },
+        "versions": versions(),
+        "code": code(),
+        "noise": _noise(model),
+        "training": {"stopped": stopped, "curves": trained.curves},
+    }
+
+
+def settings(model: "Synthesizer") -> dict[str, Any]:
+    """Which of its ways a method went. All of it was set before the fit.
+
+    ``own_configuration`` names the configurations that were given in place of the preset's or the default.
+    """
+    given = model.get_params(deep=False)
+    return {
+        **{name: given[name] for name in STATED if name in given},
+        **model._stated(),
+        "own_configuration": sorted(
+            name for name, value in given.items() if name.endswith("config") and value is not None
+        ),
+    }
+
+
+def _noise(model: "Synthesizer") -> dict[str, Any] | None:
+    """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
+    on_gpu = device_of(model.device).type != "cpu" and any(
+        isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
+    )
+    start = getattr(model, "warm_start", None)
+    before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
+    return dict(ON_GPU) if on_gpu else before and dict(before)
+
+
+def file_facts(model: "Synthesizer") -> dict[str, Any]:
+    """What a model file says besides the weights."""
+    encoding = model.encoder_.encoding
+    return {
+        "method": model.method,
+        "schema": model.encoder_.schema.to_dict(),
+        "epsilon": number(model.ledger_.epsilon),
+        "delta": model.ledger_.delta,
+        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+        "config": model.config_,
+        "ledger": model.ledger_.to_list(),
+        "seeded": model.seeded_,
+        "facts": model.facts_,
+    }
+
+
+def binding(model: "Synthesizer") -> dict[str, Any]:
+    """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
+    options = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in NOT_BOUND
+        and (value is None or isinstance(value, bool | int | float | str | np.generic))
+    }
+    encoding = model._encoding()
+    facts = {
+        "method": model.method,
+        "schema": model.schema.fingerprint(),
+        **options,
+        "epsilon": number(model.epsilon),
+        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+        "public_table": model._public_facts(),
+        "config": model._config(),
+    }
+    return dict(json.loads(json.dumps(facts, default=_plain)))
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's, as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What training leaves: a sampler of value numbers, its weights, and public diagnostics."""
+
+    generator: Any
+    curves: dict[str, dict[str, list[float]]]
+    notes: dict[str, Any] = field(default_factory=dict)  # released numbers that a certificate tells
+
+    def weights(self) -> dict[str, Tensor]:
+        """Everything that sampling needs."""
+        return dict(self.generator.state_dict())
+
+
+class Method(BaseEstimator):
+    """The parameters and the hooks of a method. scikit-learn conventions: the constructor only stores.
+
+    Subclasses say what they will spend (``_spends``), train on value numbers (``_train``), and build
+    an untrained generator (``_empty``).
+    """
+
+    method: ClassVar[str]
+    stops_early: ClassVar[bool] = False  # a fit may be done before its last step
+
+    schema: Schema
+    epsilon: float
+    delta: float
+    random_state: int | None
+    device: str
+    verbose: bool
+    rows: int | None
+    time_limit: float | None
+    accept_drafted_domain: bool
+    encoding: str | Mapping[str, str]
+
+    def _check(self) -> None:
+        """Check the parameters of the subclass."""
+
+    def _encoding(self) -> str | Mapping[str, str]:
+        """The scheme of the codes, or a scheme by column."""
+        return self.encoding
+
+    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+        raise NotImplementedError
+
+    def _train(
+        self,
+        index: np.ndarray,
+        spends: list[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        watch: Watch,
+        most: int | None = None,
+    ) -> Trained:
+        """Train on value numbers; ``most`` caps the steps that cost nothing (of a trial)."""
+        raise NotImplementedError
+
+    def _free_steps(self) -> dict[str, int]:
+        """Steps of stages that read no private row, by stage."""
+        return {}
+
+    def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
+        """What a person should know of a plan of this method before they start."""
+        return []
+
+    def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
+        """Value numbers of the public table that training uses, if any."""
+        return None
+
+    def _public_facts(self) -> dict[str, Any] | None:
+        """What a certificate says of the public table: its rows, and a hash of its value numbers."""
+        public = self._public_index(TableEncoder(self.schema, self._encoding()))
+        return None if public is None else public_table(public)
+
+    def _stated(self) -> dict[str, Any]:
+        """What a certificate says among the settings, besides parameters; JSON-ready and public."""
+        return {}
+
+    def _config(self) -> dict[str, Any]:
+        """What rebuilds an untrained generator, JSON-ready."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+        """Inverse of :meth:`_config`."""
+        raise NotImplementedError
+
+    def _size(self) -> int:
+        """Number of weights of the generator that the configuration describes."""
+        raise NotImplementedError
+
+    def _empty(self) -> Any:
+        """An untrained generator, for the weights of a file."""
+        raise NotImplementedError
+
+
+NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
+TRIAL_STEPS = 11
+TRIAL_ROWS = 100_000
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
+
+
+def priced(
+    model: "Synthesizer", spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
+) -> Plan:
+    """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
+    whole = planned(spends, earlier)
+    rows = model.rows or NOMINAL_ROWS
+    seconds = estimated_seconds(model, spends, rows) if estimate_time else None
+    return Plan(
+        method=model.method,
+        spends=tuple(spends),
+        epsilon=whole.spent,
+        delta=model.delta,
+        accountant=whole.accountant()["name"],
+        rows=rows,
+        rows_declared=model.rows is not None,
+        device=str(model._device()),
+        seconds=seconds,
+        at_most=model.stops_early,
+        notes=tuple(_notes(model, spends, seconds, whole)),
+    )
+
+
+def _unspent(whole: Ledger) -> list[str]:
+    """A line where the plan leaves part of its budget over."""
+    if math.isinf(whole.epsilon):
+        return []
+    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
+    left = 1 - share
+    return (
+        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
+        if left > UNSPENT
+        else []
+    )
+
+
+def _notes(
+    model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None, whole: Ledger
+) -> list[str]:
+    """What a person should know before they start."""
+    notes = _unspent(whole)
+    drafted = model.schema.drafted
+    if drafted and math.isfinite(model.epsilon):
+        notes.append(
+            f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
+            " of a table"
+        )
+    if WEAK_EPSILON < model.epsilon < math.inf:
+        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+    if model.delta > WEAK_DELTA:
+        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+    limit = model.time_limit
+    if seconds is not None and limit is not None and seconds > limit:
+        charged = any(spend.count > 1 for spend in spends)
+        notes.append(
+            f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
+            f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
+        )
+    return [*notes, *model._notes(spends)]
+
+
+def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: int) -> float:
+    """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
+    sizes, made_up = model.schema.sizes, min(rows, TRIAL_ROWS)
+    rng = np.random.default_rng(0)
+    index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
+    few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
+    times: dict[str, list[float]] = {}
+    watch = Watch(progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic()))
+    started = time.monotonic()
+    ledger = Ledger(math.inf, model.delta)
+    model._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
+    private, public = time.monotonic() - started, 0.0
+    charged = {s.purpose: s.count for s in spends}
+    for stage, steps in {**charged, **model._free_steps()}.items():
+        stamps = times.get(stage, [])
+        if len(stamps) >= TRIAL_STEPS:
+            # The first steps warm up (imports, allocators): they say nothing of the others.
+            left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
+            if stage in charged:
+                private += left
+            else:  # such steps read no rows
+                tried = stamps[-1] - stamps[0]
+                private, public = private - tried, public + tried + left
+    return private * rows / made_up + public
+
 
 logger = logging.getLogger(__name__)
 

@@ -8,17 +8,16 @@ from typing import Any
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, TabsynthError
-from tabsynth.model_file import read_model
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import check_listed
-from tabsynth.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.dpgan import DPGAN
-from tabsynth.synthesizers.dpwgan import DPWGAN
-from tabsynth.synthesizers.margnet import MargNet
-from tabsynth.synthesizers.method import Trained
-from tabsynth.synthesizers.pateacgan import PATEACGAN
-from tabsynth.synthesizers.pategan import PATEGAN
+from tabsynth.privacy.accounting.mechanisms import check_listed
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.gan.dpgan import DPGAN
+from tabsynth.synthesizers.gan.dpwgan import DPWGAN
+from tabsynth.synthesizers.margnet.estimator import MargNet
+from tabsynth.synthesizers.model_file import read_model
+from tabsynth.synthesizers.pate.estimator import PATEGAN
+from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
 
 METHODS: dict[str, type[Synthesizer]] = {
     DPGAN.method: DPGAN,

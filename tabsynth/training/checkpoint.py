@@ -1,6 +1,6 @@
-"""A folder from which a killed fit goes on: its ledger, what it has released, and how far it came.
+"""Checkpoints: a folder from which an interrupted fit is resumed.
 
-In it are ``ledger.jsonl`` (:mod:`tabsynth.privacy.journal`), ``checkpoint.json`` (which fit it belongs
+In it are ``ledger.jsonl`` (:mod:`tabsynth.privacy.ledger.journal`), ``checkpoint.json`` (which fit it belongs
 to, its plan, a list of the other files with their checksums), noisy counts and the states of stages:
 weights of generator and critic, optimisers, averages, curves. All of it follows from noised releases and
 from public facts, so it is as private as the model. But it is more than the model: it is for the owner
@@ -9,32 +9,312 @@ that goes on draws new noise: with ``random_state`` from a stream that follows f
 number of times the fit went on, else from the operating system.
 """
 
+import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
 
-from tabsynth._files import sha256
-from tabsynth._validate import positive
-from tabsynth.errors import BudgetError, FileFormatError
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import EARLIER, Ledger
-from tabsynth.privacy.recording import new_name, recorder
-from tabsynth.training.index import (
-    FORMAT,
-    INDEX,
-    LEDGER,
-    STATE_FILE,
-    check_same,
-    make_folder,
-    read_index,
-)
-from tabsynth.training.kept_files import KeptFiles
-from tabsynth.training.states import Stateful, read_state, write_durably
+from tabsynth._files import fsync_folder, read_json, sha256
+from tabsynth._validate import positive, shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, new_name, note, recorder
+
+# A checkpoint of a fit under a project's ledger names that in ``fit``, and has no ledger of its own.
+FORMAT = "tabsynth-checkpoint/1"
+STATE_FILE = re.compile(r"state-\d{1,18}\.safetensors")
+INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
+
+
+def write_index(path: Path, index: Mapping[str, Any]) -> None:
+    """Write the list with its own checksum, whole or not at all."""
+    signed = {**index, "sha256": _digest(index)}
+    # The rest are checksums of the ledger and of the model, which are looked at themselves.
+    note(path.name, {k: v for k, v in index.items() if k not in ("chain", "model")})
+    write_durably(path, json.dumps(signed, indent=1).encode())
+
+
+def _digest(index: Mapping[str, Any]) -> str:
+    held = {k: v for k, v in index.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+def read_index(path: Path) -> dict[str, Any]:
+    """What :func:`write_index` wrote; refuses damage, and a checkpoint without its ledger."""
+    index = read_json(path, "checkpoint")
+    found = index.get("format") if isinstance(index, dict) else None
+    if found != FORMAT:
+        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
+    if index.get("sha256") != _digest(index):
+        raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
+    if not _whole(index):
+        raise FileFormatError(
+            f"{path} is damaged: a part of it is missing, or not what it should be."
+        )
+    if "ledger" not in index["fit"] and not (path.parent / LEDGER).exists():
+        raise FileFormatError(f"Checkpoint {path.parent} is damaged: its {LEDGER} is missing.")
+    return dict(index)
+
+
+_PARTS = {"fit": dict, "run": str, "chain": str, "resumes": int, "next": int, "seeded": bool}
+_OF_FILE = {"kind": str, "name": str, "file": str, "sha256": str, "done": int}
+
+
+def _whole(index: dict[str, Any]) -> bool:
+    """Whether all parts are there. The files that it names are read and removed: none may lie outside."""
+    kept, plan, given_up = index.get("kept"), index.get("plan"), index.get("given_up", [])
+    return (
+        _has(index, _PARTS)
+        and {"model", "plan"} <= set(index)
+        and isinstance(index.get("model"), str | None)
+        and (plan is None or (isinstance(plan, list) and all(isinstance(p, dict) for p in plan)))
+        and isinstance(given_up, list)
+        and all(isinstance(run, str) for run in given_up)
+        and isinstance(kept, list)
+        and all(_has(item, _OF_FILE) and STATE_FILE.fullmatch(item["file"]) for item in kept)
+    )
+
+
+def _has(item: Any, parts: Mapping[str, type]) -> bool:
+    return isinstance(item, dict) and all(
+        type(item.get(name)) is kind for name, kind in parts.items()
+    )
+
+
+def make_folder(path: Path) -> None:
+    """A folder for the owner alone; refuses one that holds something else, or points elsewhere."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        names = {file.name for file in path.iterdir()}
+        links = [name for name in sorted(names) if (path / name).is_symlink()]
+    except OSError as error:
+        raise InputError(f"Cannot make checkpoint folder {path}: {error.strerror}.") from None
+    if links:  # what is written under such a name would change a file somewhere else
+        raise FileFormatError(
+            f"Checkpoint {path} holds a symbolic link, {shown(links[0])}; remove it."
+        )
+    if INDEX in names or not names - {LEDGER, INDEX + ".tmp"}:
+        return
+    if LEDGER in names:
+        raise FileFormatError(f"Checkpoint {path} is damaged: its {INDEX} is missing.")
+    raise InputError(f"{path} is a folder, but not a checkpoint; name a new one.")
+
+
+def check_same(path: Path, theirs: Any, ours: Any) -> None:
+    """Refuse a checkpoint of another fit, and name what differs."""
+    different = _difference(theirs, ours)
+    if different is not None:
+        name, there, here = different
+        raise InputError(
+            f"Checkpoint {path} is of another fit: {name} is {shown(there)} there and {shown(here)}"
+            " here; fit as it was begun, or name a new folder."
+        )
+
+
+def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """The first leaf that differs, by its path."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted({*there, *here}):
+            inner = f"{name}.{key}" if name else str(key)
+            if (key in there) != (key in here):
+                return inner, there.get(key), here.get(key)
+            found = _difference(there[key], here[key], inner)
+            if found is not None:
+                return found
+        return None
+    return None if there == here else (name, there, here)
+
+
+def standing(path: str | Path) -> list[str]:
+    """Where a checkpoint stands, in plain words; nothing if there is none yet.
+
+    Raises
+    ------
+    InputError
+        If there can be none.
+    """
+    folder = Path(path)
+    if not folder.absolute().parent.is_dir() or (folder.exists() and not folder.is_dir()):
+        raise InputError(f"Cannot make checkpoint folder {folder}; name a new one.")
+    if not (folder / INDEX).exists():
+        return []
+    index = read_index(folder / INDEX)
+    if index["model"] is not None:
+        return [f"{path}: this fit has ended; its model is given back, and nothing is spent."]
+    done = [
+        f"{item['name']}: {item['done']:,} steps"
+        for item in index["kept"]
+        if item["kind"] == "stage"
+    ]
+    return [f"{path}: goes on from {', '.join(done) or 'the beginning'}."]
+
+
+MAX_STATE_BYTES = 8 * 2**30
+MAX_DEPTH = 50
+
+
+class Stateful(Protocol):
+    """What can be saved and set back: modules, optimisers, and objects that hold several."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nested dicts, lists and tuples of tensors and plain values."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any:
+        """Take such a value back."""
+
+
+def write_state(path: Path, value: Any) -> str:
+    """Write a nested value of dicts, lists, tuples, tensors and plain values; returns its SHA-256.
+
+    The file is on the disk when this returns, and only its owner may read it.
+    """
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_plain(value, tensors))
+    data = safetensors.torch.save(tensors, metadata={"tabsynth": text})
+    note(path.name, data)
+    write_durably(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_state(path: Path, sha256: str) -> Any:
+    """What :func:`write_state` wrote, tensors on the CPU.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is missing or not the one with this SHA-256.
+    """
+    damaged = FileFormatError(f"{path} is damaged: it does not agree with its checksum.")
+    try:
+        if path.stat().st_size > MAX_STATE_BYTES:
+            raise damaged
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"Cannot read state {path}: {error.strerror}.") from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise damaged
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        tensors = safetensors.torch.load(data)
+        return _nested(json.loads(header["__metadata__"]["tabsynth"]), tensors)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        raise damaged from None
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Bytes to a file, whole or not at all, on the disk when this returns; mode 0600."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        temporary.unlink(
+            missing_ok=True
+        )  # of a crash; then a new file, never one that a link names
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.replace(temporary, path)
+        fsync_folder(path.parent)
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror}.") from None
+
+
+def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
+    """The value as JSON; its tensors are moved to ``tensors``."""
+    if depth > MAX_DEPTH:
+        raise TypeError("a state is nested too deeply")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.array(value, order="C"))
+    if isinstance(value, Tensor):
+        name = f"t{len(tensors)}"
+        # A copy of its own: safetensors refuses views that share memory.
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"tensor": name}
+    if isinstance(value, dict):
+        if not all(isinstance(key, str | int) for key in value):
+            raise TypeError("the keys of a state are texts or whole numbers")
+        return {"dict": [[k, _plain(v, tensors, depth + 1)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_plain(v, tensors, depth + 1) for v in value]}
+    raise TypeError(f"a state holds tensors and plain values, not {type(value).__name__}")
+
+
+def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Inverse of :func:`_plain`."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, held),) = value.items()
+    if kind == "tensor":
+        return tensors[held]
+    if kind == "dict":
+        return {k: _nested(v, tensors) for k, v in held}
+    parts = [_nested(v, tensors) for v in held]
+    return {"list": parts, "tuple": tuple(parts)}[kind]
+
+
+class KeptFiles:
+    """What a checkpoint has kept, by kind and name.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    journal : Journal
+        The index says up to where it was written.
+    """
+
+    path: Path
+    journal: Journal
+    _index: dict[str, Any]
+
+    def _find(self, kind: str, name: str) -> dict[str, Any] | None:
+        for item in self._index["kept"]:
+            if (item["kind"], item["name"]) == (kind, name):
+                return dict(item)
+        return None
+
+    def _keep(self, kind: str, name: str, value: Any, done: int) -> None:
+        """A new file, then the index that lists it, then the end of the file it replaces."""
+        self.journal.check_process()
+        file = f"state-{self._index['next']}.safetensors"
+        self._index["next"] += 1
+        item = {"kind": kind, "name": name, "file": file, "done": done}
+        item["sha256"] = write_state(self.path / file, value)
+        before = self._find(kind, name)
+        kept = list(self._index["kept"])
+        if before is None:
+            kept.append(item)
+        else:
+            kept[kept.index(before)] = item
+        self._index["kept"] = kept
+        self._write_index()
+        if before is not None:
+            self._drop([before["file"]])
+
+    def _drop(self, files: Sequence[str]) -> None:
+        self.journal.check_process()
+        for file in files:
+            (self.path / file).unlink(missing_ok=True)
+
+    def _write_index(self) -> None:
+        self.journal.check_process()
+        write_index(self.path / INDEX, {**self._index, "chain": self.journal.chain})
+
 
 MODEL = "model.tabsynth"
 OURS = re.compile(rf"{STATE_FILE.pattern}(\.tmp)?")

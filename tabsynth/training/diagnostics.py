@@ -16,15 +16,12 @@ from torch import Tensor, nn
 from tabsynth._random import keystream
 from tabsynth._validate import positive
 from tabsynth.errors import InputError
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoPrivacy, of_sum
-from tabsynth.privacy.noise import noisy
-from tabsynth.privacy.recording import exact
-from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
+from tabsynth.privacy.noise.samplers import noisy
+from tabsynth.training.clipping import PerExampleClipper, moved
 from tabsynth.training.factors import Losses
-from tabsynth.training.formed import moved
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, StepRule
 
 # A bound under which nearly every gradient is clipped to: Σ clip(gᵢ)/LEAST is the sum of directions.
 LEAST = 1e-12

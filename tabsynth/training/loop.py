@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.recording import note, recorder
-from tabsynth.training.checkpoint import Checkpoint
-from tabsynth.training.states import Stateful
+from tabsynth.privacy.ledger.ledger import Account, note, recorder
+from tabsynth.training.checkpoint import Checkpoint, Stateful
 
 TIME_LIMIT, INTERRUPTED = "time limit", "interrupted"
 

@@ -1,30 +1,307 @@
-"""One private step: a gradient from a Poisson batch that the ledger has paid for."""
+"""One private step: a gradient from a Poisson batch that the ledger has paid for.
+
+All three release one Poisson-subsampled Gaussian a step, of the same sensitivity: what happens before
+the clip is a function of one row and of what is public by then (R9).
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tabsynth._random import keystream
+from tabsynth._validate import one_of, positive
 from tabsynth.errors import BudgetError
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account
-from tabsynth.privacy.mechanisms import NoPrivacy, of_sum, steps_of
-from tabsynth.privacy.noise import Bits
-from tabsynth.privacy.recording import exact, recorder
+from tabsynth.privacy.accounting.mechanisms import NoPrivacy, of_sum, steps_of
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact, recorder
+from tabsynth.privacy.noise.samplers import Bits, uniform
 from tabsynth.training.bounds import Bounds, Clipping
-from tabsynth.training.capture import Captured, Slots, full_precision
-from tabsynth.training.clipping import PerExampleClipper
+from tabsynth.training.clipping import NeedsRowByRow, PerExampleClipper, hooked, moved
 from tabsynth.training.factors import Losses
-from tabsynth.training.formed import moved
-from tabsynth.training.noising import TensorNoise
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
-from tabsynth.training.sampling import Places, poisson_sample
-from tabsynth.training.sums import PARTS, Total
+from tabsynth.training.sums import PARTS, TensorNoise, Total
+
+
+def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
+    """Row numbers of one Poisson batch: each of ``n`` rows is in, independently, at ``rate``.
+
+    Returns
+    -------
+    LongTensor, shape (batch,), ascending
+        May be empty; an empty batch is a step like any other.
+
+    Notes
+    -----
+    The rows between two that are in are a geometric number, so the cost follows the size of the batch
+    and not that of the table. Drawn in float64, so that the probability is ``rate`` to 2⁻⁵².
+    """
+    if rate >= 1:
+        return torch.arange(n)
+    last, parts = -1, [np.empty(0, dtype=np.int64)]
+    while last < n - 1:
+        mean = (n - 1 - last) * rate
+        gaps = _geometric(math.ceil(mean + 4 * math.sqrt(mean)) + 8, rate, bits)
+        parts.append(last + gaps.cumsum())
+        last = int(parts[-1][-1])
+    found = np.concatenate(parts)
+    return torch.from_numpy(found[: np.searchsorted(found, n)])
+
+
+class Places:
+    """Where the rows of a batch lie: at places of a public number, each drawn at random.
+
+    The rounding of a matrix product depends on its shape and on a row's place in it. Here neither depends on
+    how many rows there are: a batch has ``parts`` tensors of ``size`` rows, and what is not taken is blank.
+
+    Parameters
+    ----------
+    expected : float
+        Expected number of rows, a public number. There are places for eight standard deviations more.
+    physical : int, optional
+        The most rows that go through a network at once.
+
+    Notes
+    -----
+    Rows take places by a uniform injection. One restricted to all rows but one is uniform too, so that the
+    batches of two neighbouring tables can be drawn together with every common row at the same place, and
+    the other row's place blank in one of them. A batch that does not fit (fewer than one in 10¹⁴,
+    if the expectation is right) is put in random order and takes further parts; then one common row, the last, has another
+    place in the two batches, and what it contributes, still clipped, differs by the rounding of its own
+    gradient. That matters where an activation has a kink: a one-hot row often has inputs of a unit that add
+    up to 0, of which rounding decides the sign.
+    """
+
+    def __init__(self, expected: float, physical: int | None = None) -> None:
+        self.room = int(expected + 8 * expected**0.5) + 8
+        self.size = self.room if physical is None else min(self.room, physical)
+        self.parts = math.ceil(self.room / self.size)
+
+    def draw(self, count: int, bits: Bits) -> Tensor:
+        """Places of ``count`` rows, LongTensor of shape (count,)."""
+        keys = np.frombuffer(bits.bytes(8 * max(self.room, count)), dtype="<u8")
+        return torch.from_numpy(np.argsort(keys, kind="stable")[:count].copy())
+
+    def layout(self, picked: Tensor, places: Tensor) -> Tensor:
+        """Row numbers by place, −1 where it is blank: LongTensor, a whole number of parts long."""
+        parts = max(self.parts, math.ceil(len(picked) / self.size))
+        held = torch.full((parts * self.size,), -1, dtype=torch.int64)
+        held[places] = picked
+        return held
+
+
+def _geometric(count: int, rate: float, bits: Bits) -> np.ndarray:
+    """Steps to the next success: P(k) = rate · (1 − rate)^(k − 1), k = 1, 2, …"""
+    gaps = np.floor(np.log(uniform(count, bits)) / math.log1p(-rate)) + 1
+    return np.minimum(gaps, 2**40).astype(np.int64)  # past any table
+
+
+def critic_scores(critic: nn.Module, rows: Tensor) -> Tensor:
+    """f(x), shape (batch,)."""
+    return critic(rows).squeeze(1)
+
+
+def minus_scores(critic: nn.Module, rows: Tensor) -> Tensor:
+    """−f(x), a real row's loss, shape (batch,)."""
+    return -critic_scores(critic, rows)
+
+
+def gradient_penalty(critic: nn.Module, points: Tensor, weight: float) -> Tensor:
+    """λ(‖∇ₓf(x̂)‖ − 1)², shape (batch,) (Gulrajani et al. 2017, arXiv:1704.00028).
+
+    Parameters
+    ----------
+    points : Tensor, shape (batch, width)
+        x̂: for privacy, a row of it may depend on one private row only.
+    weight : float
+        λ.
+    """
+    if hooked(critic):
+        raise NeedsRowByRow("a gradient penalty")
+    points = points.detach().requires_grad_()
+    scores = critic_scores(critic, points).sum()
+    (slope,) = torch.autograd.grad(scores, points, create_graph=True)
+    # The root's derivative at 0 is infinite; a tiny floor keeps a flat critic's gradient finite.
+    norm = (slope.square().sum(1) + 1e-20).sqrt()
+    return weight * (norm - 1).square()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGD:
+    """At the weights themselves (Abadi et al. 2016, arXiv:1607.00133)."""
+
+    name = "dp-sgd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSAT:
+    """At θ + ρ ĝ/‖ĝ‖, with ĝ the *previous* private gradient (Park et al. 2023).
+
+    ``radius`` is ρ, in units of the weights. The first step is at θ. ĝ is released already, so the
+    ascent is free.
+    """
+
+    radius: float = 0.03
+    name = "dp-sat"
+
+    def __post_init__(self) -> None:
+        positive("radius", self.radius)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BAM:
+    """At θ + λ gᵢ/‖gᵢ‖, each row's weights moved along the row's own gradient (Knolle et al. 2023).
+
+    ``radius`` is λ, in units of the weights. The ascent is inside the per-row map, so it is free; one
+    along the batch's mean would not be. A row without gradient is not moved.
+
+    The gradient at the moved weights is computed exactly, up to rounding. It is *not* the exact gradient
+    of the bias-aware objective L + λ‖gᵢ‖, which is gᵢ + λ Hᵢ gᵢ/‖gᵢ‖ with Hᵢ the Hessian of the row's loss
+    (the paper's equation 13). It approximates it to first order in λ where the loss is smooth, as the
+    paper's Algorithm 2 does (equation 14). The exact one is a reference in ``reports/bias``, which
+    measures its cost and its results beside BAM's.
+
+    NOTE[DIFF] The gradient at the moved weights takes two ordinary passes: a row's own gradient is a sum
+    of outer products, and so is the move of its weights. The paper gives no closed form.
+    NOTE[DIFF] The gradient at the moved weights is that of L, as in the paper's text; line 5 of its
+    Algorithm 2 prints the gradient of the penalised loss. Its per-row factor is clipped as
+    max(1, ‖g‖/C), which the paper misprints, and noise is added once, to the sum.
+    """
+
+    radius: float = 0.01
+    name = "bam"
+
+    def __post_init__(self) -> None:
+        positive("radius", self.radius)
+
+
+StepRule = DPSGD | DPSAT | BAM
+STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (DPSGD, DPSAT, BAM)}
+
+
+def stated(rule: StepRule) -> dict[str, Any]:
+    """What a certificate says of a rule: its name, and its radius where it has one."""
+    radius = {} if isinstance(rule, DPSGD) else {"radius": rule.radius}
+    return {"step_rule": rule.name, **radius}
+
+
+def step_rule(name: str, radius: float | None = None) -> StepRule:
+    """A step rule by its name: ``dp-sgd``, ``dp-sat`` or ``bam``; ``radius`` is ρ or λ."""
+    one_of("step_rule", name, STEP_RULES)
+    if name == DPSGD.name:
+        return DPSGD()
+    made = DPSAT if name == DPSAT.name else BAM
+    return made() if radius is None else made(radius=radius)
+
+
+ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them
+
+
+class Captured:
+    """A function of tensors that stay in place, recorded as a CUDA graph after a few ordinary calls.
+
+    Parameters
+    ----------
+    body : callable
+        Reads and writes the same tensors at each call, never waits for the device, and returns the
+        tensors that it made.
+    generators : sequence of torch.Generator
+        Those that it draws from.
+
+    Notes
+    -----
+    The ordinary calls are calls like any other, and recording runs nothing: each call runs the body
+    once. A replay runs no Python: it writes to the tensors that the recording made, and those are what
+    a call returns. Elsewhere than on CUDA the body is just called.
+    """
+
+    def __init__(
+        self, body: Callable[[], list[Tensor]], generators: Sequence[torch.Generator]
+    ) -> None:
+        self.body, self.generators = body, [g for g in generators if g.device.type == "cuda"]
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.made: list[Tensor] = []
+
+    def __call__(self, device: torch.device) -> list[Tensor]:
+        """Run the body once; what it made."""
+        self.calls += 1
+        if device.type != "cuda":
+            self.made = self.body()
+        elif self.calls <= ORDINARY_CALLS:
+            stream = torch.cuda.Stream(device)
+            stream.wait_stream(torch.cuda.current_stream(device))
+            with torch.cuda.stream(stream):
+                self.made = self.body()
+            torch.cuda.current_stream(device).wait_stream(stream)
+        else:
+            if self.graph is None:
+                self.graph = torch.cuda.CUDAGraph()
+                for generator in dict.fromkeys(self.generators):
+                    self.graph.register_generator_state(generator)
+                with torch.cuda.graph(self.graph):
+                    self.made = self.body()
+            self.graph.replay()
+        return self.made
+
+
+class Slots:
+    """A batch of fixed size on the device: row numbers, and which of them count.
+
+    Parameters
+    ----------
+    size : int
+    device : torch.device
+    """
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.rows = torch.zeros(size, dtype=torch.int64, device=device)
+        self.keep = torch.zeros(size, dtype=torch.bool, device=device)
+
+    def fill(self, layout: Tensor) -> None:
+        """Row numbers of a batch, −1 where there is none, from the host, without waiting for the device."""
+        rows, keep = layout.clamp_min(0), layout >= 0
+        if self.rows.device.type == "cuda":
+            rows, keep = rows.pin_memory(), keep.pin_memory()
+        self.rows.copy_(rows, non_blocking=True)
+        self.keep.copy_(keep, non_blocking=True)
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Matrix products as they are in float32, whatever a caller has switched on: in private sums."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        if device.type in ("cpu", "cuda"):
+            with torch.autocast(device.type, enabled=False):
+                yield
+        else:  # has no autocast
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def tf32(device: torch.device) -> Iterator[None]:
+    """Matrix products in TF32, where it is harmless: in public computations, on CUDA.
+
+    Not in a private sum: its factors would be rounded to 11 bits after their norms were taken, so
+    that a row could pass its bound.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
 
 MOST_ROUNDING = 0.25  # of a bound: a reference whose rounding could take more of it is not used
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.privacy.counts import Measured, NoisyCounts
+from tabsynth.privacy.noise.counts import Measured, NoisyCounts
 
 
 def quieter(

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats
 
-from tabsynth.audit import bounds
-from tabsynth.privacy.accounting import gaussian_epsilon, gaussian_mu
+from tabsynth.audit import lower_bounds as bounds
+from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 
 
 @pytest.mark.parametrize(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 500)])

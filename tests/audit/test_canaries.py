@@ -14,14 +14,14 @@ from tabsynth.audit.ballots import plan_of
 from tabsynth.audit.canaries import WHOLE, audit_gan, small_gan
 from tabsynth.audit.counting import audit_counts
 from tabsynth.audit.observing import StepLanes, ratios
-from tabsynth.audit.results import INVALID, NOT_REFUTED, REFUTED
+from tabsynth.audit.outcomes import INVALID, NOT_REFUTED, REFUTED
 from tabsynth.audit.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
 from tabsynth.audit.worlds import census_worlds, small_worlds
-from tabsynth.generators.booth import Booth
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.counts import NoisyCounts
-from tabsynth.privacy.mechanisms import NoisyVote, SubsampledGaussian
-from tabsynth.synthesizers.measuring import Measuring
+from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
+from tabsynth.privacy.noise.counts import NoisyCounts
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import Measuring
+from tabsynth.synthesizers.pate.aggregation import Booth
 from tabsynth.training.bounds import Bounds
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep

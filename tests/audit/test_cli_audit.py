@@ -9,11 +9,8 @@ from command_lines import refused
 from typer.testing import CliRunner
 
 from tabsynth.audit import blackbox, canaries, registry, replay
-from tabsynth.audit.page import render, strip, verdict
-from tabsynth.audit.replay import Replayed, ReplayResult
-from tabsynth.audit.replay_audit import audit_by_replay, result_of
-from tabsynth.audit.replay_recorder import Mechanism
-from tabsynth.audit.results import (
+from tabsynth.audit.html import render, strip, verdict
+from tabsynth.audit.outcomes import (
     INVALID,
     NOT_REFUTED,
     REFUTED,
@@ -22,9 +19,12 @@ from tabsynth.audit.results import (
     judged,
     write_json,
 )
+from tabsynth.audit.replay import Replayed, ReplayResult
+from tabsynth.audit.replay_audit import audit_by_replay, result_of
+from tabsynth.audit.replay_recorder import Mechanism
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.described import code
+from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import MargNet
 from tabsynth.training.bounds import Bounds
 

@@ -8,22 +8,20 @@ import torch
 from broken import quieter
 
 from tabsynth.audit import one_run
-from tabsynth.audit.results import NOT_REFUTED, REFUTED
+from tabsynth.audit.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.networks import mlp
-from tabsynth.privacy.accounting import gaussian_mu
-from tabsynth.privacy.counts import NoisyCounts
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import SubsampledGaussian
-from tabsynth.schema import Schema
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import NoisyCounts
+from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import DPGAN, MargNet
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import PrivateStep, minus_scores
 
 QUICK = MargNetConfig(components=20, steps=1)
 

@@ -10,9 +10,9 @@ from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
 from tabsynth.audit.replay import replay
 from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import TEACHERS, systems, tiny
-from tabsynth.generators.teachers import Classroom
-from tabsynth.generators.witnesses import Witnesses
-from tabsynth.synthesizers import released
+from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.pate.features import Witnesses
+from tabsynth.synthesizers.pate.teachers import Classroom
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
@@ -85,7 +85,7 @@ def test_a_twin_less_is_one_teacher(name: str) -> None:
 
 def test_equal_shards_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """R15's mistake: shards by place change many teachers, even where few votes move."""
-    from tabsynth.generators import pate
+    from tabsynth.synthesizers.pate import rounds as pate
 
     def by_place(rows: torch.Tensor, teachers: int, key: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return rows, torch.arange(len(rows)) * teachers // len(rows)

@@ -16,11 +16,11 @@ from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_printed import misprinted
 from tabsynth.audit.replay_recorder import Mechanism
 from tabsynth.audit.replay_systems import tiny
-from tabsynth.privacy import certificate as certificates
+from tabsynth.privacy.certificate import certificate as certificates
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.noising import TensorNoise
 from tabsynth.training.private_step import PrivateStep
+from tabsynth.training.sums import TensorNoise
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

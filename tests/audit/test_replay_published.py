@@ -15,9 +15,8 @@ from tabsynth.audit.replay_published import replay_published
 from tabsynth.audit.replay_systems import tiny
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.training.diagnostics import overestimation
 
 torch.set_num_threads(1)

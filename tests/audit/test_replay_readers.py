@@ -17,11 +17,11 @@ from tabsynth import Column, InputError, MargNet, RowCounter, Schema, read_table
 from tabsynth.audit.replay import replay
 from tabsynth.audit.replay_neighbours import KINDS, neighbours
 from tabsynth.audit.replay_readers import FORMS, LARGE, READ_SCHEMA, read_table_of
-from tabsynth.counter import ParquetCounter, count_by
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.counts import by_value, count_rows
-from tabsynth.tables import as_declared, to_pandas
+from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.tables.counter import ParquetCounter, count_by
+from tabsynth.tables.frames import as_declared, to_pandas
 
 torch.set_num_threads(1)
 TABLE, ENCODER = read_table_of(40, 0), TableEncoder(READ_SCHEMA)

@@ -11,7 +11,7 @@ from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 from tabsynth.audit.replay import replay
 from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import SYSTEMS, systems, tiny
-from tabsynth.synthesizers import released
+from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
 torch.set_num_threads(1)
@@ -45,13 +45,13 @@ def test_every_method_and_option_is_covered() -> None:
     for method in METHODS:
         assert method in SYSTEMS
     text = repr(list(SYSTEMS.values()))
-    from tabsynth.autoencoder import TRAININGS
-    from tabsynth.encoding.codebooks import SCHEMES
-    from tabsynth.generators.dpgan import VARIANTS
-    from tabsynth.generators.pate_config import ACCOUNTINGS
-    from tabsynth.synthesizers.pateacgan import MODES
+    from tabsynth.encoding.table import SCHEMES
+    from tabsynth.synthesizers.gan.autoencoder import TRAININGS
+    from tabsynth.synthesizers.gan.dpgan import VARIANTS
+    from tabsynth.synthesizers.pate.config import ACCOUNTINGS
+    from tabsynth.synthesizers.pate.pateacgan import MODES
     from tabsynth.training.bounds import BOUNDS, GROUPINGS
-    from tabsynth.training.rules import STEP_RULES
+    from tabsynth.training.private_step import STEP_RULES
 
     default = {"advanced", "dp-sgd", "exact-binary", "fixed", "public"}
     for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS):

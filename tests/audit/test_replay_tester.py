@@ -16,9 +16,9 @@ from tabsynth.audit.replay import ReplayResult, audit_replay, replay
 from tabsynth.audit.replay_neighbours import neighbours
 from tabsynth.audit.replay_systems import tiny
 from tabsynth.errors import InputError
-from tabsynth.generators.adversarial import Adversarial
-from tabsynth.privacy import counts
-from tabsynth.synthesizers import counting
+from tabsynth.privacy.noise import counts
+from tabsynth.synthesizers.gan import estimator as counting
+from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.training import bounds, private_step
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep

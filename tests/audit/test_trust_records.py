@@ -157,7 +157,7 @@ def test_modules_have_their_full_names(package):
 
 def test_the_modules_of_this_process_are_modules_of_the_package():
     names = evidence.imported()
-    assert {"tabsynth", "tabsynth.privacy.noise"} <= set(names)
+    assert {"tabsynth", "tabsynth.privacy.noise.samplers"} <= set(names)
     assert set(names) <= evidence.modules_of().keys()
 
 
@@ -270,15 +270,19 @@ def test_stale_rows_are_listed_with_an_exit_code(trust, tmp_path, monkeypatch, c
         monkeypatch.setattr(script, "missing", lambda record: [])
     modules = evidence.modules_of()
     monkeypatch.setattr(sys, "argv", ["run.py", "--stale"])
-    set_all(tmp_path, {"tabsynth.privacy.noise": modules["tabsynth.privacy.noise"]})
+    set_all(
+        tmp_path, {"tabsynth.privacy.noise.samplers": modules["tabsynth.privacy.noise.samplers"]}
+    )
     assert trust.main() == 0
     assert capsys.readouterr().out.count("\n") == len(KINDS)  # a line of each, and nothing to do
-    set_all(tmp_path, {"tabsynth.privacy.noise": "other"}, [FUZZ])
+    set_all(tmp_path, {"tabsynth.privacy.noise.samplers": "other"}, [FUZZ])
     assert trust.main() == 1
     out = capsys.readouterr().out
-    assert "changed since: tabsynth.privacy.noise (7): schema; csv; " in out
+    assert "changed since: tabsynth.privacy.noise.samplers (7): schema; csv; " in out
     assert out.endswith("To measure them: python reports/trust/fuzz.py\n")
-    set_all(tmp_path, {"tabsynth.privacy.noise": modules["tabsynth.privacy.noise"]})
+    set_all(
+        tmp_path, {"tabsynth.privacy.noise.samplers": modules["tabsynth.privacy.noise.samplers"]}
+    )
     monkeypatch.setattr(audits, "missing", lambda record: ["white-box new 8"])
     assert trust.main() == 1
     assert "missing or incomplete (1): white-box new 8" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from tabsynth import Column, Schema
-from tabsynth.tables import with_dtype
+from tabsynth.tables.frames import with_dtype
 
 NAMES = ["a", "b c", "é", "x,y", 'q"']
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=6)

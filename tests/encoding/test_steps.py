@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from table_strategies import numeric_columns
 
 from tabsynth import Column
-from tabsynth.encoding import numeric
-from tabsynth.encoding.steps import Runs, numbers_at, steps_between, steps_of_cells
+from tabsynth.encoding import table as numeric
+from tabsynth.encoding.table import Runs, numbers_at, steps_between, steps_of_cells
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,9 +11,8 @@ from tabsynth.evaluation import Columns, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.results import plain
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report.summary import summarise
 
 NAMES, SIZES = ("a", "b", "c", "w"), (3, 4, 2, 6)

@@ -6,13 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth.evaluation.attacks.nearest import (
-    THREADED,
-    Searched,
-    in_chunks,
-    nearest,
-    threshold,
-)
+from tabsynth.evaluation.attacks.nearest import THREADED, Searched, in_chunks, nearest, threshold
 
 
 @settings(max_examples=60, deadline=None)

@@ -17,20 +17,19 @@ import safetensors.torch
 import torch
 
 from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
-from tabsynth.drafting import draft_schema, review
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.model_file import _digest, read_model
-from tabsynth.privacy import journal
-from tabsynth.privacy.certificate import beside
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
-from tabsynth.privacy.verification import verify
-from tabsynth.report.privacy import privacy_panel
-from tabsynth.tables import read_any
-from tabsynth.training.checkpoint import Checkpoint
-from tabsynth.training.index import INDEX, LEDGER, write_index
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.certificate.certificate import beside
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger import journal
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.report.certificates import privacy_panel
+from tabsynth.schema.drafting import draft_schema, review
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.model_file import _digest, read_model
+from tabsynth.tables.frames import read_any
+from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
 SCHEMA = Schema(

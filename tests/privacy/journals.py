@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.privacy.ledger.ledger import Ledger
 
 FULL = Gaussian(noise_multiplier=100.0)
 

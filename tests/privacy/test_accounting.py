@@ -14,9 +14,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting import (
-    ORDERS,
+from tabsynth.privacy.accounting.accountants import (
     PRV_LIMIT,
+    PrivacyFilter,
     Spend,
     epsilon_of,
     gaussian_delta,
@@ -24,9 +24,9 @@ from tabsynth.privacy.accounting import (
     gaussian_mu,
     rdp_epsilon,
 )
-from tabsynth.privacy.calibration import LEAST_NOISE, calibrate, matching_noise
-from tabsynth.privacy.filters import PrivacyFilter
-from tabsynth.privacy.mechanisms import (
+from tabsynth.privacy.accounting.accountants import SUBSAMPLED_ORDERS as ORDERS
+from tabsynth.privacy.accounting.calibration import LEAST_NOISE, calibrate, matching_noise
+from tabsynth.privacy.accounting.mechanisms import (
     Gaussian,
     Mechanism,
     NoisyVote,

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from tabsynth.errors import InputError
-from tabsynth.privacy.attached import attach, attached, content_sha256, matching
-from tabsynth.tables import write_table
+from tabsynth.privacy.certificate.certificate import attach, attached, content_sha256, matching
+from tabsynth.tables.frames import write_table
 
 
 def frame() -> pd.DataFrame:

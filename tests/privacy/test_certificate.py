@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 
 from tabsynth.errors import FileFormatError, TabsynthError
-from tabsynth.privacy import accounting, renyi, verification
-from tabsynth.privacy.certificate import (
-    beside,
-    make_certificate,
-    read_certificate,
-    write_beside,
-)
-from tabsynth.privacy.described import described
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import (
+from tabsynth.privacy.accounting import accountants as accounting
+from tabsynth.privacy.accounting import accountants as renyi
+from tabsynth.privacy.accounting.mechanisms import (
     ACCOUNTINGS,
     Gaussian,
     Mechanism,
@@ -27,8 +20,16 @@ from tabsynth.privacy.mechanisms import (
     SubsampledGaussian,
     mechanism_from,
 )
-from tabsynth.privacy.second import Opinion, second_opinion
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.certificate import verification
+from tabsynth.privacy.certificate.certificate import (
+    beside,
+    described,
+    make_certificate,
+    read_certificate,
+    write_beside,
+)
+from tabsynth.privacy.certificate.verification import Opinion, second_opinion, verify
+from tabsynth.privacy.ledger.ledger import Ledger
 
 
 def certificate(

@@ -20,12 +20,26 @@ from typer.testing import CliRunner
 
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
-from tabsynth.privacy import certificate as certificates
-from tabsynth.privacy.certificate import beside, certify, make_certificate, schema, write_beside
-from tabsynth.privacy.described import EXACT, ON_GPU, code, described, versions
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import MOST_MECHANISMS, Gaussian, NoisyVote, SubsampledGaussian
-from tabsynth.privacy.signing import (
+from tabsynth.privacy.accounting.mechanisms import (
+    MOST_MECHANISMS,
+    Gaussian,
+    NoisyVote,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.certificate import certificate as certificates
+from tabsynth.privacy.certificate.certificate import (
+    EXACT,
+    ON_GPU,
+    beside,
+    certify,
+    code,
+    described,
+    make_certificate,
+    schema,
+    versions,
+    write_beside,
+)
+from tabsynth.privacy.certificate.signing import (
     PRIME,
     SMALL_ORDER,
     canonical,
@@ -35,7 +49,8 @@ from tabsynth.privacy.signing import (
     read_public,
     signer,
 )
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = b"a,b\n1,2\n"
@@ -258,7 +273,7 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
     data = json.loads(beside(table).read_text())
     assert data["code"]["files"] == len([*(ROOT / "tabsynth").rglob("*.py")])
     monkeypatch.setattr(
-        "tabsynth.privacy.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
+        "tabsynth.privacy.certificate.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
     )
     found = verify(table)
     assert found.consistent and "other code" in found.notes[0]

@@ -12,7 +12,9 @@ from rounded import as_normal
 from scipy import optimize, stats
 
 from tabsynth.errors import BudgetError
-from tabsynth.privacy.counts import (
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import (
     Measured,
     NoisyCounts,
     by_value,
@@ -26,10 +28,7 @@ from tabsynth.privacy.counts import (
     shares_by_cells,
     total_rows,
 )
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote
-from tabsynth.synthesizers.released import noisy_overlap
+from tabsynth.synthesizers.gan.public import noisy_overlap
 
 
 def opened(index: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[np.ndarray], Account]:

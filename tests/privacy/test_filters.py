@@ -14,19 +14,27 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting import (
+from tabsynth.privacy.accounting.accountants import (
+    PrivacyFilter,
     Spend,
     epsilon_of,
     gaussian_epsilon,
     gaussian_mu,
+    order_of,
+    rdp,
+    rdp_budget,
     rdp_epsilon,
+    sampled_rdp,
 )
-from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.filters import PrivacyFilter, order_of, rdp_budget
-from tabsynth.privacy.ledger import Ledger, as_earlier
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
-from tabsynth.privacy.project import ProjectLedger
-from tabsynth.privacy.renyi import rdp, sampled_rdp
+from tabsynth.privacy.accounting.calibration import calibrate
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
+from tabsynth.privacy.ledger.project import ProjectLedger
 
 DELTA = 1e-5
 

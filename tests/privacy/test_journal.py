@@ -12,9 +12,14 @@ import pytest
 from journals import FULL, on, released
 
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy import locked_file
-from tabsynth.privacy.ledger import BLOCK
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.ledger import journal as locked_file
+from tabsynth.privacy.ledger.ledger import BLOCK
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

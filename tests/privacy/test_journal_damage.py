@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from journals import FULL, on, released
 
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy import journal as module
+from tabsynth.privacy.ledger import journal as module
 
 
 def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.privacy.ledger.ledger import Ledger
 
 
 def test_every_line_is_synced_before_it_counts(

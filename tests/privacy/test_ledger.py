@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.privacy.accounting import epsilon_of, gaussian_delta
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import (
+from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
+from tabsynth.privacy.accounting.mechanisms import (
     ACCOUNTINGS,
     Gaussian,
     Mechanism,
@@ -20,6 +18,7 @@ from tabsynth.privacy.mechanisms import (
     NoPrivacy,
     SubsampledGaussian,
 )
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 
 DELTA = 1e-5
 

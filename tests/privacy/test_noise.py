@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rounded import as_normal, pmf
 from scipy import stats
 
-from tabsynth.privacy import noise
-from tabsynth.privacy.noise import (
+from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.samplers import (
     QUARTER,
     Keystream,
     bernoulli,
@@ -26,8 +26,8 @@ from tabsynth.privacy.noise import (
     rounded_gaussian,
     uniform,
 )
-from tabsynth.training import noising
-from tabsynth.training.noising import TensorNoise, rounded
+from tabsynth.training import sums as noising
+from tabsynth.training.sums import TensorNoise, rounded
 
 torch.set_num_threads(1)
 DRAWS = 101_000

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tabsynth.errors import InputError
-from tabsynth.privacy import losses
-from tabsynth.privacy.accounting import (
+from tabsynth.privacy.accounting import pld as losses
+from tabsynth.privacy.accounting.accountants import (
     PLD,
     PRV,
     accountant_of,
@@ -23,10 +23,14 @@ from tabsynth.privacy.accounting import (
     gaussian_epsilon,
     rdp_epsilon,
 )
-from tabsynth.privacy.losses import Atoms, SampledGaussian
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
-from tabsynth.privacy.pld import pld_epsilon
-from tabsynth.privacy.second import second_opinion
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.accounting.pld import Atoms, SampledGaussian, pld_epsilon
+from tabsynth.privacy.certificate.verification import second_opinion
 
 DELTA = 1e-5
 

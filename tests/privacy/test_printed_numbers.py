@@ -11,9 +11,9 @@ from opacus.accountants import PRVAccountant
 
 from tabsynth.audit.replay_audit import SCHEMA, made_up_table
 from tabsynth.audit.replay_systems import tiny
-from tabsynth.privacy.accounting import epsilon_of
-from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.accounting.accountants import epsilon_of
+from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.certificate.verification import verify
 
 torch.set_num_threads(1)
 

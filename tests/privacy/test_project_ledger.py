@@ -12,18 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError
-from tabsynth.privacy.accounting import (
+from tabsynth.privacy.accounting.accountants import (
+    PrivacyFilter,
     epsilon_of,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    order_of,
+    rdp_budget,
 )
-from tabsynth.privacy.filters import PrivacyFilter, order_of, rdp_budget
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.journal import Journal, _chained, _line
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoisyVote, NoPrivacy, SubsampledGaussian
-from tabsynth.privacy.project import ProjectLedger
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    NoisyVote,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.ledger.journal import Journal, _chained, _line
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.project import ProjectLedger
 
 DELTA = 1e-5
 

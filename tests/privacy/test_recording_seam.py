@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.recording import exact, recorded_by, recorder
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Ledger, exact, recorded_by, recorder
 
 
 def test_without_a_recorder_nothing_stays(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from opacus.accountants.analysis.rdp import get_privacy_spent
 
 from tabsynth.errors import BudgetError
-from tabsynth.privacy import accounting, calibration, renyi
-from tabsynth.privacy.accounting import (
+from tabsynth.privacy.accounting import accountants as accounting
+from tabsynth.privacy.accounting import accountants as renyi
+from tabsynth.privacy.accounting import calibration
+from tabsynth.privacy.accounting.accountants import (
     Spend,
     accountant_of,
     epsilon_of,
     gaussian_epsilon,
     rdp_epsilon,
 )
-from tabsynth.privacy.calibration import calibrate
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import (
+from tabsynth.privacy.accounting.calibration import calibrate
+from tabsynth.privacy.accounting.mechanisms import (
     ACCOUNTINGS,
     Gaussian,
     NoisyVote,
@@ -32,7 +33,8 @@ from tabsynth.privacy.mechanisms import (
     SubsampledGaussian,
     of_sum,
 )
-from tabsynth.privacy.votes import chance_of_yes
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.privacy.noise.votes import chance_of_yes
 
 DELTA = 1e-5
 SOME_ORDERS = (1.001, 1.5, 2.0, 9.0, 40.0, 3000.0)

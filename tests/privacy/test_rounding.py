@@ -5,7 +5,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabsynth.privacy.certificate import rounded_up
+from tabsynth.privacy.certificate.certificate import rounded_up
 
 
 @given(epsilon=st.floats(1e-6, 1e4))

@@ -10,14 +10,26 @@ from command_lines import refused
 from typer.testing import CliRunner, Result
 
 from tabsynth.cli import app
-from tabsynth.cli.certifying import EXIT
+from tabsynth.cli.verify import EXIT
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.privacy.certificate import beside, certify, make_certificate, write_beside
-from tabsynth.privacy.completeness import REQUIRED, incomplete
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.signing import fingerprint, make_keys, read_private, read_public, signed
-from tabsynth.privacy.verification import State, conditions, verify
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.certificate.certificate import (
+    REQUIRED,
+    beside,
+    certify,
+    incomplete,
+    make_certificate,
+    write_beside,
+)
+from tabsynth.privacy.certificate.signing import (
+    fingerprint,
+    make_keys,
+    read_private,
+    read_public,
+    signed,
+)
+from tabsynth.privacy.certificate.verification import State, conditions, verify
+from tabsynth.privacy.ledger.ledger import Ledger
 
 ROWS = "a,b\n1,2\n3,4\n"
 COUNTS = ("one-way counts", "joint counts")

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from tabsynth.errors import InputError
-from tabsynth.privacy.mechanisms import ACCOUNTINGS, MOST_TEACHERS, NoisyVote
-from tabsynth.privacy.votes import chance_of_yes, majority, noise_for
+from tabsynth.privacy.accounting.mechanisms import ACCOUNTINGS, MOST_TEACHERS, NoisyVote
+from tabsynth.privacy.noise.votes import chance_of_yes, majority, noise_for
 
 DRAWS = 40_000
 

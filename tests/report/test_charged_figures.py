@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tabsynth.evaluation import charged
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 
 
 def test_bins_follow_from_the_public_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,10 @@ from tabsynth import BudgetError, InputError, Schema, compare, evaluate
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
 from tabsynth.evaluation.marginals import column_sets, distance
-from tabsynth.privacy.attached import attach
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy
-from tabsynth.privacy.verification import Verification
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.certificate.certificate import attach
+from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.report.inputs import rows_sha256
 from tabsynth.report.published import ALONE
 

@@ -13,10 +13,10 @@ from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
 
 from tabsynth import Column, Schema
 from tabsynth.report import evaluate, evaluating
-from tabsynth.report import html as pages
+from tabsynth.report import report as pages
+from tabsynth.report.certificates import NO_CERTIFICATE, privacy_panel
 from tabsynth.report.evaluating import measure
 from tabsynth.report.figures import curve_figure, marginal_figure
-from tabsynth.report.privacy import NO_CERTIFICATE, privacy_panel
 from tabsynth.report.shown import shown_marginals
 from tabsynth.report.summary import NOTICE
 

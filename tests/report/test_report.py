@@ -14,13 +14,13 @@ from report_tables import HOSTILE, certificate, schema, table
 from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation import shuffled
-from tabsynth.privacy.attached import attach
-from tabsynth.privacy.verification import Verification
+from tabsynth.privacy.certificate.certificate import attach
+from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.report import Report, compare, evaluate, evaluating
-from tabsynth.report import html as pages
+from tabsynth.report import report as pages
+from tabsynth.report.certificates import NO_CERTIFICATE
 from tabsynth.report.evaluating import measure
 from tabsynth.report.figures import marginal_figure
-from tabsynth.report.privacy import NO_CERTIFICATE
 from tabsynth.report.summary import NOTICE
 
 

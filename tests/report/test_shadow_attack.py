@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from tabsynth import Column, InputError, MargNet, Schema
-from tabsynth.generators.margnet_config import MargNetConfig
 from tabsynth.report import evaluate
 from tabsynth.report.shadowing import unusual
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 SCHEMA = Schema(
     [

@@ -194,9 +194,9 @@ def apart(read: Callable[[], object]) -> tuple[str, str, float]:
 def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
     """How each file ended: the error's name, what it said, seconds of CPU."""
     from tabsynth import Schema, load
-    from tabsynth.drafting import draft_schema
-    from tabsynth.privacy.verification import verify
-    from tabsynth.tables import read_any
+    from tabsynth.privacy.certificate.verification import verify
+    from tabsynth.schema.drafting import draft_schema
+    from tabsynth.tables.frames import read_any
 
     readers: dict[str, Callable[[Path], object]] = {
         ".schema.json": Schema.load,

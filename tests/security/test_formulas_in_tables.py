@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema, read_table, write_table
-from tabsynth._formulas import _escape, is_formula
-from tabsynth.drafting import draft_schema, review
+from tabsynth.schema.drafting import draft_schema, review
+from tabsynth.tables.formulas import _escape, is_formula
 
 SIGNS = "=+-@\t\r\n＝＋－＠"
 BEFORE = (" ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\x00", "\x0b", "\x1f", "\u00ad", "\u202e", "\ufe0f", "\u3164", " \ufeff\u200b ")  # fmt: skip

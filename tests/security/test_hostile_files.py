@@ -15,14 +15,13 @@ import torch
 from tabsynth import FileFormatError, InputError, MargNet, Schema, TabsynthError, load
 from tabsynth._files import parse_json
 from tabsynth.cli.console import say
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.model_file import read_model, write_model
-from tabsynth.privacy.accounting import epsilon_of, rdp_epsilon
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.mechanisms import SubsampledGaussian
-from tabsynth.privacy.verification import verify
-from tabsynth.training.checkpoint import Checkpoint
-from tabsynth.training.index import INDEX, write_index
+from tabsynth.privacy.accounting.accountants import epsilon_of, rdp_epsilon
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.training.checkpoint import INDEX, Checkpoint, write_index
 
 SECONDS = 3.0  # of CPU, on a slow machine under load; most take hundredths
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tabsynth import Column, Schema, compare, evaluate
-from tabsynth.privacy.certificate import make_certificate
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.certificate.certificate import make_certificate
+from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.figures import curve_figure
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, table

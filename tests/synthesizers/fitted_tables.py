@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, Schema
-from tabsynth.autoencoder import AutoencoderConfig
-from tabsynth.generators.dpgan import VARIANTS, DPGANConfig
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.wgan import WGANConfig
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.pate.config import PATEConfig
 
 SCHEMA = Schema(
     [

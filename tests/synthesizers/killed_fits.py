@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from fitted_tables import coder, frame, small, wgan
 
-from tabsynth.privacy import ledger
-from tabsynth.privacy.guard import PrivateTable
+from tabsynth.privacy.ledger import ledger
+from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.training import checkpoint as checkpoints
 from tabsynth.training.loop import Watch
 

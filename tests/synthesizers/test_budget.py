@@ -16,9 +16,9 @@ from fitted_tables import SCHEMA, facts, frame, small, wgan
 from sklearn.base import clone
 
 from tabsynth import DPWGAN, BudgetError, InputError, Schema, TabsynthError, load
-from tabsynth.privacy.filters import PrivacyFilter
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.accounting.accountants import PrivacyFilter
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import PrivateTable
 
 torch.set_num_threads(1)
 

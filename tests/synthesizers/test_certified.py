@@ -12,18 +12,19 @@ from typer.testing import CliRunner
 from tabsynth import MargNet
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError
-from tabsynth.generators.adversarial import Adversarial
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import KINDS
-from tabsynth.privacy.certificate import beside, read_certificate, schema
-from tabsynth.privacy.signing import make_keys
-from tabsynth.privacy.verification import verify
-from tabsynth.report.privacy import privacy_panel
-from tabsynth.synthesizers import METHODS, load, released
-from tabsynth.synthesizers.facts import STATED
-from tabsynth.synthesizers.pateacgan import MODES
+from tabsynth.privacy.certificate.certificate import beside, read_certificate, schema
+from tabsynth.privacy.certificate.signing import make_keys
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.report.certificates import privacy_panel
+from tabsynth.synthesizers import METHODS, load
+from tabsynth.synthesizers.base import STATED
+from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.gan.adversarial import Adversarial
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import KINDS
+from tabsynth.synthesizers.pate.pateacgan import MODES
 from tabsynth.training.bounds import BOUNDS, GROUPINGS
-from tabsynth.training.rules import STEP_RULES
+from tabsynth.training.private_step import STEP_RULES
 
 
 def margnet(schema=None, **changes):
@@ -65,7 +66,7 @@ def test_certificates_of_every_method(tmp_path, method):
 
 def test_noise_of_a_gpu_is_called_so(monkeypatch):
     """Where gradients are summed there, now or in the fit that this one starts from."""
-    monkeypatch.setattr("tabsynth.synthesizers.facts.device_of", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("tabsynth.synthesizers.base.device_of", lambda _: torch.device("cuda"))
     first, counts = (make(rows=60).fit(frame()) for make in (small, margnet))
     assert first.facts_["noise"]["exact"] is False and counts.facts_["noise"]["exact"] is True
     monkeypatch.undo()

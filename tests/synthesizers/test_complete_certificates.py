@@ -11,13 +11,12 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, MargNet
 from tabsynth.cli import app
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.attached import attached
-from tabsynth.privacy.completeness import incomplete
-from tabsynth.privacy.signing import make_keys
-from tabsynth.privacy.verification import verify
-from tabsynth.synthesizers import released
+from tabsynth.privacy.certificate.certificate import attached, incomplete
+from tabsynth.privacy.certificate.signing import make_keys
+from tabsynth.privacy.certificate.verification import verify
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "made up"}
@@ -123,7 +122,7 @@ def test_a_model_whose_list_is_empty_is_not_signed(tmp_path: Any, monkeypatch: A
     assert CliRunner().invoke(app, words).exit_code == 0
     assert "no mechanism" in verify("t.csv").problems[0]
     with pytest.raises(InputError, match="no mechanism"):
-        from tabsynth.privacy.certificate import certify
-        from tabsynth.privacy.signing import read_private
+        from tabsynth.privacy.certificate.certificate import certify
+        from tabsynth.privacy.certificate.signing import read_private
 
         certify("t.csv", key=read_private("key"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tabsynth import Column, MargNet, Schema
-from tabsynth.generators.margnet_config import MargNetConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 GRADES = ("lo", "mid", "hi")

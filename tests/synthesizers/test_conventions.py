@@ -26,9 +26,9 @@ from tabsynth import (
     TabsynthError,
     load,
 )
-from tabsynth.autoencoder import AutoencoderConfig
-from tabsynth.generators.wgan import WGANConfig
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 
 torch.set_num_threads(1)
 

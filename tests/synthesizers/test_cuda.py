@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, Column, MargNet, Schema
-from tabsynth.generators.dpgan import DPGANConfig
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import PATEConfig
-from tabsynth.generators.wgan import WGANConfig
+from tabsynth.synthesizers.gan.dpgan import DPGANConfig
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import PATEConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA here")
 

@@ -15,12 +15,11 @@ from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
 from tabsynth.audit.replay import replay
-from tabsynth.generators.dpgan import VARIANTS
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import NoPrivacy
-from tabsynth.privacy.verification import verify
-from tabsynth.synthesizers.released import noisy_overlap
+from tabsynth.privacy.accounting.mechanisms import NoPrivacy
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.synthesizers.gan.dpgan import VARIANTS
+from tabsynth.synthesizers.gan.public import noisy_overlap
 
 torch.set_num_threads(1)
 

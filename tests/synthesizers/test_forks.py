@@ -14,14 +14,12 @@ from fitted_tables import SCHEMA, frame, small
 
 from tabsynth import MargNet, ProjectLedger
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.counts import NoisyCounts, count_rows
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
-from tabsynth.privacy.noise import Keystream
-from tabsynth.privacy.recording import exact
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
+from tabsynth.privacy.noise.counts import NoisyCounts, count_rows
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -22,10 +22,10 @@ from sklearn.exceptions import NotFittedError
 
 from tabsynth import Column, InputError, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet import MargNetFit
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.counts import Measured
-from tabsynth.synthesizers.conditions import boxes_of, parse_where
+from tabsynth.privacy.noise.counts import Measured
+from tabsynth.synthesizers.margnet.conditioning import boxes_of, parse_where
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.training import loop
 from tabsynth.training.loop import Watch
 

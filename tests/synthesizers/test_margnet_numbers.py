@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, MargNet, Schema
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.synthesizers.conditions import Condition, boxes_of, parse_where
+from tabsynth.synthesizers.margnet.conditioning import Condition, boxes_of, parse_where
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 

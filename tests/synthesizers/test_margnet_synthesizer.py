@@ -15,15 +15,13 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 
 from tabsynth import BudgetError, Column, InputError, MargNet, Schema, TabsynthError, load
-from tabsynth.generators.count_loss import CountLoss
-from tabsynth.generators.margnet import MargNetFit
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.accounting import gaussian_mu
-from tabsynth.privacy.counts import Measured, NoisyCounts
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import Gaussian
-from tabsynth.synthesizers import measuring
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import Measured, NoisyCounts
+from tabsynth.synthesizers.margnet import measurement as measuring
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import CountLoss, MargNetFit
 from tabsynth.training.checkpoint import Checkpoint
 
 torch.set_num_threads(1)

@@ -11,8 +11,10 @@ import pytest
 import torch
 from fitted_tables import frame, small_pate
 
-from tabsynth.generators import booth, pate_networks, pate_witness
-from tabsynth.generators.shards import deal
+from tabsynth.synthesizers.pate import aggregation as booth
+from tabsynth.synthesizers.pate import pairs as pate_witness
+from tabsynth.synthesizers.pate import teachers as pate_networks
+from tabsynth.synthesizers.pate.aggregation import deal
 
 torch.set_num_threads(1)
 
@@ -76,7 +78,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(booth, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0)
                 patch.setattr(
-                    "tabsynth.synthesizers.counting.noisy_marginals",
+                    "tabsynth.synthesizers.gan.estimator.noisy_marginals",
                     lambda *a: [np.ones(s) * 10 for s in a[2]],
                 )
                 # Batches of the student so large that it learns from every row that was asked about.

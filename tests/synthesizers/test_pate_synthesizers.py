@@ -14,16 +14,16 @@ from fitted_tables import SCHEMA, facts, frame, pate, small, small_acgan, small_
 from sklearn.base import clone
 
 from tabsynth import PATEACGAN, PATEGAN, Column, InputError, MargNet, Schema, TabsynthError, load
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.pate_config import PATEConfig, paper_config
-from tabsynth.generators.pate_networks import PATENetworks
-from tabsynth.generators.pate_witness import PATEWitness
-from tabsynth.privacy.accounting import epsilon_of
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
-from tabsynth.privacy.verification import verify
-from tabsynth.synthesizers import released
-from tabsynth.synthesizers.voting import recommended
+from tabsynth.privacy.accounting.accountants import epsilon_of
+from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, Gaussian, NoisyVote
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
+from tabsynth.synthesizers.pate.estimator import recommended
+from tabsynth.synthesizers.pate.pairs import PATEWitness
+from tabsynth.synthesizers.pate.teachers import PATENetworks
 from tabsynth.training import checkpoint as checkpoints
 
 torch.set_num_threads(1)
@@ -113,7 +113,7 @@ def test_no_teacher_leaves_the_fit(
 def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second part asks what is left, of the same shards; its teachers are trained again."""
     monkeypatch.setattr(checkpoints, "EVERY", 1e-9)
-    from tabsynth.generators import pate as rounds
+    from tabsynth.synthesizers.pate import rounds
 
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
     real = rounds.deal

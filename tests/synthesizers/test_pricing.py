@@ -8,9 +8,9 @@ import pytest
 from fitted_tables import SCHEMA
 
 from tabsynth import MargNet
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.synthesizers import pricing
-from tabsynth.synthesizers.pricing import TRIAL_ROWS, TRIAL_STEPS, estimated_seconds
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.synthesizers import base as pricing
+from tabsynth.synthesizers.base import TRIAL_ROWS, TRIAL_STEPS, estimated_seconds
 
 
 @pytest.mark.parametrize("times", [1, 5, 1000])

@@ -19,10 +19,10 @@ from tabsynth import (
     evaluate,
     load,
 )
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.filters import order_of
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.verification import verify
+from tabsynth.privacy.accounting.accountants import order_of
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 DELTA = 1e-5

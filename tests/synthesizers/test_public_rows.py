@@ -13,9 +13,9 @@ from fitted_tables import SCHEMA, coder, facts, frame, row, small, wgan
 
 from tabsynth import MargNet
 from tabsynth.encoding import TableEncoder
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.privacy.counts import Measured, NoisyCounts, number_of
-from tabsynth.synthesizers import counting
+from tabsynth.privacy.noise.counts import Measured, NoisyCounts, number_of
+from tabsynth.synthesizers.gan import estimator as counting
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.private_step import PrivateStep
 
 torch.set_num_threads(1)

@@ -15,11 +15,11 @@ from fitted_tables import facts, frame, small, wgan
 from killed_fits import EPSILON, executed, model
 
 from tabsynth import BudgetError, FileFormatError, InputError, load
-from tabsynth.privacy import ledger as ledgers
-from tabsynth.privacy.accounting import gaussian_delta
-from tabsynth.privacy.journal import Journal
-from tabsynth.privacy.ledger import as_earlier
-from tabsynth.synthesizers.resuming import Run
+from tabsynth.privacy.accounting.accountants import gaussian_delta
+from tabsynth.privacy.ledger import ledger as ledgers
+from tabsynth.privacy.ledger.journal import Journal
+from tabsynth.privacy.ledger.ledger import as_earlier
+from tabsynth.synthesizers.fitting import Run
 from tabsynth.training import checkpoint as checkpoints
 
 torch.set_num_threads(1)

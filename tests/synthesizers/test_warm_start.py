@@ -10,14 +10,13 @@ from fitted_tables import SCHEMA, coder, facts, frame, small, small_dpgan
 from test_budget import by_pld
 
 from tabsynth import DPGAN, DPWGAN, BudgetError, Column, InputError, MargNet, Schema, load
-from tabsynth.generators.margnet_config import MargNetConfig
-from tabsynth.generators.wgan import WGANConfig
-from tabsynth.privacy.filters import PrivacyFilter
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import as_earlier
-from tabsynth.privacy.verification import verify
-from tabsynth.synthesizers import released
+from tabsynth.privacy.accounting.accountants import PrivacyFilter
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import PrivateTable, as_earlier
 from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.gan import public as released
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)
 

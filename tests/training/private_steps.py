@@ -8,13 +8,11 @@ import torch
 from row_gradients import Losses, clip_rows, group_of_entries, plain, row_gradients, trained
 from torch import Tensor, nn
 
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Mechanism
+from tabsynth.privacy.accounting.mechanisms import Mechanism
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
 
 RULES: dict[str, StepRule] = {
     "dp-sgd": DPSGD(),

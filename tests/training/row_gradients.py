@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth import Column, Schema
-from tabsynth.autoencoder import Autoencoder, AutoencoderConfig
 from tabsynth.encoding import TableEncoder
-from tabsynth.networks import ACTIVATIONS, mlp
-from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
+from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig
+from tabsynth.training.networks import ACTIVATIONS, mlp
+from tabsynth.training.private_step import critic_scores, gradient_penalty, minus_scores
 
 torch.set_num_threads(1)
 Losses = Callable[[nn.Module, Tensor], Tensor]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tabsynth.training.averaging import WeightAverage
+from tabsynth.synthesizers.gan.generator import WeightAverage
 
 
 def stepped(module: nn.Module, seed: int) -> None:

@@ -19,10 +19,10 @@ from scipy import stats
 from torch import Tensor, nn
 
 from tabsynth.errors import InputError
-from tabsynth.networks import mlp
-from tabsynth.privacy.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, SubsampledGaussian
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.losses import minus_scores
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
 

@@ -10,7 +10,7 @@ from row_gradients import scores, trained
 from scipy import stats
 from torch import Tensor, nn
 
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
 
 torch.set_num_threads(1)
 

@@ -9,17 +9,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tabsynth.networks import mlp
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Ledger
-from tabsynth.privacy.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.training import clipping
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.capture import Captured, Slots
-from tabsynth.training.losses import gradient_penalty, minus_scores
-from tabsynth.training.private_step import PrivateStep, Terms
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
-from tabsynth.training.sampling import Places
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import (
+    BAM,
+    DPSAT,
+    DPSGD,
+    Captured,
+    Places,
+    PrivateStep,
+    Slots,
+    StepRule,
+    Terms,
+    gradient_penalty,
+    minus_scores,
+)
 
 torch.set_num_threads(1)
 RATE, ROWS = 0.1, 500

@@ -12,9 +12,8 @@ from torch import nn
 from trainings import FIT, FULL, Network, opened
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.training.checkpoint import Checkpoint, LostRelease
-from tabsynth.training.index import INDEX, LEDGER, write_index
+from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, LostRelease, write_index
 from tabsynth.training.loop import Watch, run_steps
 
 

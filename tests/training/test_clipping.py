@@ -22,9 +22,9 @@ from row_gradients import (
 )
 from torch import Tensor, nn
 
-from tabsynth.autoencoder import reconstruction_losses
+from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.losses import minus_scores
+from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
 

@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.networks import mlp
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.privacy.ledger import Account, Ledger
-from tabsynth.privacy.mechanisms import Gaussian, Mechanism, NoPrivacy, SubsampledGaussian
-from tabsynth.privacy.noise import grid
+from tabsynth.privacy.accounting.mechanisms import (
+    Gaussian,
+    Mechanism,
+    NoPrivacy,
+    SubsampledGaussian,
+)
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.samplers import grid
 from tabsynth.training.bounds import Clipping
 from tabsynth.training.diagnostics import as_probability, gradient_bias, overestimation
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, StepRule
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import BAM, DPSAT, DPSGD, PrivateStep, StepRule
 
 torch.set_num_threads(1)
 RULES: list[StepRule] = [DPSGD(), DPSAT(radius=0.3), BAM(radius=0.2)]

@@ -24,11 +24,10 @@ from row_gradients import (
 )
 from torch import Tensor, nn
 
-from tabsynth.autoencoder import reconstruction_losses
-from tabsynth.networks import ACTIVATIONS, mlp
+from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import Factors, Use
-from tabsynth.training.trace import Trace
+from tabsynth.training.factors import Factors, Trace, Use
+from tabsynth.training.networks import ACTIVATIONS, mlp
 
 torch.set_num_threads(1)
 

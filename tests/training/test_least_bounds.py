@@ -6,8 +6,8 @@ import torch
 from tabsynth import InputError
 from tabsynth._random import keystream
 from tabsynth.training.bounds import LEAST_BOUND, Bounds, Clipping
-from tabsynth.training.capture import full_precision
-from tabsynth.training.noising import TensorNoise
+from tabsynth.training.private_step import full_precision
+from tabsynth.training.sums import TensorNoise
 
 
 def test_a_bound_stays_where_squares_are_not_zero() -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from trainings import FULL, Network, opened
 
-from tabsynth.privacy.guard import PrivateTable
-from tabsynth.training.index import standing
+from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.training.checkpoint import standing
 from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, Watch, run_steps
 
 

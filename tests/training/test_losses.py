@@ -6,8 +6,8 @@ from opacus.grad_sample import GradSampleModule
 from row_gradients import drawn, normal_rows, plain, row_gradient
 from torch import nn
 
-from tabsynth.training.formed import NeedsRowByRow
-from tabsynth.training.losses import critic_scores, gradient_penalty, minus_scores
+from tabsynth.training.clipping import NeedsRowByRow
+from tabsynth.training.private_step import critic_scores, gradient_penalty, minus_scores
 
 torch.set_num_threads(1)
 

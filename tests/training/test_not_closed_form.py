@@ -17,8 +17,7 @@ from row_gradients import (
 from torch import Tensor, nn
 
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.factors import NotClosedForm
-from tabsynth.training.trace import Trace
+from tabsynth.training.factors import NotClosedForm, Trace
 
 torch.set_num_threads(1)
 

@@ -21,18 +21,18 @@ from scipy import stats
 from torch import Tensor, nn
 
 from tabsynth.errors import BudgetError
-from tabsynth.networks import mlp
-from tabsynth.privacy.mechanisms import (
+from tabsynth.privacy.accounting.mechanisms import (
     Gaussian,
     Mechanism,
     NoisyVote,
     NoPrivacy,
     SubsampledGaussian,
 )
-from tabsynth.privacy.noise import Keystream, grid
+from tabsynth.privacy.noise.samplers import Keystream, grid
 from tabsynth.training import private_step
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.losses import minus_scores
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
 

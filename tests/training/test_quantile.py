@@ -19,10 +19,10 @@ from row_gradients import (
 from scipy import stats
 from torch import Tensor
 
-from tabsynth.networks import mlp
-from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.losses import minus_scores
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
 

@@ -10,11 +10,17 @@ from row_gradients import LOSSES, clip_rows, drawn, flat, normal_rows, plain, ro
 from torch import Tensor, nn
 
 from tabsynth.errors import InputError
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.rules import BAM, DPSAT, DPSGD, STEP_RULES, step_rule
+from tabsynth.training.private_step import (
+    BAM,
+    DPSAT,
+    DPSGD,
+    STEP_RULES,
+    PrivateStep,
+    minus_scores,
+    step_rule,
+)
 
 torch.set_num_threads(1)
 

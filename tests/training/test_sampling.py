@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from tabsynth.privacy.noise import Keystream
-from tabsynth.training.sampling import poisson_sample
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.training.private_step import poisson_sample
 
 torch.set_num_threads(1)
 

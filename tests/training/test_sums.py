@@ -14,18 +14,16 @@ from row_gradients import LOSSES, autoencoder, drawn, flat, plain, trained
 from torch import Tensor, nn
 
 from tabsynth._random import keystream
-from tabsynth.autoencoder import reconstruction_losses
-from tabsynth.networks import mlp
-from tabsynth.privacy.mechanisms import Gaussian
-from tabsynth.privacy.recording import recorded_by
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import recorded_by
+from tabsynth.synthesizers.gan.autoencoder import reconstruction_losses
 from tabsynth.training.clipping import PerExampleClipper
-from tabsynth.training.losses import minus_scores
-from tabsynth.training.noising import TensorNoise
-from tabsynth.training.private_step import PrivateStep
-from tabsynth.training.sampling import Places
+from tabsynth.training.networks import mlp
+from tabsynth.training.private_step import Places, PrivateStep, minus_scores
 from tabsynth.training.sums import (
     CHUNK,
     LARGEST_FACTOR,
+    TensorNoise,
     Total,
     chunked_products,
     chunked_sum,

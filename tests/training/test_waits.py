@@ -10,10 +10,10 @@ from row_gradients import LOSSES, normal_rows, plain, trained
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tabsynth.privacy.mechanisms import Gaussian, SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.training import clipping
-from tabsynth.training.rules import BAM
-from tabsynth.training.trace import Trace
+from tabsynth.training.factors import Trace
+from tabsynth.training.private_step import BAM
 
 torch.set_num_threads(1)
 

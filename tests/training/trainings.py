@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tabsynth.privacy.mechanisms import Gaussian
+from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.training.checkpoint import Checkpoint
 
 FULL = Gaussian(noise_multiplier=100.0)

@@ -29,13 +29,7 @@ from tabsynth.evaluation.metric import (
     jackknifed,
     worst_first,
 )
-from tabsynth.evaluation.prediction import (
-    MAX_ITERATIONS,
-    TOLERANCE,
-    fold_rare,
-    one_hot,
-    subsample,
-)
+from tabsynth.evaluation.prediction import MAX_ITERATIONS, TOLERANCE, fold_rare, one_hot, subsample
 from tabsynth.evaluation.results import Estimate
 
 CITATION = "Esteban et al. 2017, arXiv:1706.02633; interval over test rows: Kott 2001"

@@ -1,0 +1,110 @@
+"""The price of a method, told before there is a table."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tabsynth.cli.console import say, say_table
+from tabsynth.cli.options import check_method
+from tabsynth.errors import InputError
+
+if TYPE_CHECKING:
+    from tabsynth.planning import LabelPlan, NoisePlan
+    from tabsynth.synthesizers.fitting import Plan
+
+
+FLAGS = {"batches": "--batch"}
+OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teachers"), ("batches", "steps", "schema")
+
+
+def plan_and_tell(
+    method: str, budget: dict[str, Any], given: dict[str, Any], as_json: bool
+) -> None:
+    """Plan ``method`` with the options that were given, and print the plan.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or it does not take an option that was given.
+    """
+    check_method(method)
+    from tabsynth.planning import BY_SCHEMA, listed, own_plan, plan_labels, plan_noise
+    from tabsynth.privacy.accounting.labels import VOTING
+
+    options = {name: value for name, value in given.items() if value is not None and value != []}
+    taken = OF_PATE if method in VOTING else ("schema",) if method in BY_SCHEMA else OF_STEPS
+    if method == "pate-acgan":
+        taken = (*taken, "mode")
+    for name in options:
+        if name not in taken:
+            flag = FLAGS.get(name, f"--{name}")
+            raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
+    if method in VOTING:
+        mode = options.pop("mode", None)
+        labels = plan_labels(**budget, **options)
+        own = own_plan(method, **budget, mode=mode)
+        if not as_json:
+            return _tell_labels(labels, own)
+        return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))
+    noise = plan_noise(method, **budget, **options)
+    return say(json.dumps(noise.to_dict())) if as_json else _tell_noise(noise)
+
+
+def _tell_labels(plan: "LabelPlan", own: "Plan") -> None:
+    from tabsynth.privacy.accounting.labels import share_right
+    from tabsynth.privacy.accounting.mechanisms import NoisyVote
+
+    say(
+        f"Labels that epsilon = {plan.epsilon:g}, delta = {plan.delta:g} affords, if all of it goes to them;"
+        f" {plan.rows:,} rows as declared."
+    )
+    say_table(
+        ("teachers", "rows each", "noise", "labels", "Gaussian RDP", "Laplace bound"),
+        [
+            (
+                f"{x.teachers:,}",
+                f"{x.rows_each:,}",
+                f"{x.noise:.4g}",
+                *(f"{n:,}" for n in (x.labels, x.labels_by_gaussian, x.labels_by_laplace)),
+            )
+            for x in plan.grid
+        ],
+    )
+    say(
+        "noise: standard deviation, in votes; labels: by exact binary accounting; beside them those by"
+        " the Gaussian's RDP, and by the paper's bound for Laplace noise on each of the two counts"
+    )
+    say(f"share of right labels, as shares of the teachers agree: {_agreed(plan.right)}")
+    say(plan.reason)
+    say("What the method does unless told otherwise, more labels of less worth each:")
+    say(str(own))
+    for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
+        right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
+        say(f"  share of right labels: {_agreed(right)}")
+
+
+def _agreed(right: Iterable[tuple[float, float]]) -> str:
+    return ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in right)
+
+
+def _tell_noise(plan: "NoisePlan") -> None:
+    if plan.grid:
+        say(
+            f"Noise multiplier of DP-SGD, if all of epsilon = {plan.epsilon:g}, delta = {plan.delta:g} goes to"
+            f" it; {plan.rows:,} rows as declared."
+        )
+        say_table(
+            ("batch", "steps", "rate", "noise by PRV", "by RDP"),
+            [
+                (
+                    f"{x.batch:,}",
+                    f"{x.steps:,}",
+                    f"{x.rate:.4g}",
+                    f"{x.noise:.4g}",
+                    "-" if x.noise_by_rdp is None else f"{x.noise_by_rdp:.4g}",
+                )
+                for x in plan.grid
+            ],
+        )
+        say("The ledger counts by PRV, or PLD. What the method does unless told otherwise:")
+    say(str(plan.own))

@@ -1,0 +1,209 @@
+"""PATE: how many noisy labels a budget affords, for each number of teachers."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tabsynth._validate import between, integer
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting import accountants as renyi
+from tabsynth.privacy.accounting.mechanisms import (
+    EXACT_BINARY,
+    GAUSSIAN,
+    LAPLACE,
+    MOST_TEACHERS,
+    NoisyVote,
+)
+from tabsynth.privacy.noise.votes import chance_of_yes, noise_for
+
+MOST_ROWS, MOST_EPSILON = 10**12, 10_000.0
+
+
+def check_budget(rows: int, epsilon: float, delta: float) -> None:
+    """Refuse a number of rows or a budget that no plan can be made for, by name."""
+    between("rows", integer("rows", rows), 1, MOST_ROWS)
+    between("epsilon", epsilon, 0, MOST_EPSILON, low_open=True)
+    between("delta", delta, 0, 1, low_open=True, high_open=True)
+
+
+VOTING = ("pate-acgan", "pate-gan")  # the methods that ask teachers
+ROWS_EACH = (381, 190, 100, 50, 25, 10)  # rows a teacher in the grid
+GRID = (50, 100, 190, 381, 763, 1907)  # and teachers, whatever the number of rows
+MOST_IN_GRID = 5000  # teachers: each is a network
+LEAST_ROWS_EACH = 10  # of a teacher: their mean still leans the right way (reports/pate)
+LEAST_ROWS = 2 * min(ROWS_EACH)  # of a table
+CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """What one number of teachers affords.
+
+    Attributes
+    ----------
+    teachers, rows_each : int
+    noise : float
+        s, the standard deviation of the Gaussian on the count of votes, in votes.
+    labels, labels_by_gaussian : int
+        Labels within the budget at that noise, by exact binary accounting and by the Gaussian's RDP.
+    laplace_noise : float
+        The scale of the Laplace noise, on each of the two counts, that flips as many answers.
+    labels_by_laplace : int
+        Labels within the budget at that noise, by the paper's data-independent bound.
+    """
+
+    teachers: int
+    rows_each: int
+    noise: float
+    labels: int
+    labels_by_gaussian: int
+    laplace_noise: float
+    labels_by_laplace: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPlan:
+    """A budget in labels.
+
+    Attributes
+    ----------
+    grid : tuple of Labels
+        By number of teachers, rising.
+    right : tuple of (float, float)
+        Consensus, and the share of the labels that are right where so many teachers agree.
+    recommended : int or None
+        Number of teachers; None where no label is affordable.
+    reason : str
+    """
+
+    rows: int
+    epsilon: float
+    delta: float
+    consensus: float
+    flips: float
+    wanted: int
+    grid: tuple[Labels, ...]
+    right: tuple[tuple[float, float], ...]
+    recommended: int | None
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def plan_labels(
+    rows: int,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    consensus: float = 0.75,
+    flips: float = 0.05,
+    labels: int = 5000,
+    teachers: Sequence[int] | None = None,
+) -> LabelPlan:
+    """How many labels (epsilon, delta) affords, if all of it goes to them.
+
+    Parameters
+    ----------
+    rows : int
+        Of the table, as the caller declares it: public, never counted in a private table (R14).
+    consensus, flips : float
+        The noise is as large as it may be for a vote with this ``consensus``, a share of the teachers in
+        (0.5, 1], to be answered wrongly with chance ``flips``. Their defaults give s = 0.152 K.
+    labels : int
+        That the student should have; for the recommendation.
+    teachers : sequence of int, optional
+        The grid; default: about 381 to 10 rows a teacher, and 50 to 1907 teachers.
+    """
+    check_budget(rows, epsilon, delta)
+    between("consensus", consensus, 0.5, 1, low_open=True)
+    between("flips", flips, 0, 0.5, low_open=True, high_open=True)
+    integer("labels", labels)
+    found = tuple(
+        _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teachers)
+    )
+    recommended, reason = _recommendation(found, labels)
+    # The same for every K, as the noise grows with it.
+    vote = NoisyVote(noise=found[0].noise, teachers=found[0].teachers)
+    return LabelPlan(
+        rows=rows,
+        epsilon=epsilon,
+        delta=delta,
+        consensus=consensus,
+        flips=flips,
+        wanted=labels,
+        grid=found,
+        right=tuple((c, share_right(c, vote)) for c in sorted({*CONSENSUSES, consensus})),
+        recommended=recommended,
+        reason=reason,
+    )
+
+
+def _numbers(rows: int, teachers: Sequence[int] | None) -> list[int]:
+    """The grid of teachers, each with rows enough."""
+    if teachers:
+        for number in teachers:
+            between("teachers", integer("teachers", number), 2, min(rows, MOST_TEACHERS))
+        return sorted(set(teachers))
+    most = min(rows // min(ROWS_EACH), MOST_IN_GRID)
+    found = sorted({k for k in (*(rows // each for each in ROWS_EACH), *GRID) if 2 <= k <= most})
+    if not found:
+        raise InputError(
+            f"Expected rows of at least {LEAST_ROWS} for teachers to share, got rows={rows}."
+        )
+    return found
+
+
+def _labels(
+    rows: int, teachers: int, epsilon: float, delta: float, consensus: float, flips: float
+) -> Labels:
+    noise = noise_for(teachers, consensus, flips, EXACT_BINARY)
+    scale = noise_for(teachers, consensus, flips, LAPLACE)
+    exact, gaussian, laplace = (
+        renyi.most_uses(
+            renyi.vote_curve(NoisyVote(noise=size, teachers=teachers, accounting=accounting)),
+            epsilon,
+            delta,
+        )
+        for accounting, size in ((EXACT_BINARY, noise), (GAUSSIAN, noise), (LAPLACE, scale))
+    )
+    return Labels(
+        teachers=teachers,
+        rows_each=rows // teachers,
+        noise=noise,
+        labels=exact,
+        labels_by_gaussian=gaussian,
+        laplace_noise=scale,
+        labels_by_laplace=laplace,
+    )
+
+
+def share_right(consensus: float, vote: NoisyVote) -> float:
+    """Of votes in which a share ``consensus`` of the teachers agree, the share answered as they do."""
+    return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
+
+
+def _recommendation(found: Sequence[Labels], wanted: int) -> tuple[int | None, str]:
+    """The fewest teachers that answer enough questions, and why, in words."""
+    best = max(found, key=lambda labels: labels.labels)
+    if not best.labels:
+        return None, "No number of teachers here affords one label: raise epsilon, or use margnet."
+    taught = [x for x in found if x.rows_each >= LEAST_ROWS_EACH and x.labels] or [*found]
+    enough = [labels for labels in taught if labels.labels >= wanted]
+    if enough:
+        first = enough[0]
+        return first.teachers, (
+            f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {wanted:,}"
+            f" questions ({first.labels:,}). More teachers answer more, but each learns from fewer rows."
+        )
+    most = max(taught, key=lambda labels: labels.labels)
+    return most.teachers, (
+        f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,}, not the"
+        f" {wanted:,} wanted) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
+        if most.rows_each >= LEAST_ROWS_EACH
+        else f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,})."
+        f" Teachers of {LEAST_ROWS_EACH} rows or more afford none, or are not in this grid."
+    )

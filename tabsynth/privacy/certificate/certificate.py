@@ -1,0 +1,618 @@
+"""Certificates: what a table's maker claims about it, in a form that a machine can check.
+
+``REQUIRED`` is the one place that knows them, by the method's name and by the purpose of an account. Settings that
+a certificate states (a private autoencoder, votes on classes) require theirs. Options that it does not state (scores
+of pairs; in certificates without settings, all of them) may add mechanisms; those are not required, because their
+absence cannot be told from an option that was not used.
+
+A complete list is consistent with the method. It does not prove that the listed mechanisms ran as listed.
+
+pandas keeps ``attrs`` when cells are replaced and rows are taken out. So a certificate in ``attrs`` is believed only
+while the table's content is that which was sampled: the same columns in the same order, dtypes, cells and order
+of rows. The index is not part of the content, for no file of ours holds it.
+
+The hash is SHA-256 over an injective encoding of the content, so that another table with the same hash would be a
+collision of SHA-256. It shows that a table is the one that was sampled, not who sampled it: whoever can write
+``attrs`` can write the hash too.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._files import read_json, sha256, write_text
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
+from tabsynth.privacy.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+PACKAGES = ("tabsynth", "torch", "opacus", "numpy", "scipy", "pandas")
+# How mechanisms are composed, by the name of the accountant.
+COMPOSITIONS = {
+    "PRV": "adaptive, by privacy loss random variables (Gopi, Lee, Wutschitz 2021)",
+    "PLD": "adaptive, by privacy loss distributions (Doroshenko et al. 2022)",
+    "RDP": "adaptive, by Rényi differential privacy (Mironov 2017; Balle et al. 2020)",
+    "exact Gaussian": "adaptive, of Gaussian mechanisms, exact (Dong, Roth, Su 2022)",
+    "Rényi filter": "fully adaptive, by a privacy filter of one Rényi order that follows from the epsilon asked for"
+    " (Feldman, Zrnic 2021; Lécuyer 2021); it holds if that epsilon was chosen before the first of these"
+    " mechanisms ran",
+    "none": "none",
+}
+
+
+# How noise is made: keys, law. Where gradients are summed on a GPU it is made there (tabsynth.training.sums).
+EXACT = {
+    "generator": "AES-256 in counter mode; its key is the operating system's, or comes from the seed",
+    "law": "exactly as accounted for, rounded to a public grid",
+    "exact": True,
+}
+ON_GPU = {
+    "generator": "of gradients: Philox of torch, on CUDA, no cryptographic generator; of all else: "
+    + str(EXACT["generator"]),
+    "law": "of gradients: float64 normals rounded to a public grid, which over a whole fit may differ from what"
+    " is accounted for by 2^-13 in total variation, and delta does not cover it; of all else: "
+    + str(EXACT["law"]),
+    "exact": False,
+}
+
+
+def described(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
+
+    A ledger counts noise in units of the sensitivity; the sensitivity itself is among the details, where
+    the fit wrote it down.
+    """
+    mechanism = mechanism_from(dict(item))
+    details = item.get("details") or {}
+    unit = str(details.get("unit", "not stated"))
+    if isinstance(mechanism, NoisyVote):
+        laplace = mechanism.accounting == LAPLACE
+        sampling = "none: a record is in the shard of one teacher"
+        sensitivity: float | None = 2.0 if laplace else 1.0
+        norm, unit = ("L1" if laplace else "L2"), "votes"
+        kind = "Laplace, on each of the two counts" if laplace else "Gaussian"
+        deviation: float | None = mechanism.noise * (math.sqrt(2) if laplace else 1.0)
+    else:
+        rate = mechanism.sampling_rate
+        sampling = f"Poisson, rate {rate!r}" if rate < 1 else "none: the whole table"
+        norm, sensitivity = "L2", _number(details.get("l2_sensitivity"))
+        noiseless = isinstance(mechanism, NoPrivacy)
+        kind = "none" if noiseless else "Gaussian"
+        deviation = None if sensitivity is None else sensitivity * mechanism.noise_multiplier
+    return {
+        **item,
+        "sampling": sampling,
+        "sensitivity": {"norm": norm, "value": sensitivity, "unit": unit},
+        "noise_added": {"distribution": kind, "standard_deviation": deviation, "unit": unit},
+    }
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def code() -> dict[str, Any]:
+    """SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
+    root = Path(__file__).resolve().parent.parent
+    digest, files = (
+        hashlib.sha256(),
+        sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()),
+    )
+    for path in files:
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
+    return {"sha256": digest.hexdigest(), "files": len(files)}
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that a fit's figures depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
+OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
+AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What a certificate says of a fit, as far as it decides what the fit must have charged.
+
+    Attributes
+    ----------
+    columns : int or None
+        Columns of the table; None where the certificate does not say.
+    rows_declared : bool
+        Whether the number of rows was declared to be public.
+    warm_start : bool
+        Whether the fit began from a fitted synthesizer.
+    stopped : bool
+        Whether the fit ended before its plan did, so that steps may be missing.
+    private_autoencoder : bool
+        Whether an autoencoder learned from private rows.
+    class_votes : bool
+        Whether teachers voted on classes besides.
+    """
+
+    columns: int | None
+    rows_declared: bool
+    warm_start: bool
+    stopped: bool
+    private_autoencoder: bool = False
+    class_votes: bool = False
+
+
+# Of each tuple, one purpose must be there.
+Required = list[tuple[str, ...]]
+
+
+def _margnet(fit: Fit) -> Required:
+    # All counts are released before the first step, so a fit that stopped early has them too.
+    return [(ONE_WAY,)] if fit.columns == 1 else [(ONE_WAY,), (JOINT,)]
+
+
+def _critical(fit: Fit) -> Required:
+    counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
+    return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
+
+
+def _autoencoder(fit: Fit) -> Required:
+    return [(AUTOENCODER,)] if fit.private_autoencoder else []
+
+
+def _pate_gan(fit: Fit) -> Required:
+    return [] if fit.stopped else [*_autoencoder(fit), (VOTES,)]
+
+
+def _pate_acgan(fit: Fit) -> Required:
+    classes: Required = [(CLASS_VOTES,)] if fit.class_votes and not fit.stopped else []
+    return [*([] if fit.warm_start else [(ONE_WAY,)]), *_pate_gan(fit), *classes]
+
+
+REQUIRED: dict[str, Callable[[Fit], Required]] = {
+    "dp-gan": _critical,
+    "dp-wgan": _critical,
+    "margnet": _margnet,
+    "pate-acgan": _pate_acgan,
+    "pate-gan": _pate_gan,
+}
+
+
+def incomplete(certificate: Mapping[str, Any]) -> list[str]:
+    """What the list of mechanisms lacks, a sentence each; empty if a fit of the method can have made it.
+
+    Parameters
+    ----------
+    certificate : dict
+        Of any format; its other fields need not have been checked.
+    """
+    items = _charged(certificate.get("mechanisms"))
+    if not items:
+        return ["it lists no mechanism that read private rows, so its claim has no basis"]
+    method = certificate.get("method")
+    if not isinstance(method, str) or method not in REQUIRED:
+        return [
+            f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
+        ]
+    public, training = _section(certificate, "public"), _section(certificate, "training")
+    warm, settings = _section(public, "warm_start"), _section(certificate, "settings")
+    fit = Fit(
+        columns=columns_of(certificate),
+        rows_declared=public.get("rows") is not None,
+        warm_start=bool(warm),
+        stopped=training.get("stopped") is not None,
+        private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
+        class_votes=settings.get("mode") == "B",
+    )
+    own = {
+        str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
+    }
+    required = REQUIRED[method](fit)
+    if isinstance(_section(public, "public_table").get("overlap"), Mapping):
+        required.append((OVERLAP,))
+    problems = _lacking(method, required, own)
+    return problems if not warm else [*problems, *_of_warm_start(warm, items, fit.columns)]
+
+
+def columns_of(certificate: Mapping[str, Any]) -> int | None:
+    """How many columns the certificate says that the table has, or None."""
+    public = _section(certificate, "public")
+    lists = [public.get(name) for name in ("declared", "drafted")]
+    found = [names for names in lists if isinstance(names, list)]
+    return sum(map(len, found)) if len(found) == len(lists) else None
+
+
+def _of_warm_start(
+    warm: Mapping[str, Any], items: Sequence[Mapping[str, Any]], columns: int | None
+) -> list[str]:
+    """What lacks of the mechanisms of a warm start, which are listed under its name."""
+    method, public = warm.get("method"), _section(warm, "public")
+    if not isinstance(method, str) or method not in REQUIRED:
+        return [f"the method {shown(method)} of its warm start is unknown"]
+    listed = [item for item in items if _section(item, "details").get("warm_start") == method]
+    if not listed:
+        return [f"it lists no mechanism of its warm start, {method}"]
+    fit = Fit(
+        columns=columns,
+        rows_declared=public.get("rows") is not None,
+        warm_start=bool(_section(public, "warm_start")),
+        stopped=True,  # nothing says whether it was
+    )
+    purposes = {str(item.get("purpose")) for item in listed}
+    return _lacking(f"its warm start, {method},", REQUIRED[method](fit), purposes)
+
+
+def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:
+    return [
+        f"its list of mechanisms is incomplete: a fit of {who} charges {' or '.join(map(repr, names))}"
+        for names in required
+        if purposes.isdisjoint(names)
+    ]
+
+
+def _charged(items: Any) -> list[Mapping[str, Any]]:
+    """Mechanisms that were used at least once."""
+    found = items if isinstance(items, list) else []
+    counted = [item for item in found if isinstance(item, Mapping)]
+    return [i for i in counted if isinstance(n := i.get("count"), int) and n > 0]
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
+MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
+ADJACENCY = "add or remove one record"
+LEAST = 1e-300  # below it a power of ten has no four digits
+# What every table of this library has in common; a reader of other tables' certificates must be told.
+ALIKE = {
+    "variant": "(epsilon, delta)-differential privacy",
+    "adjacency": ADJACENCY,
+    "privacy_unit": "one row of the fitted table",
+    "trust_model": "central",
+}
+
+
+def make_certificate(
+    ledger: Ledger,
+    *,
+    method: str,
+    epsilon_asked: float,
+    seeded: bool,
+    public: dict[str, Any],
+    versions: dict[str, str],
+    training: dict[str, Any],
+    project: dict[str, Any] | None = None,
+    code: dict[str, Any] | None = None,
+    noise: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The certificate of everything that ``ledger`` has spent; JSON-ready.
+
+    ``public`` says what was taken as public and from where; ``training`` holds only what follows from
+    privatised state (post-processing); ``code`` is the hash of the code that fitted; ``noise`` says how noise
+    was made; ``settings`` says which of its ways the method went; ``project`` is what a project's ledger states of all fits under it. What each field means is in ``certificate.schema.json``.
+    """
+    epsilon = ledger.spent
+    accountant = ledger.accountant()
+    conditional = conditional_of(public)
+    return {
+        "format": FORMAT,
+        "method": method,
+        **({} if settings is None else {"settings": settings}),
+        "private": math.isfinite(epsilon) and not seeded and not conditional,
+        "conditional": conditional,
+        "statement": statement_of(epsilon, ledger.delta, seeded, public),
+        "epsilon": number(epsilon),
+        "epsilon_asked": number(epsilon_asked),
+        "delta": ledger.delta,
+        **ALIKE,
+        "accountant": accountant,
+        "composition": COMPOSITIONS[accountant["name"]],
+        "mechanisms": [described(item) for item in ledger.to_list()],
+        "public": public,
+        "seeded": seeded,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions,
+        "code": code,
+        "noise": noise,
+        "training": training,
+        **({} if project is None else {"project": project}),
+        "audit": [],
+    }
+
+
+def conditional_of(public: Any) -> list[str]:
+    """The columns on which a claim depends: those whose facts were copied from the rows of a table.
+
+    ``public`` is that part of a certificate. Bounds of a numeric column are such facts as categories are.
+    """
+    drafted = public.get("drafted") if isinstance(public, Mapping) else None
+    return list(map(str, drafted)) if isinstance(drafted, list | tuple) else []
+
+
+def condition(names: Sequence[str]) -> str:
+    """What a conditional claim depends on, in a clause: "what the schema says of … is public"."""
+    listed = ", ".join(map(shown, names[:MOST_NAMED]))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"what the schema says of {'columns' if len(names) > 1 else 'column'} {listed}{more} is public"
+
+
+def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str:
+    """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``."""
+    if math.isinf(epsilon):
+        return "Not private: private rows were read without noise, so epsilon is infinite."
+    claim = (
+        f"({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing one record"
+    )
+    if seeded:
+        return (
+            f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"
+            " can reproduce the noise and subtract it."
+        )
+    drafted = conditional_of(public)
+    if drafted:
+        return (
+            f"CONDITIONAL: {claim} holds only if {condition(drafted)}. It was copied from the rows of a"
+            " table, and these real values appear as they are."
+        )
+    return f"Private: {claim}, if the schema and all else listed under 'public' are public."
+
+
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """ε to four digits, never rounded down: a claim may not shrink in print."""
+    if epsilon == 0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    epsilon = max(epsilon, LEAST)
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - digits + 1)
+    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
+
+
+def number(value: float) -> float | str:
+    """JSON has no infinity: it is written ``"inf"``."""
+    return "inf" if math.isinf(value) else value
+
+
+def beside(table: str | Path) -> Path:
+    """Where the certificate of a table lies: beside it."""
+    return Path(f"{table}.certificate.json")
+
+
+def write_beside(
+    certificate: Mapping[str, Any],
+    table: str | Path,
+    rows: int,
+    key: "Ed25519PrivateKey | None" = None,
+) -> Path:
+    """Write the certificate of a table that was just written, with the table's SHA-256; signed by ``key``."""
+    entry = {"file": Path(table).name, "sha256": sha256(table), "rows": rows}
+    return _write({**certificate, "table": entry}, beside(table), key)
+
+
+def certify(
+    table: str | Path,
+    audits: Sequence[Mapping[str, Any]] = (),
+    key: "Ed25519PrivateKey | None" = None,
+) -> Path:
+    """Add results of audits to the certificate beside a table, and sign it.
+
+    Raises
+    ------
+    InputError
+        If nothing is to be done, the certificate is signed and there is no key to sign it anew, or a
+        certificate is to be signed whose list of mechanisms is empty or incomplete.
+    FileFormatError
+        If an audit lacks a field, or has one that is none; see ``certificate.schema.json``.
+    """
+    path = beside(table)
+    data = read_certificate(path)
+    if data["format"] != FORMAT:
+        raise InputError(f"{path} is of format {BEFORE!r}; sample the table again to certify it.")
+    if not audits and key is None:
+        raise InputError(
+            "Nothing to certify: give results of an audit, a key to sign with, or both."
+        )
+    if "signature" in data and key is None:
+        raise InputError(f"{path} is signed; give the key to sign it anew (--key).")
+    data.pop("signature", None)
+    data["audit"] = [*data["audit"], *map(dict, audits)]
+    check_form(data, path)
+    return _write(data, path, key)
+
+
+def _write(data: dict[str, Any], path: Path, key: "Ed25519PrivateKey | None") -> Path:
+    if key is not None:
+        from tabsynth.privacy.certificate.signing import signed
+
+        check_complete(data, str(path))
+        data = signed(data, key)
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+    return path
+
+
+def check_complete(certificate: Mapping[str, Any], what: str) -> None:
+    """Refuse to vouch for a certificate whose list of mechanisms is empty or incomplete.
+
+    Raises
+    ------
+    InputError
+    """
+    problems = incomplete(certificate)
+    if problems:
+        raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
+
+
+def read_certificate(path: str | Path) -> dict[str, Any]:
+    """Read a certificate of this format or the one before; refuses what is not one."""
+    file = Path(path)
+    data = read_json(file, "certificate")
+    found = data.get("format") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or found not in (FORMAT, BEFORE):
+        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(found)}.")
+    if found == FORMAT:
+        check_form(data, file)
+    return data
+
+
+@lru_cache(maxsize=1)
+def schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a certificate."""
+    return dict(json.loads(Path(__file__).with_name("certificate.schema.json").read_text("utf-8")))
+
+
+def check_form(data: Mapping[str, Any], path: Path) -> None:
+    """Refuse what the schema does not allow.
+
+    Raises
+    ------
+    FileFormatError
+        Naming the first field that is wrong.
+    """
+    from jsonschema import Draft202012Validator
+
+    for error in Draft202012Validator(schema()).iter_errors(data):
+        place = ".".join(map(str, error.absolute_path)) or "its fields"
+        message = " ".join(error.message.split())  # it holds values as ``repr``
+        message = message if len(message) < 160 else f"… {message[-150:]}"
+        raise FileFormatError(f"{path}: {shown(place, 80)}: {message}.")
+
+
+KEY = "certificate"  # of ``attrs``
+CONTENT_FORMAT = b"tabsynth-content/1\n"
+logger = logging.getLogger(__name__)
+
+
+def attach(table: pd.DataFrame, certificate: Mapping[str, Any]) -> None:
+    """Put a certificate into ``table.attrs``, with the hash of the table's content."""
+    entry = {"rows": len(table), "content_sha256": content_sha256(table)}
+    table.attrs[KEY] = {**certificate, "table": entry}
+
+
+def attached(table: Any) -> Mapping[str, Any] | None:
+    """The certificate in ``table.attrs``; None if there is none, or if it is not bound to this content.
+
+    A certificate of other content, or without a hash of it, is not used, and a warning says so.
+
+    Raises
+    ------
+    InputError
+        If what is there is no dict.
+    """
+    found = table.attrs.get(KEY) if isinstance(table, pd.DataFrame) else None
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise InputError(f"Expected attrs['{KEY}'] to be a dict, got {shown(found)}.")
+    return found if _bound(table, found, required=True) else None
+
+
+def matching(table: Any, certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A certificate that was given for a table; None, with a warning, if it is bound to other content."""
+    return certificate if _bound(table, certificate, required=False) else None
+
+
+def _bound(table: Any, certificate: Mapping[str, Any], *, required: bool) -> bool:
+    entry = certificate.get("table")
+    recorded = entry.get("content_sha256") if isinstance(entry, Mapping) else None
+    if recorded is None and not required:
+        return True
+    if (
+        recorded is not None
+        and isinstance(table, pd.DataFrame)
+        and recorded == content_sha256(table)
+    ):
+        return True
+    logger.warning(
+        "The certificate that came with the table is not used: %s.",
+        "it has no hash of the table's content"
+        if recorded is None
+        else "the columns, dtypes, cells or order of rows are not those that were sampled",
+    )
+    return False
+
+
+def content_sha256(table: pd.DataFrame) -> str:
+    """SHA-256 over a table's content, hexadecimal; ``docs/certificate.md`` has the encoding.
+
+    Parameters
+    ----------
+    table : DataFrame, shape (rows, columns)
+        Numbers, booleans, texts and categories are encoded by value; other cells by their type and ``repr``.
+    """
+    digest = hashlib.sha256(CONTENT_FORMAT)
+    _add(digest, json.dumps(list(table.shape)).encode())
+    for place, name in enumerate(table.columns):
+        _add(digest, f"{type(name).__name__} {name}".encode("utf-8", "surrogatepass"))
+        _column(digest, table.iloc[:, place])
+    return digest.hexdigest()
+
+
+def _column(digest: Any, values: pd.Series) -> None:
+    """A dtype, the mask of nulls, and the values of what is no null."""
+    dtype = values.dtype
+    _add(digest, str(dtype).encode("utf-8", "surrogatepass"))
+    if isinstance(dtype, pd.CategoricalDtype):
+        _add(digest, b"ordered" if dtype.ordered else b"unordered")
+        _column(digest, pd.Series(dtype.categories.array))
+        _add(digest, values.cat.codes.to_numpy().astype("<i8").tobytes())
+        return
+    nulls = values.isna().to_numpy()
+    _add(digest, np.packbits(nulls).tobytes())
+    known = values[~nulls]
+    numbers = _numbers(known)
+    if numbers is not None:
+        _add(digest, numbers.tobytes())
+    elif isinstance(dtype, pd.StringDtype) or pd.api.types.infer_dtype(known) == "string":
+        codes, distinct = pd.factorize(known)
+        _add(digest, f"texts {len(distinct)}".encode())
+        for text in distinct:
+            _add(digest, str(text).encode("utf-8", "surrogatepass"))
+        _add(digest, np.asarray(codes).astype("<i8").tobytes())
+    else:
+        _add(digest, f"others {len(known)}".encode())
+        for value in known.astype(object):
+            _add(digest, f"{type(value).__qualname__} {value!r}".encode("utf-8", "surrogatepass"))
+
+
+def _numbers(known: pd.Series) -> np.ndarray | None:
+    """Booleans, whole numbers and floats without nulls, little-endian; None for all else."""
+    types, dtype = pd.api.types, known.dtype
+    if types.is_bool_dtype(dtype):
+        return known.to_numpy(dtype="u1")
+    if types.is_unsigned_integer_dtype(dtype):
+        return known.to_numpy(dtype="<u8")
+    if types.is_integer_dtype(dtype):
+        return known.to_numpy(dtype="<i8")
+    if types.is_float_dtype(dtype) and dtype.itemsize <= 8:
+        return known.to_numpy(dtype="<f8")
+    return None
+
+
+def _add(digest: Any, part: bytes) -> None:
+    """A part after its length, so that no two lists of parts give the same bytes."""
+    digest.update(len(part).to_bytes(8, "little"))
+    digest.update(part)

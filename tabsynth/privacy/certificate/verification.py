@@ -1,0 +1,454 @@
+"""Whether a certificate is consistent, and who vouches for it: every claim is recomputed that can be.
+
+Whoever can write a file can write a consistent certificate for it. So consistency is no proof of privacy: the claim
+rests on the signature of a person whose key the reader has from a source of their own.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tabsynth._files import sha256
+from tabsynth._validate import shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting import accountants as accounting
+from tabsynth.privacy.accounting.accountants import (
+    NAMES,
+    PrivacyFilter,
+    Spend,
+    accountant_of,
+    least_error,
+    rdp_epsilon,
+)
+from tabsynth.privacy.accounting.mechanisms import NoisyVote, check_listed, mechanism_from, steps_of
+from tabsynth.privacy.accounting.pld import pld_epsilon
+from tabsynth.privacy.certificate.certificate import (
+    COMPOSITIONS,
+    FORMAT,
+    beside,
+    code,
+    columns_of,
+    conditional_of,
+    described,
+    incomplete,
+    read_certificate,
+    statement_of,
+)
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.tables.frames import read_any
+
+COARSER = 4.0  # than PRV can be: a quarter of the time
+FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """ε by one accountant, an upper bound that is at most ``error`` above the exact ε, or so."""
+
+    name: str
+    epsilon: float
+    error: float = 0.0
+
+    def __str__(self) -> str:
+        error = f", give or take {self.error:.2g}" if self.error else ""
+        return f"epsilon = {self.epsilon:.6g} by {self.name}{error}"
+
+
+def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
+    """ε by our own PLD; of what PLD claimed itself, by opacus' PRV, as closely as it can in a second.
+
+    Past ε of some 100 no grid holds a step's loss: there RDP has the only word.
+    """
+    name = accountant_of(spends, delta)["name"]
+    if name == accounting.NONE[0]:
+        return Opinion(name, accounting.epsilon_of(spends, delta))
+    # RDP only where it is asked: opacus takes seconds to import.
+    if name != accounting.PLD[0]:
+        found = pld_epsilon(spends, delta)
+        if np.isfinite(found):
+            return Opinion("PLD (tabsynth)", found, _looser(found, spends, delta, name))
+    rdp = rdp_epsilon(spends, delta)
+    if name == accounting.PLD[0] and delta >= accounting.LEAST_DELTA:
+        events = [steps_of(mechanism, count) for mechanism, count in spends]
+        error = COARSER * least_error(events, rdp, delta)
+        found = accounting.prv_epsilon(events, delta, error)
+        if found < rdp:
+            return Opinion("PRV (opacus)", found, 2 * error)
+    return Opinion("RDP (opacus)", rdp, rdp)
+
+
+def _looser(found: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
+    """By how much PLD may be above RDP with nothing wrong: it bounds exact votes in groups.
+
+    With few votes that shows, at most by 11% in 500 random ledgers; from 20 votes on PLD was below RDP in all.
+    """
+    votes = sum(
+        count
+        for mechanism, count in spends
+        if isinstance(mechanism, NoisyVote) and mechanism.accounting == "exact-binary"
+    )
+    if claimed_by != accounting.RDP[0] or not 0 < votes <= FEW_VOTES:
+        return 0.0
+    return min(max(0.0, found - rdp_epsilon(spends, delta)), LOOSER * found)
+
+
+UNSIGNED = "unsigned"
+# Another build of an accountant may differ in the last digits, and be a little looser.
+LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
+FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
+INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
+SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
+
+
+class State(StrEnum):
+    """What a verification comes to; the first that applies, in this order."""
+
+    REFUSED = "refused"
+    """Something contradicts the certificate, or it is incomplete."""
+    NOT_PRIVATE = "not private"
+    """It is consistent and claims no privacy: a seeded fit, or one that read rows without noise."""
+    CONDITIONAL = "conditional"
+    """It is consistent, and its claim holds only if facts that were copied from a table are public."""
+    NOT_AUTHENTICATED = "not authenticated"
+    """It is consistent, and nobody whose key was given has signed it."""
+    AUTHENTICATED = "authenticated"
+    """It is consistent, its claim has no such condition, and the signer whose key was given has signed it."""
+
+
+def conditions(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns whose domain was drafted from a table: the claim holds only if those domains are public.
+
+    A certificate without the field ``conditional`` lists them as ``public.drafted``.
+    """
+    public = certificate.get("public")
+    drafted = public.get("drafted") if isinstance(public, Mapping) else None
+    lists = [
+        names for names in (certificate.get("conditional"), drafted) if isinstance(names, list)
+    ]
+    return tuple(dict.fromkeys(str(name) for names in lists for name in names))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What ``verify`` found: the claim, every reason to refuse it, and whether somebody vouches for it.
+
+    Attributes
+    ----------
+    certificate : dict
+    epsilon : float
+        Recomputed from the mechanisms, as the fit computed it.
+    problems : tuple of str
+        Reasons to refuse.
+    notes : tuple of str
+        What a reader should know besides.
+    opinions : tuple of Opinion
+        ε by two accountants.
+    signature : str
+        Who signed, in words.
+    authenticated : bool
+        Whether the signature is that of the key which the reader gave.
+    """
+
+    certificate: dict[str, Any]
+    epsilon: float
+    problems: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
+    opinions: tuple[Opinion, ...] = field(default=())
+    signature: str = UNSIGNED
+    authenticated: bool = False
+
+    @property
+    def consistent(self) -> bool:
+        """Whether nothing contradicts the certificate; that says nothing of who made it."""
+        return not self.problems
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """As :func:`conditions`."""
+        return conditions(self.certificate)
+
+    @property
+    def state(self) -> State:
+        """What all of it comes to. Only ``State.AUTHENTICATED`` supports a claim of privacy."""
+        if self.problems:
+            return State.REFUSED
+        if self.certificate.get("seeded") is not False or math.isinf(self.epsilon):
+            return State.NOT_PRIVATE
+        if self.conditions:
+            return State.CONDITIONAL
+        return State.AUTHENTICATED if self.authenticated else State.NOT_AUTHENTICATED
+
+
+def verify(table: str | Path, key: str | Path | None = None) -> Verification:
+    """Check the certificate beside a table.
+
+    The table's hash, rows and columns; whether the list of mechanisms has all that a fit of its method
+    charges; ε recomputed from it by two accountants; what follows from other fields; the audits; the
+    signature.
+
+    Parameters
+    ----------
+    table : path
+    key : path, optional
+        The public key of a signer whom you trust, from a source of your own. A signature must then be there,
+        and be theirs. Without it nothing is authenticated: see :attr:`Verification.state`.
+
+    Raises
+    ------
+    FileFormatError
+        If there is no certificate, or it cannot be read as one.
+    """
+    path = beside(table)
+    data = read_certificate(path)
+    claimed, ledger = _claim(data, path)
+    problems, notes = [*incomplete(data), *_table(data, Path(table))], []
+    spends = ledger.spends()
+    epsilon = ledger.spent
+    name = ledger.accountant()
+    opinions = (
+        Opinion(
+            f"{name['name']} ({name['library']})" if "library" in name else name["name"], epsilon
+        ),
+        second_opinion(spends, ledger.delta),
+    )
+    problems += _epsilons(claimed, opinions)
+    problems += _consistency(data, claimed, epsilon)
+    if data["format"] == FORMAT:
+        problems += [
+            *_form(data, claimed),
+            *_accountant(data, name),
+            *_project(data, claimed, ledger),
+        ]
+        notes += [*_groups(data), *_code(data, name), *_noise(data)]
+    said, authenticated, wrong = _signature(data, key)
+    problems += wrong
+    return Verification(
+        data, epsilon, tuple(problems), tuple(notes), opinions, said, authenticated and not problems
+    )
+
+
+def _claim(data: dict[str, Any], path: Path) -> tuple[float, Ledger]:
+    """The ε that is claimed, and the ledger that the mechanisms make."""
+    claimed, delta, items = _number(data.get("epsilon")), data.get("delta"), data.get("mechanisms")
+    if not isinstance(delta, float) or not 0 < delta < 1 or not isinstance(items, list):
+        raise FileFormatError(f"{path}: delta or the list of mechanisms is not usable.")
+    if not all(isinstance(item, dict) for item in items):
+        raise FileFormatError(f"{path}: a mechanism must be an object.")
+    check_listed(items)
+    # What was spent before the plan was made is composed by a filter of the budget that was asked for.
+    budget = _number(data["epsilon_asked"]) if data["format"] == FORMAT else math.inf
+    return claimed, Ledger.from_list(budget or math.inf, delta, items)
+
+
+def _number(value: Any) -> float:
+    if value == "inf":
+        return math.inf
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and value >= 0:
+            return float(value)
+    except OverflowError:  # a whole number that no float reaches
+        pass
+    raise FileFormatError(f"The certificate claims epsilon={shown(value)}.")
+
+
+def _table(data: dict[str, Any], table: Path) -> list[str]:
+    entry = data.get("table")
+    told = entry if isinstance(entry, dict) else {}
+    recorded, found = told.get("sha256"), sha256(table)
+    if recorded != found:
+        return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
+    rows, (there, width) = told.get("rows"), read_any(table).shape
+    problems = []
+    if rows != there:
+        problems.append(f"the table has {there} rows, the certificate says {shown(rows)}")
+    columns = columns_of(data)
+    if columns is not None and columns != width:
+        problems.append(f"the table has {width} columns, the certificate says {columns}")
+    return problems
+
+
+def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
+    first, second = opinions
+    low, high = claimed * (1 - TIGHT) - LEAST, claimed * (1 + LOOSE) + LEAST
+    problems = []
+    if not (low <= first.epsilon <= high or first.epsilon == claimed):
+        problems.append(
+            f"the mechanisms give epsilon={first.epsilon:.4g}, the claim is {claimed:.4g}"
+        )
+    if second.epsilon > claimed * (1 + SECOND) + LEAST + second.error:
+        problems.append(f"a second accountant has {second}, the claim is {claimed:.4g}")
+    return problems
+
+
+def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[str]:
+    problems = []
+    seeded = data.get("seeded") is not False
+    conditional = conditional_of(data.get("public"))
+    if bool(data.get("private")) and conditional:
+        problems.append("it claims to be private, but its claim depends on drafted columns")
+    if bool(data.get("private")) and (seeded or math.isinf(epsilon)):
+        problems.append(
+            "it claims to be private, but the run was seeded or read rows without noise"
+        )
+    if data.get("statement") != statement_of(claimed, data["delta"], seeded, data.get("public")):
+        problems.append("its statement is not the one that its figures make")
+    return problems
+
+
+def _form(data: dict[str, Any], claimed: float) -> list[str]:
+    """What must follow from other fields, in the present format."""
+    problems = []
+    if claimed > _number(data["epsilon_asked"]) * (1 + LOOSE):
+        problems.append("it claims a larger epsilon than was asked for")
+    conditional = conditional_of(data["public"])
+    if data.get("conditional", []) != conditional:
+        problems.append("its list of conditional columns is not that of its drafted columns")
+    if not data["private"] and math.isfinite(claimed) and not data["seeded"] and not conditional:
+        problems.append("it claims not to be private, but its figures are those of a private run")
+    if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
+        problems.append("its composition is not that of its accountant")
+    for item in data["mechanisms"]:
+        told = {k: v for k, v in item.items() if k not in FIGURES}
+        if described({**told, **mechanism_from(item).to_dict()}) != item:
+            what = shown(item["purpose"])
+            problems.append(
+                f"sampling, sensitivity or noise of {what} are not those of its figures"
+            )
+        bound = _of_groups(item["details"])
+        if bound is not None and not math.isclose(bound, item["sensitivity"]["value"] or 0.0):
+            what = shown(item["purpose"])
+            problems.append(f"the sensitivity of {what} is not that of its bound and groups")
+    for audit in data["audit"]:
+        bound = _number(audit.get("epsilon_lower_bound", 0))
+        if audit.get("verdict") == "refuted":
+            problems.append(f"an audit ({shown(audit['method'])}) refuted its claim")
+        if bound > claimed:
+            problems.append(
+                f"an audit ({shown(audit['method'])}) found epsilon to be {bound:.4g} at least, the"
+                f" claim is {claimed:.4g}"
+            )
+    return problems
+
+
+def _of_groups(details: Mapping[str, Any]) -> float | None:
+    """√G C, by which a row can move a sum of G groups that are clipped at C each; None where that is not told."""
+    groups, bound = details.get("groups"), details.get("max_norm")
+    if groups is None and bound is None:
+        return None
+    try:
+        return math.sqrt(_number(groups)) * _number(bound)
+    except FileFormatError:
+        return math.nan
+
+
+def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
+    """A filter where the plan may follow from earlier outputs, and nowhere else, at the order of its budget."""
+    stated, filters = data["accountant"], {*NAMES.values()}
+    if (stated["name"] in filters or name["name"] in filters) and (
+        stated["name"] != name["name"] or not _alike(stated.get("order"), name.get("order"))
+    ):
+        found = " ".join(str(name[key]) for key in ("name", "order") if key in name)
+        return [
+            f"its accountant must be {found}, by its list of mechanisms and the epsilon asked for"
+        ]
+    return []
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    """Whether two orders are the same, but for the last digits of another build."""
+    return one == other or (
+        one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9)
+    )
+
+
+def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
+    """What a project's ledger states of all fits: a filter of its limit, which covers at least this fit."""
+    stated = data.get("project")
+    if stated is None:
+        return []
+    limit, share, composition = (
+        _number(stated["limit"]),
+        _number(stated["share"]),
+        stated["composition"],
+    )
+    kind = next(kind for kind, name in NAMES.items() if name == composition["name"])
+    try:
+        kept = PrivacyFilter.of(limit, stated["delta"], kind)
+        own = kept.share(ledger.spends())
+    except (BudgetError, InputError) as error:
+        return [f"its project's filter does not admit it: {error}"]
+    expected = kept.to_dict()
+    if composition["source"] != expected["source"] or not _alike(composition["order"], kept.order):
+        return ["the composition of its project is not the filter of its limit"]
+    problems = []
+    if share > 1 + LOOSE:
+        problems.append(f"its project has used {share:.4g} times its budget")
+    # A fit that a person stopped states its whole plan, and a project counts what was used.
+    whole = data["training"].get("stopped") != INTERRUPTED
+    if whole and share < min(own, 1.0) * (1 - TIGHT):
+        problems.append(
+            f"its project has used {share:.2%} of its budget, and it alone takes {own:.2%}"
+        )
+    if not ledger.adaptive and stated["delta"] == data["delta"] and claimed > limit * (1 + LOOSE):
+        problems.append(f"it claims epsilon={claimed:.4g}, past its project's limit of {limit:.4g}")
+    return problems
+
+
+def _groups(data: dict[str, Any]) -> list[str]:
+    """Of certificates of before: what they print for groups of parameters is that of one group."""
+    found = []
+    for item in data["mechanisms"]:
+        details = item["details"]
+        if details.get("grouping") in ("weight-bias", "clusters") and "groups" not in details:
+            what = shown(item["purpose"])
+            found.append(
+                f"sensitivity and noise of {what} are those of one group of parameters; of all groups"
+                " together both are larger, by the same factor"
+            )
+    return found
+
+
+def _noise(data: dict[str, Any]) -> list[str]:
+    if data["noise"] is None:
+        return ["it does not say how its noise was made"]
+    return [] if data["noise"]["exact"] else [f"its noise was not exact: {data['noise']['law']}"]
+
+
+def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
+    """Another version of the library may verify: what differs is said, and refused by nobody."""
+    notes, recorded = [], data["code"]
+    if recorded is None:
+        notes.append("it does not say by which code it was made")
+    elif recorded != code():
+        notes.append(f"it was made by other code than this (SHA-256 {recorded['sha256']})")
+    if data["accountant"]["name"] != name["name"]:
+        notes.append(f"it was accounted by {data['accountant']['name']}, here by {name['name']}")
+    return notes
+
+
+def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool, list[str]]:
+    """What to say of the signature, whether it is that of ``key``, and what is wrong with it."""
+    from cryptography.exceptions import InvalidSignature
+
+    from tabsynth.privacy.certificate.signing import fingerprint, read_public, signer
+
+    trusted = None if key is None else fingerprint(read_public(key))
+    if data.get("signature") is None:
+        missing = [] if trusted is None else ["it is not signed, and a key was given"]
+        return UNSIGNED, False, missing
+    try:
+        found = fingerprint(signer(data))
+    except InvalidSignature:
+        wrong = "its signature does not belong to it: it was changed, or forged"
+        return "signature wrong", False, [wrong]
+    if trusted is None:
+        return f"signed by an unknown signer, fingerprint {found}", False, []
+    if found != trusted:
+        wrong = f"it is signed by {found}, the key given is {trusted}"
+        return f"signed by another signer, fingerprint {found}", False, [wrong]
+    return f"signed by {found}, the key given", True, []

@@ -1,0 +1,540 @@
+"""One ledger over every read of private rows: it is asked before the data is touched (R7).
+
+Without a recorder, as in every ordinary fit, what passes comes back as it is. With one, each mechanism
+shows its exact value just before its noise and goes on with the value that it is given back. See
+:mod:`tabsynth.audit.replay`.
+"""
+
+import math
+import os
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from tabsynth._validate import between, integer, positive, shown
+from tabsynth.errors import BudgetError, FileFormatError
+from tabsynth.privacy.accounting.accountants import (
+    PrivacyFilter,
+    Spend,
+    accountant_of,
+    epsilon_of,
+    rdp_epsilon,
+)
+from tabsynth.privacy.accounting.mechanisms import Mechanism, is_private, mechanism_from, of_sum
+from tabsynth.privacy.ledger.journal import MOST_USES, Journal
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+# What is asked for may be exceeded by rounding of floats, and by nothing else.
+SLACK = 1e-9
+EARLIER = "earlier"  # the run of what was spent before the fit
+# Uses are written to a journal in blocks: a crash loses this many at most, or a 64th of the account.
+BLOCK, BLOCKS = 32, 64
+USED_UP = 0.96  # of a filter's budget: with less left another fit is mostly noise
+
+
+@dataclass
+class Account:
+    """What one purpose may spend: ``granted`` uses of ``mechanism``, of which ``spent`` are gone.
+
+    With a journal, ``number`` is the account's there, and ``reserved`` uses are written off in it: never
+    fewer than are spent. ``waiting`` is one that a crash left behind, until its fit opens it again.
+    ``earlier`` marks what was spent before the plan of this fit was made, so that the plan may depend on what
+    it released. ``process`` is the number of the process that may use it.
+    """
+
+    purpose: str
+    mechanism: Mechanism
+    granted: int
+    spent: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+    number: int | None = None
+    reserved: int = 0
+    waiting: bool = False
+    earlier: bool = False
+    process: int = field(default_factory=os.getpid, compare=False, repr=False)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Of the noise on a sum that a use pays for; BudgetError if it pays for votes."""
+        return of_sum(self.mechanism).noise_multiplier
+
+    @property
+    def whole_table_noise(self) -> float:
+        """The noise multiplier, if a use pays for a sum over all rows; BudgetError for one over a batch."""
+        mechanism = of_sum(self.mechanism)
+        if mechanism.sampling_rate != 1:
+            raise BudgetError(
+                f"{self.purpose}: pays for a batch, not for a sum over the whole table."
+            )
+        return mechanism.noise_multiplier
+
+    def to_dict(self) -> dict[str, Any]:
+        """A line of the certificate: what was spent, not what was granted."""
+        return {
+            "purpose": self.purpose,
+            **self.mechanism.to_dict(),
+            "count": self.spent,
+            "details": dict(self.details),
+            **({EARLIER: True} if self.earlier else {}),
+        }
+
+    def check_process(self) -> None:
+        """As :func:`check_process`, for what this account pays for."""
+        check_process(self.process, self.purpose)
+
+
+class Ledger:
+    """The budget (ε, δ) of a table, and every account that draws on it.
+
+    Parameters
+    ----------
+    epsilon : float
+        The limit; ``math.inf`` allows reads without noise.
+    delta : float
+    journal : Journal, optional
+        Keeps the accounts on disk. What it holds already is on this ledger too: uses that were
+        reserved count as spent, whether or not they took place.
+    run : str
+        Which accounts of the journal are this fit's own, to be opened again; others only add up.
+    given_up : collection of str
+        Earlier runs of this fit, whose plans were given up. In a journal that other fits share
+        (:mod:`tabsynth.privacy.ledger.project`) their accounts count against (ε, δ) too; those of other fits
+        count against the journal's own limit only, with what is reserved: nobody else uses the file now.
+
+    Formal guarantees
+    -----------------
+    The composition of all that is *granted* never exceeds (ε, δ), by the accountant of
+    :mod:`tabsynth.privacy.accounting.accountants`; a use beyond what was granted raises before the data is read.
+    That accountant is for a list of mechanisms that was fixed before the first of them ran, as the plan of a fit
+    is. Where accounts are marked as earlier, the plan may depend on what they released: then all are composed
+    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.accounting.accountants`), and the claim is ε itself.
+    It holds if (ε, δ) was chosen before the first of all these outputs was seen.
+    Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
+    the disk by then. In a shared journal, the filter of the project admits what all fits have spent and
+    this one is granted. Only the process that made the ledger may spend on it.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        journal: Journal | None = None,
+        run: str = "",
+        given_up: Collection[str] = (),
+    ) -> None:
+        self.epsilon = positive("epsilon", epsilon, finite=False)
+        self.delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
+        self.journal, self.run = journal, run
+        self._process = os.getpid()
+        self.accounts: list[Account] = []
+        self.project: str | None = getattr(
+            journal, "project", None
+        )  # whose ledger has all of this on it
+        for entry in journal.entries.values() if journal is not None else ():
+            shared = journal is not None and journal.shared
+            if shared and entry.run not in (run, *given_up):
+                continue
+            over = entry.closed or (shared and entry.run != run)
+            self.accounts.append(
+                Account(
+                    entry.purpose,
+                    entry.mechanism,
+                    entry.spent if over else entry.granted,
+                    entry.spent,
+                    dict(entry.details),
+                    number=entry.number,
+                    reserved=entry.spent,
+                    waiting=entry.run == run and not entry.closed,
+                    earlier=entry.run != run,
+                )
+            )
+
+    @cached_property
+    def filter(self) -> PrivacyFilter:
+        """Composes this fit with what was spent before its plan was made."""
+        return PrivacyFilter.of(self.epsilon, self.delta)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the plan may depend on what was released before: then the filter composes."""
+        return any(account.earlier and account.spent for account in self.accounts)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the filter of (ε, δ) leaves nothing, or nearly nothing, for another fit."""
+        spends = self.spends()
+        return bool(spends) and math.isfinite(self.epsilon) and self.filter.share(spends) > USED_UP
+
+    def claim(self, spends: Iterable[Spend]) -> float:
+        """The ε at ``delta`` that may be claimed of ``spends``, those of before among them."""
+        listed = list(spends)
+        return self.filter.claim(listed) if self.adaptive else epsilon_of(listed, self.delta)
+
+    def accountant(self) -> dict[str, Any]:
+        """What gives :attr:`spent`: its name, library and version, and the order of a filter."""
+        if self.adaptive and math.isfinite(self.spent):
+            return self.filter.accountant()
+        return accountant_of(self.spends(), self.delta)
+
+    def open(
+        self,
+        purpose: str,
+        mechanism: Mechanism,
+        count: int,
+        details: dict[str, Any] | None = None,
+    ) -> Account:
+        """Grant ``count`` uses of a mechanism, or refuse.
+
+        What this run opened before a crash is given as it was, with what was spent of it.
+
+        Raises
+        ------
+        BudgetError
+            If everything granted so far and this together would pass ε.
+        """
+        integer("count", count, least=0)
+        check_process(self._process, purpose)
+        for known in self.accounts:
+            asked = (known.purpose, known.mechanism, known.granted) == (purpose, mechanism, count)
+            if known.waiting and asked:
+                if self.project is not None:  # others may have spent while this fit was away
+                    self._check(purpose, [])
+                known.waiting = False
+                return known
+        if count:
+            self._check(purpose, [(mechanism, count)])
+        account = Account(purpose, mechanism, count, details=dict(details or {}))
+        if self.journal is not None:
+            about = mechanism.to_dict()
+            account.number = self.journal.open(self.run, purpose, about, count, account.details)
+        self.accounts.append(account)
+        return account
+
+    def _check(self, purpose: str, more: list[Spend]) -> None:
+        """Refuse what would pass the budget, or the limit of a shared journal."""
+        granted = [*((a.mechanism, a.granted) for a in self.accounts), *more]
+        if self.adaptive:
+            total = None if self.filter.admits(granted) else self.filter.claim(granted)
+        else:
+            total = past(self.epsilon, self.delta, granted)
+        if total is not None:
+            raise BudgetError(
+                f"{purpose}: would bring epsilon to {total:.4g}, past the budget of"
+                f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
+            )
+        journal = self.journal
+        if journal is None:
+            return
+        # What was spent before this fit is on the same journal, as that of another run.
+        entries = journal.entries
+        own = [
+            (a.mechanism, a.granted)
+            for a in self.accounts
+            if a.number is not None and entries[a.number].run == self.run
+        ]
+        journal.check_admitted(self.run, [*own, *more], purpose)
+
+    def spend(self, account: Account, uses: int = 1) -> None:
+        """Write off one use of an account, or several: called before the data is read.
+
+        Raises
+        ------
+        BudgetError
+            If the account has no use left.
+        """
+        if not any(account is known for known in self.accounts):
+            raise BudgetError(f"{account.purpose}: this account is not on the ledger.")
+        check_process(self._process, account.purpose)
+        integer("uses", uses)
+        if account.spent >= account.granted:
+            raise BudgetError(
+                f"{account.purpose}: all {account.granted} uses are spent; nothing was read."
+            )
+        if account.spent + uses > account.granted:
+            raise BudgetError(
+                f"{account.purpose}: {uses} uses were asked for, and of {account.granted}"
+                f" {account.spent} are spent; nothing was read."
+            )
+        if account.number is not None and account.spent + uses > account.reserved:
+            self._reserve(account, account.number, uses)
+        account.spent += uses
+
+    def _reserve(self, account: Account, number: int, uses: int) -> None:
+        """Write a block of uses off on disk, before the first of them."""
+        assert self.journal is not None
+        block = max(uses, min(BLOCK, account.granted // BLOCKS))
+        total = min(account.granted, account.spent + block)
+        self.journal.reserve(number, total)
+        account.reserved = total
+
+    def close(self, *, resumable: bool = False, whole_plan: bool = False) -> None:
+        """Give back what was granted and not used, so that a later fit may have it.
+
+        Parameters
+        ----------
+        resumable : bool
+            The journal keeps the grants open, for this run to go on; what was reserved and not used is given
+            back all the same.
+        whole_plan : bool
+            On this ledger all that was granted counts as spent from now on. For a fit that a person stopped: when
+            they did may depend on what they saw, and only the plan's ε does not. The journal has what was
+            used, for a filter counts each use by itself.
+
+        Raises
+        ------
+        BudgetError
+            In a process that was forked while the fit ran.
+        """
+        check_process(self._process, "the fit's ledger")
+        plan = [account.granted for account in self.accounts]
+        for account in self.accounts:
+            account.granted = account.spent
+            # Before the journal: a use after this must reserve again, whatever interrupts us here.
+            given_back, account.reserved = account.reserved > account.spent, account.spent
+            if self.journal is None or account.number is None:
+                continue
+            entry = self.journal.entries[account.number]
+            if entry.run != self.run or entry.closed:
+                continue
+            if not resumable:
+                self.journal.close(account.number, account.spent)
+            elif given_back:
+                self.journal.settle(account.number, account.spent)
+        for account, granted in zip(self.accounts, plan, strict=True):
+            if whole_plan:
+                account.spent = account.granted = granted
+
+    @property
+    def spent(self) -> float:
+        """ε at ``delta`` that may be claimed of everything spent: see :meth:`claim`."""
+        return self.claim([(a.mechanism, a.spent) for a in self.accounts])
+
+    def spends(self) -> list[Spend]:
+        """Everything spent so far, as the accountant takes it."""
+        return [(a.mechanism, a.spent) for a in self.accounts if a.spent]
+
+    def before(self) -> list[dict[str, Any]]:
+        """What was spent before the plan of this fit was made, as :meth:`to_list`."""
+        return [account.to_dict() for account in self.accounts if account.earlier and account.spent]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The accounts that were used, JSON-ready."""
+        return [account.to_dict() for account in self.accounts if account.spent]
+
+    def of_run(self, run: str) -> list[dict[str, Any]]:
+        """As :meth:`to_list`, of the accounts of one run; those in no journal are of ``EARLIER``."""
+        entries = {} if self.journal is None else self.journal.entries
+        return [
+            account.to_dict()
+            for account in self.accounts
+            if account.spent
+            and run == (EARLIER if account.number is None else entries[account.number].run)
+        ]
+
+    @classmethod
+    def from_list(
+        cls, epsilon: float, delta: float, items: Sequence[Any], **on_disk: Any
+    ) -> "Ledger":
+        """A ledger on which ``items`` are already spent; the rest as of the constructor."""
+        ledger = cls(epsilon, delta, **on_disk)
+        before = []
+        for item in items:
+            mechanism = mechanism_from(item)
+            count = item.get("count")
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_USES:
+                raise FileFormatError(f"A mechanism is listed with count={shown(count)}.")
+            details = item.get("details") or {}
+            if not isinstance(details, dict):
+                raise FileFormatError(f"A mechanism is listed with details={shown(details)}.")
+            earlier = item.get(EARLIER, False)
+            if not isinstance(earlier, bool):
+                raise FileFormatError(f"A mechanism is listed with earlier={shown(earlier)}.")
+            before.append(
+                Account(
+                    str(item.get("purpose")),
+                    mechanism,
+                    count,
+                    count,
+                    dict(details),
+                    earlier=earlier,
+                )
+            )
+        ledger.accounts[:0] = before
+        return ledger
+
+
+def check_process(process: int, purpose: str) -> None:
+    """Refuse to go on in another process than ``process``, in which a fit began.
+
+    After a fork both processes hold what was charged once, and would release two results of it.
+
+    Raises
+    ------
+    BudgetError
+    """
+    if os.getpid() != process:
+        raise BudgetError(
+            f"{purpose}: process {os.getpid()} was forked from {process} in the middle of a fit, and only"
+            f" process {process} may go on with it."
+        )
+
+
+def as_earlier(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """``items`` as a ledger lists them, marked as spent before the plan of the next fit is made."""
+    return [{**item, EARLIER: True} for item in items]
+
+
+def past(epsilon: float, delta: float, spends: Sequence[Spend]) -> float | None:
+    """The ε of a composition that passes a limit; None if it does not."""
+    limit = epsilon * (1 + SLACK)
+    # RDP is quick and never below the exact ε: what it allows needs no second look.
+    if math.isinf(epsilon) or rdp_epsilon(spends, delta) <= limit:
+        return None
+    total = epsilon_of(spends, delta)
+    return total if total > limit else None
+
+
+class Recorder(Protocol):
+    """What looks on while private rows are read."""
+
+    def read(self, account: "Account", uses: int) -> None:
+        """Rows are about to be read, for so many uses of an account."""
+
+    def exact(
+        self,
+        account: "Account",
+        values: Sequence[Any],
+        stds: Sequence[float],
+        uses: int,
+        units: Sequence[float],
+    ) -> list[Any]:
+        """As :func:`exact`."""
+
+    def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
+        """Row numbers of a Poisson batch, by coins that each record keeps."""
+
+    def places(self, room: int) -> "Tensor":
+        """Places of that batch's rows among ``room``, or in order where they are more."""
+
+    def uniform(self, rows: int, columns: int, generator: "torch.Generator") -> "Tensor | None":
+        """Uniform numbers for the next places of that batch; None of another generator."""
+
+    def teachers(self, numbers: "Sequence[Tensor]") -> None:
+        """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""
+
+    def note(self, what: str, value: Any) -> None:
+        """Something that must follow from releases alone: a release, a file, or the state after a step."""
+
+    def name(self) -> str:
+        """As :func:`new_name`: the same in a run and in its replay."""
+
+
+_RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+
+def recorder() -> Recorder | None:
+    """The recorder of this run; None in every ordinary one."""
+    return _RECORDER.get()
+
+
+def note(what: str, value: Any) -> None:
+    """Tell a recorder, if there is one, of what must follow from releases alone."""
+    if (known := _RECORDER.get()) is not None:
+        known.note(what, value)
+
+
+def new_name() -> str:
+    """A random name, of a run on a ledger for example; in a recorded run one that its replay has too."""
+    known = _RECORDER.get()
+    return secrets.token_hex(8) if known is None else known.name()
+
+
+def now() -> str:
+    """The time to tell, UTC, ISO 8601; in a recorded run it stands still, for files carry it."""
+    moment = datetime.now(UTC) if _RECORDER.get() is None else datetime.fromtimestamp(0, UTC)
+    return moment.isoformat(timespec="seconds")
+
+
+@contextmanager
+def recorded_by(known: Recorder) -> Iterator[None]:
+    """Let ``known`` look on within this block."""
+    token = _RECORDER.set(known)
+    try:
+        yield
+    finally:
+        _RECORDER.reset(token)
+
+
+def exact(
+    account: "Account",
+    values: Sequence[Any],
+    stds: Sequence[float],
+    uses: int = 1,
+    units: Sequence[float] | None = None,
+) -> list[Any]:
+    """Exact values on their way to the noise: as they are, or as a recorder gives them back.
+
+    Parameters
+    ----------
+    account : Account
+        What pays. One without privacy is not recorded.
+    values : sequence of array, Tensor or float
+        All that is released together.
+    stds : sequence of float
+        The standard deviation of the noise on each (or Laplace's scale).
+    uses : int
+        Where more than one, each row of the values is a release of its own.
+    units : sequence of float, optional
+        How large the certificate's unit is for each value: sensitivity and noise in that unit are those that
+        it states. 1 by default.
+    """
+    account.check_process()
+    known = _RECORDER.get()
+    if known is None or not is_private(account.mechanism):
+        return list(values)
+    return known.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
+
+
+T = TypeVar("T")
+
+
+class PrivateTable(Generic[T]):
+    """Private rows behind the ledger.
+
+    Parameters
+    ----------
+    rows : array or tensor
+        The rows, in any form that the mechanisms take.
+    ledger : Ledger
+
+    Formal guarantees
+    -----------------
+    The rows, and their number, come out only through :meth:`read`, which writes off a use on the
+    ledger first; if the ledger refuses, nothing is read. It has no length (R14).
+    """
+
+    def __init__(self, rows: T, ledger: Ledger) -> None:
+        self.__rows = rows
+        self.ledger = ledger
+        self.reads = 0
+
+    def read(self, account: Account, uses: int = 1) -> T:
+        """The rows, for one use of ``account``, or several at once (asked first, read then)."""
+        self.ledger.spend(account, uses)
+        self.reads += 1
+        if (known := recorder()) is not None:
+            known.read(account, uses)
+        return self.__rows
+
+    def __repr__(self) -> str:
+        return f"PrivateTable(reads={self.reads})"

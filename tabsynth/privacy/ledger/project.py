@@ -1,0 +1,434 @@
+"""A project's ledger: all fits and reports of one table share a file, a limit and a privacy filter (R7, R23).
+
+The file is a journal (:mod:`tabsynth.privacy.ledger.journal`) whose first line has the project's limit and the
+filter that keeps it (:mod:`tabsynth.privacy.accounting.accountants`): later fits are chosen by people who saw earlier results.
+A fit under it has its own budget, and all that it reserves is in this file before a row is read. It holds the
+file's lock from its beginning to its end, so that what the others have spent stands still meanwhile. A fit
+that was killed keeps what it had reserved on the ledger, and no claim on the rest of its plan: whether the
+rest still fits is asked again when it goes on.
+
+What may be claimed of all fits together is the limit, from the first fit on. No smaller ε is stated for what
+they have spent so far, since it follows from their outputs: only the share of the filter's budget is.
+
+What no file can know: whether the table is the same in all fits, and whether every fit of it was made
+under this ledger. That is the steward's promise. And whoever puts an older copy in its place makes it
+forget; but a certificate names the ``chain`` of its moment, which an older copy lacks.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from tabsynth._validate import between, positive, shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting.accountants import (
+    COMPOSITIONS,
+    RENYI,
+    PrivacyFilter,
+    Spend,
+    check_order,
+    epsilon_of,
+    gaussian_epsilon,
+)
+from tabsynth.privacy.certificate.certificate import number
+from tabsynth.privacy.ledger.journal import Journal, open_locked
+from tabsynth.privacy.ledger.ledger import Ledger, as_earlier, new_name, now, past
+
+FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
+ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
+LEAST_LEFT = 1e-3  # of epsilon: below it nothing is left
+
+
+class SharedJournal(Journal):
+    """The file; ``new`` is the first line of one that does not exist yet.
+
+    Attributes
+    ----------
+    filter : PrivacyFilter
+        Of the budget that the first line has, with the order that was fixed there.
+
+    Formal guarantees
+    -----------------
+    All that is written off in the file by runs that :meth:`check_admitted` let pass is (ε, δ)-DP together,
+    whatever later plans took from earlier outputs. *Proof.* Two cases, told apart by the plan of the first run
+    that reads a row, before there is an output. It fits the filter: then all that is ever admitted does, and
+    the filter's theorem applies. It does not, but its own (ε, δ) by the accountant of fixed lists is within
+    the limit: its line says so, nothing else is ever admitted, and it alone is (ε, δ)-DP. ∎
+    """
+
+    filter: PrivacyFilter
+
+    shared: ClassVar[bool] = True
+
+    def __init__(
+        self, path: Path, new: Mapping[str, Any] | None = None, *, locked: bool = True
+    ) -> None:
+        self._new = new
+        self.project, self.table = "", ""
+        self._start(path, _opened(path, new is not None, locked))
+
+    def _header(self) -> dict[str, Any]:
+        if self._new is None:
+            raise FileFormatError(
+                f"{self.path} holds no ledger. If one was there, restore it from a copy: a new one"
+                " forgets what is spent. Else name another file."
+            )
+        return {"record": "ledger", "format": FORMAT, **self._new}
+
+    def spends(self, but: str | None = None) -> list[Spend]:
+        """All that is written off, but for one run."""
+        entries = self.entries.values()
+        return [(e.mechanism, e.spent) for e in entries if e.spent and e.run != but]
+
+    def taken(self, but: str | None = None) -> bool:
+        """Whether a first run, other than ``but``, took the whole budget for itself."""
+        spent = {e.run for e in self.entries.values() if e.spent and e.run != but}
+        return any(self.runs.get(run, {}).get(ALONE) is True for run in spent)
+
+    def fits_alone(self, spends: Sequence[Spend], run: str) -> bool:
+        """Whether a run may have the whole budget: nothing was read before, and its plan's own ε is within."""
+        if self.filter.composition != RENYI or self.spends(but=run):
+            return False
+        return past(*self.limit, spends) is None
+
+    def left(self, but: str | None = None) -> float:
+        """ε of one more fit that spends by Gaussians on the whole table, as margnet does; rounded down."""
+        epsilon, delta = self.limit
+        spends = self.spends(but)
+        if math.isinf(epsilon) or not spends:
+            return epsilon
+        mu = 0.0 if self.taken(but) else self.filter.mu_left(spends)
+        found = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
+        return math.floor(found * 1e3) / 1e3
+
+    def check_admitted(
+        self,
+        run: str,
+        spends: Sequence[Spend],
+        what: str = "the plan",
+        *,
+        alone: bool | None = None,
+    ) -> None:
+        """Refuse ``spends``, all of one run, if the budget does not cover them with those of other runs.
+
+        Parameters
+        ----------
+        alone : bool, optional
+            Whether the run may have the whole budget as the first; by default, what its line says.
+
+        Raises
+        ------
+        BudgetError
+        """
+        epsilon, delta = self.limit
+        others, head = self.spends(but=run), f"Ledger {self.path.name}:"
+        try:
+            if not self.taken(but=run) and self.filter.admits([*others, *spends]):
+                return
+            needed = self.filter.share(spends)
+        except BudgetError as error:
+            raise BudgetError(f"{head} {error} Nothing was read.") from None
+        if alone is None:
+            alone = self.runs.get(run, {}).get(ALONE) is True
+        if alone and self.fits_alone(spends, run):
+            return
+        used = 1.0 if self.taken(but=run) else self.filter.share(others)
+        left = self.left(but=run)
+        remedy = f"about {left:.4g} is left for another fit: ask for less (--epsilon)"
+        if left < LEAST_LEFT:
+            remedy = "nothing is left for another fit: the project is at its end"
+        raise BudgetError(
+            f"{head} {what} would pass its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
+            f" used, and {needed:.1%} is needed; {remedy}. Nothing was read."
+        )
+
+    def _check_limit(self, record: dict[str, Any]) -> None:
+        if record.get("format") == BEFORE:
+            raise FileFormatError(
+                f"{self.path} is of format {BEFORE!r}, which is no privacy filter; make a new ledger for the"
+                " part of the budget that is left."
+            )
+        if record.get("format") != FORMAT:
+            raise FileFormatError(
+                f"{self.path}: expected format {FORMAT!r}, got {shown(record.get('format'))}."
+            )
+        epsilon = math.inf if record["epsilon"] == "inf" else record["epsilon"]
+        positive("epsilon", epsilon, finite=False)
+        between("delta", record["delta"], 0, 1, low_open=True, high_open=True)
+        self.limit = (float(epsilon), float(record["delta"]))
+        if record["composition"] not in COMPOSITIONS:
+            raise FileFormatError(
+                f"{self.path}: unknown composition {shown(record['composition'])}."
+            )
+        order = record["order"]
+        self.filter = PrivacyFilter(
+            epsilon=self.limit[0],
+            delta=self.limit[1],
+            composition=record["composition"],
+            order=check_order(order, epsilon) if record["composition"] == RENYI else None,
+        )
+        self.project, self.table = str(record["project"]), str(record["table"])
+
+
+def _opened(path: Path, new: bool, locked: bool) -> int:
+    if new and path.exists():
+        raise InputError(f"{path} exists already; a ledger is never made anew in its place.")
+    if not new and not path.exists():
+        raise InputError(f"There is no ledger {path}; {_how_to_make(path)}")
+    if locked:
+        wait = "it keeps the ledger until it ends: wait for it"
+        fd = open_locked(path, os.O_CREAT | os.O_EXCL if new else 0, wait)
+    else:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise InputError(f"Cannot open ledger {path}: {error.strerror}.") from None
+    if not S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise InputError(f"Cannot open ledger {path}: not a file.")
+    return fd
+
+
+def _how_to_make(path: Path) -> str:
+    return f"make one: tabsynth ledger create {path} --epsilon E"
+
+
+LONGEST = 200  # characters of the table's label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entered:
+    """A fit or a report on the ledger.
+
+    Attributes
+    ----------
+    run : str
+    what : str
+        The synthesizer's method, or ``report``.
+    when : str
+        UTC, ISO 8601: when it began.
+    epsilon : float
+        Of all that was granted to it, by itself, at the project's delta: the plan was fixed before it began.
+    share : float
+        The part of the filter's budget that it has used; 1 is all.
+    ended : bool
+        False while it runs, and if it was killed.
+    """
+
+    run: str
+    what: str
+    when: str
+    epsilon: float
+    share: float
+    ended: bool
+
+
+class ProjectLedger:
+    """A project's ledger, held by this process until it is released, or read once.
+
+    Parameters
+    ----------
+    path : path
+        Made by :meth:`create`; a missing one is refused, for a slip in a name must not make a new budget.
+    locked : bool
+        False reads what is there now, and writes nothing.
+
+    Formal guarantees
+    -----------------
+    All fits and reports of one table that were made under it are (epsilon, delta)-DP together, for adding or
+    removing one record, also where what was fitted next, and with what budget, was chosen by earlier results
+    (:class:`tabsynth.privacy.ledger.project.SharedJournal`). A fit whose plan would pass that is refused before it
+    reads a row.
+
+    Raises
+    ------
+    InputError
+        If there is none, or another fit has it.
+    FileFormatError
+        If it is damaged, or not a project's ledger.
+    """
+
+    def __init__(self, path: str | Path, *, locked: bool = True) -> None:
+        self.journal = SharedJournal(Path(path), locked=locked)
+        self._alone: set[str] = set()  # first runs that may have the whole budget for themselves
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        table: str = "",
+        composition: str = RENYI,
+    ) -> None:
+        """Make a new one, for the owner's eyes only (mode 0600).
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The limit of all fits together; ``math.inf`` counts, and refuses nothing.
+        table : str
+            What the table is called, for people; certificates repeat it.
+        composition : {"renyi", "gaussian"}
+            The privacy filter. ``"renyi"`` takes every method. Of mechanisms that are all Gaussian noise on the
+            whole table it needs 5 to 10% more noise than ``"gaussian"``, which takes only these: margnet, and
+            published reports.
+        """
+        positive("epsilon", epsilon, finite=False)
+        between("delta", delta, 0, 1, low_open=True, high_open=True)
+        if not isinstance(table, str) or len(table) > LONGEST or not table.isprintable():
+            raise InputError(
+                f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
+            )
+        made = PrivacyFilter.of(float(epsilon), float(delta), composition)
+        header: dict[str, Any] = {
+            "epsilon": number(float(epsilon)),
+            "delta": float(delta),
+            "table": table,
+        }
+        header |= {"composition": made.composition, "order": made.order}
+        SharedJournal(Path(path), {**header, "project": new_name()}).release()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """What is there now, also while a fit holds it."""
+        ledger = cls(path, locked=False)
+        ledger.release()
+        return ledger
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others have it."""
+        self.journal.release()
+
+    # What it says.
+
+    @property
+    def name(self) -> str:
+        """Of the file, without its folders."""
+        return self.journal.path.name
+
+    @property
+    def project(self) -> str:
+        """Drawn when it was made: tells two ledgers of one name apart."""
+        return self.journal.project
+
+    @property
+    def table(self) -> str:
+        """What its maker called the table."""
+        return self.journal.table
+
+    @property
+    def epsilon(self) -> float:
+        """The limit."""
+        return self.journal.limit[0]
+
+    @property
+    def delta(self) -> float:
+        """At which all is composed."""
+        return self.journal.limit[1]
+
+    @property
+    def filter(self) -> PrivacyFilter:
+        """What admits fits and reports."""
+        return self.journal.filter
+
+    @property
+    def share(self) -> float:
+        """The part of the filter's budget that is used, what is reserved included; 1 is all. Not an ε."""
+        return 1.0 if self.journal.taken() else self.filter.share(self.journal.spends())
+
+    def left(self) -> float:
+        """ε of one more fit that spends by full-batch Gaussians, as margnet does.
+
+        Rounded down; of fits with other mechanisms it is an estimate, for they compose a little otherwise.
+        """
+        return self.journal.left()
+
+    def entered(self) -> list[Entered]:
+        """All that was entered, in order."""
+        found = []
+        for run, about in self.journal.runs.items():
+            entries = [e for e in self.journal.entries.values() if e.run == run]
+            spent = [(e.mechanism, e.spent) for e in entries if e.spent]
+            whole = about.get(ALONE) is True and bool(spent)
+            found.append(
+                Entered(
+                    run=run,
+                    what=str(about.get("what")),
+                    when=str(about.get("when")),
+                    epsilon=epsilon_of([(e.mechanism, e.granted) for e in entries], self.delta),
+                    share=1.0 if whole else self.filter.share(spent),
+                    ended=bool(entries) and all(e.closed for e in entries),
+                )
+            )
+        return found
+
+    # A fit under it.
+
+    def ledger(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        earlier: Sequence[Mapping[str, Any]] = (),
+    ) -> Ledger:
+        """The ledger of a new run, kept in this file; ``earlier`` counts against its own budget too."""
+        before = as_earlier(earlier)
+        return Ledger.from_list(epsilon, delta, before, journal=self.journal, run=new_name())
+
+    def check(self, run: str, plan: Sequence[Spend]) -> None:
+        """Refuse a run whose whole plan would pass the limit; nothing of it was read yet.
+
+        Raises
+        ------
+        BudgetError
+        """
+        self._alone.discard(run)
+        begun = run in self.journal.runs
+        self.journal.check_admitted(run, plan, alone=None if begun else True)
+        if not begun and not self.filter.admits([*self.journal.spends(but=run), *plan]):
+            self._alone.add(run)
+
+    def check_on_it(self, what: str, project: Any, run: Any) -> None:
+        """Refuse to build on what was made outside of this ledger, for it counts on it too."""
+        if project != self.project or run not in self.journal.runs:
+            raise InputError(
+                f"{what} was not made under ledger {self.name}, so what it spent is not on it; make it"
+                " under the same ledger."
+            )
+
+    def begin(self, run: str, what: str) -> None:
+        """Note what a run is, before its first account."""
+        alone = {ALONE: True} if run in self._alone else {}
+        self.journal.begin(run, {"what": what, "when": now(), **alone})
+
+    def statement(self, run: str) -> dict[str, Any]:
+        """What a certificate says of it: no path, no row; the limit, its filter, and the share that is used."""
+        return {
+            "ledger": self.name,
+            "project": self.project,
+            "table": self.table,
+            "run": run,
+            "limit": number(self.epsilon),
+            "delta": self.delta,
+            "composition": self.filter.to_dict(),
+            "share": self.share,
+            "chain": self.journal.chain,
+        }

@@ -1,0 +1,295 @@
+"""Noisy counts, one-way and k-way, and what follows from them for free."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable
+from tabsynth.privacy.ledger.ledger import exact as passed
+from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.samplers import Bits
+
+T = TypeVar("T")
+
+# For each column, the number of the group of each of its values: 0, 1, … without a gap.
+Groups = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy counts of one set of columns: all that is ever known of the private rows.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        The columns' positions.
+    counts : ndarray, shape (size of each column, …), float64
+        Whole numbers, possibly negative.
+    std : float
+        Standard deviation of the noise on each cell, in counts; 0 where none was asked for.
+    """
+
+    columns: tuple[int, ...]
+    counts: np.ndarray
+    std: float
+
+
+def by_value(sizes: Sequence[int]) -> Groups:
+    """Groups of one value each."""
+    return [np.arange(size) for size in sizes]
+
+
+def count_rows(
+    index: np.ndarray, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
+) -> np.ndarray:
+    """Exact counts of groups of value numbers, shape (groups of each column, …), float64.
+
+    Never by single values first: memory is that of the groups' cells, however many values there are.
+    A row counts once, or as many ``times`` as its entry there says.
+    """
+    shape = [number_of(groups[j]) for j in columns]
+    cells = np.ravel_multi_index([groups[j][index[:, j]] for j in columns], shape)
+    return np.bincount(cells, times, math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+def number_of(group: np.ndarray) -> int:
+    """Groups of a column's values."""
+    return int(group.max()) + 1
+
+
+def cells_of(columns: Sequence[int], groups: Groups) -> int:
+    """Cells of the counts of a set of columns, in groups of values."""
+    return math.prod(number_of(groups[j]) for j in columns)
+
+
+def in_groups(counts: np.ndarray, groups: Groups) -> np.ndarray:
+    """Counts of groups of values: axis i of ``counts`` summed over ``groups[i]``."""
+    for axis, group in enumerate(groups):
+        onto = np.zeros((number_of(group), *np.delete(counts.shape, axis)))
+        np.add.at(onto, group, np.moveaxis(counts, axis, 0))
+        counts = np.moveaxis(onto, 0, axis)
+    return counts
+
+
+class NoisyCounts(Generic[T]):
+    """Answers "noisy counts of these columns", and nothing else, from any store of rows.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The rows, in any form that ``count`` takes.
+    sizes : sequence of int
+        Number of values of each column: public.
+    count : callable
+        ``count(rows, columns, groups)``: exact counts of the given columns, in the given groups of
+        the values of every column. Each row must add 1 to one cell and nothing to the others. Default:
+        of an array of value numbers.
+    """
+
+    def __init__(
+        self,
+        table: PrivateTable[T],
+        sizes: Sequence[int],
+        count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
+    ) -> None:
+        self.table = table
+        self.sizes = tuple(sizes)
+        self._count = count
+
+    def measure(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        shares: Sequence[float],
+        bits: Bits,
+        groups: Sequence[Groups] | None = None,
+    ) -> list[Measured]:
+        """Counts of each set of columns with Gaussian noise, for one use of ``account``.
+
+        Parameters
+        ----------
+        account : Account
+            Its ``noise_multiplier`` σ is in units of the joint sensitivity, which is 1 here.
+        sets : sequence of tuple of int
+            Sets of columns.
+        shares : sequence of float
+            Share of the budget (of μ² = 1/σ²) of each set; they sum to 1.
+        groups : sequence of Groups, optional
+            For each set, the groups of values to count, which must not follow from the rows, save by
+            earlier releases. None: each value by itself.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one record changes one cell of each set by 1. In the vector of all counts,
+        each set's scaled by √share, that is an L2 sensitivity of √(Σ shares) = 1. The noise on it is
+        N(0, σ²) an entry, so that on a set's counts it has standard deviation σ/√share.
+        """
+        if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
+            raise ValueError("shares must be positive and sum to 1")
+        stds = [noise_of(account, share) for share in shares]
+        rows = self.table.read(account)
+        by = [None] * len(sets) if groups is None else groups
+        counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
+        # The certificate's unit: counts of a set scaled by the root of its share.
+        counts = passed(account, counts, stds, units=[1 / math.sqrt(share) for share in shares])
+        for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
+            counts[i] = noise.noisy(counts[i], std, bits, whole=True)
+        return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
+
+    def distances(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        expected: Callable[[tuple[int, ...]], np.ndarray],
+        bits: Bits,
+        groups: Groups | None = None,
+    ) -> np.ndarray:
+        """Noisy L1 distances of the counts from expected ones, shape (sets,), for one use of ``account``.
+
+        Parameters
+        ----------
+        expected : callable
+            From a set of columns to the counts that are expected of it: public, or released before.
+
+        Formal guarantees
+        -----------------
+        Adding or removing one record changes one cell of each set by 1, so that each distance changes
+        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
+        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
+        """
+        std = account.whole_table_noise * math.sqrt(len(sets))
+        rows = self.table.read(account)
+        exact = [
+            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+        ]
+        (found,) = passed(account, [np.array(exact)], [std], units=[math.sqrt(len(sets))])
+        return noise.noisy(found, std, bits)
+
+    def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
+        return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
+
+
+def averaged(one: Measured, other: Measured) -> Measured:
+    """Two noisy counts of the same cells as one: weighted by the inverse of their variances."""
+    if not (one.std and other.std):
+        return one if not one.std else other
+    weights = np.array([one.std**-2, other.std**-2])
+    counts = (weights[0] * one.counts + weights[1] * other.counts) / weights.sum()
+    return Measured(one.columns, counts, float(weights.sum() ** -0.5))
+
+
+def noise_of(account: Account, share: float) -> float:
+    """Standard deviation, in counts, of the noise on counts that have a share of the budget."""
+    return account.whole_table_noise / math.sqrt(share)
+
+
+def shares_by_cells(
+    cells: Sequence[int], importance: Sequence[float] | np.ndarray | None = None
+) -> list[float]:
+    """Shares of the budget ∝ (w · cells)^(2/3), which minimise the expected total of w · L1 errors.
+
+    That error is ∝ Σ wₘ·cellsₘ·σₘ, and the budget holds Σ 1/σₘ² fixed. Lagrange: wₘ·cellsₘ ∝ 1/σₘ³, so
+    1/σₘ² ∝ (wₘ·cellsₘ)^(2/3). Without ``importance`` all w are 1.
+    """
+    weights = np.asarray(cells, dtype=float)
+    if importance is not None:
+        weights = weights * np.asarray(importance, dtype=float)
+    weights = weights ** (2 / 3)
+    return list(weights / weights.sum())
+
+
+def total_rows(measured: Sequence[Measured]) -> float:
+    """Number of rows, at least 1, from noisy counts (post-processing, free).
+
+    The counts of each set sum to n plus noise of variance cells · std²; inverse-variance weights.
+    """
+    totals = np.array([m.counts.sum() for m in measured])
+    variances = _variances_of_totals(measured)
+    if not variances.all():  # without noise each total is n
+        return max(1.0, float(totals[variances == 0].mean()))
+    return max(1.0, float((totals / variances).sum() / (1 / variances).sum()))
+
+
+def noise_of_total(measured: Sequence[Measured]) -> float:
+    """Standard deviation of the noise on :func:`total_rows`."""
+    variances = _variances_of_totals(measured)
+    return float((1 / variances).sum() ** -0.5) if variances.all() else 0.0
+
+
+def _variances_of_totals(measured: Sequence[Measured]) -> np.ndarray:
+    return np.array([m.counts.size * m.std**2 for m in measured])
+
+
+def noisy_marginals(
+    table: PrivateTable[np.ndarray],
+    account: Account,
+    sizes: Sequence[int],
+    bits: Bits,
+) -> list[np.ndarray]:
+    """One-way counts of every column with Gaussian noise.
+
+    Parameters
+    ----------
+    table : PrivateTable of int array, shape (n, columns)
+    account : Account
+        One use of it is spent; its ``noise_multiplier`` is in units of the joint sensitivity.
+    sizes : sequence of int
+        Number of values of each column.
+
+    Returns
+    -------
+    list of ndarray, shape (size,)
+        Whole numbers, possibly negative.
+
+    Formal guarantees
+    -----------------
+    Adding or removing one record changes one cell by 1 in each of the d columns: L2 sensitivity √d,
+    so the noise has standard deviation ``noise_multiplier`` · √d counts a cell.
+    """
+    std = marginal_noise(account, len(sizes))
+    rows = table.read(account)
+    counts = [
+        np.bincount(rows[:, j], minlength=size).astype(np.float64) for j, size in enumerate(sizes)
+    ]
+    counts = passed(account, counts, [std] * len(counts))
+    return [noise.noisy(exact, std, bits, whole=True) for exact in counts]
+
+
+def marginal_noise(account: Account, columns: int) -> float:
+    """Standard deviation of the noise on one cell, in counts."""
+    return account.whole_table_noise * math.sqrt(columns)
+
+
+def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
+    """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
+    std = account.whole_table_noise
+    (exact,) = passed(account, [float(len(table.read(account)))], [std])
+    return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
+
+
+def estimated_rows(counts: Sequence[np.ndarray]) -> float:
+    """Number of rows, at least 1, from noisy one-way counts (post-processing, free).
+
+    Each column's counts sum to n plus noise of variance ∝ its size, so they are weighted by
+    1 / size.
+    """
+    sizes = np.array([len(c) for c in counts], dtype=float)
+    totals = np.array([c.sum() for c in counts])
+    return max(1.0, float((totals / sizes).sum() / (1 / sizes).sum()))
+
+
+def probabilities(counts: np.ndarray, rows: float, std: float) -> np.ndarray:
+    """A distribution, strictly positive, from noisy counts (post-processing, free).
+
+    Projection of the counts onto {≥ 0, sum = rows} in L2, then a floor of a fraction of the noise,
+    so that no value is ruled out by noise alone.
+    """
+    ordered = np.sort(counts)[::-1]
+    shifts = (np.cumsum(ordered) - rows) / np.arange(1, len(counts) + 1)
+    shift = shifts[np.nonzero(ordered > shifts)[0][-1]]
+    floor = max(0.1 * std, 0.25)
+    values = np.maximum(counts - shift, 0) + floor
+    return values / values.sum()

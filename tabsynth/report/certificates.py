@@ -1,0 +1,314 @@
+"""The privacy panel: what a certificate says, in words, whatever it lacks."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tabsynth.privacy.certificate.certificate import condition, conditional_of
+
+NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
+
+
+@dataclass(frozen=True)
+class PrivacyPanel:
+    """What the privacy section shows.
+
+    Attributes
+    ----------
+    authenticated : bool
+        Whether its signature was checked against a key that the reader gave.
+    statement : str
+        The certificate's own, if it is authenticated or claims no privacy.
+    private : bool
+        Whether privacy is claimed without a condition.
+    condition : str
+        What a conditional claim depends on, in a sentence; empty without a condition.
+    warnings : tuple of str
+        What a reader must not overlook: no privacy, a seed, a domain drafted from private data.
+    facts : tuple of (term, text)
+    mechanisms : tuple of dicts
+        ``purpose``, ``mechanism``, ``noise``, ``rate``, ``count``, ``details``, all texts.
+    """
+
+    present: bool
+    private: bool
+    authenticated: bool
+    statement: str
+    warnings: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    mechanisms: tuple[dict[str, str], ...]
+    condition: str = ""
+
+
+def privacy_panel(
+    certificate: Mapping[str, Any] | None,
+    rows: int,
+    schema_sha256: str,
+    *,
+    authenticated: bool = False,
+) -> PrivacyPanel:
+    """The panel of a certificate, held against the table and schema that were evaluated."""
+    if certificate is None:
+        return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
+    private = is_private(certificate)
+    statement = certificate.get("statement") or "The certificate makes no statement in words."
+    depends_on = condition_sentence(certificate)
+    if depends_on and not str(statement).startswith("CONDITIONAL"):
+        statement = depends_on  # of a certificate that does not follow from its own facts
+    if (private or depends_on) and not authenticated:
+        statement = " ".join(filter(None, (depends_on, unauthenticated(certificate))))
+    return PrivacyPanel(
+        True,
+        private,
+        authenticated,
+        str(statement),
+        tuple(_warnings(certificate, private, rows, schema_sha256)),
+        tuple(_facts(certificate, authenticated)),
+        tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
+        depends_on,
+    )
+
+
+def is_private(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded, without a condition."""
+    return (
+        bool(certificate.get("private", False))
+        and _bounded(certificate)
+        and not conditional_of(certificate.get("public"))
+    )
+
+
+def unauthenticated(certificate: Mapping[str, Any]) -> str:
+    """The claim of a certificate that nobody vouches for, in sentences."""
+    return (
+        f"The certificate that came with the table claims ε = {epsilon_text(certificate.get('epsilon'))} with"
+        f" δ = {_text(certificate.get('delta'))}. It is not authenticated: no signature of it was checked"
+        " against a key, so nobody vouches for this claim."
+    )
+
+
+def is_conditional(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
+    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
+
+
+def condition_sentence(certificate: Mapping[str, Any]) -> str:
+    """What a conditional claim depends on; empty for any other."""
+    if not is_conditional(certificate):
+        return ""
+    names = conditional_of(certificate.get("public"))
+    return (
+        f"CONDITIONAL: ε holds only if {condition(names)}. It was copied from the rows of a table, and these"
+        " real values appear in the synthetic table as they are."
+    )
+
+
+def _bounded(certificate: Mapping[str, Any]) -> bool:
+    epsilon = _number(certificate.get("epsilon"))
+    finite = epsilon is not None and math.isfinite(epsilon)
+    return finite and not certificate.get("seeded", False)
+
+
+def epsilon_text(value: Any) -> str:
+    """ε to four figures, or ∞."""
+    number = _number(value)
+    if number is None:
+        return "not stated"
+    return "∞ (no privacy)" if math.isinf(number) else f"{number:.4g}"
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def _section(certificate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = certificate.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list | tuple) else []
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _warnings(
+    certificate: Mapping[str, Any], private: bool, rows: int, schema_sha256: str
+) -> list[str]:
+    out = []
+    epsilon = _number(certificate.get("epsilon"))
+    if certificate.get("seeded"):
+        out.append(
+            "The fit was seeded: whoever knows the seed can subtract the noise. The table is not"
+            " private and must be treated as the training data itself."
+        )
+    if not private and not certificate.get("seeded") and not is_conditional(certificate):
+        reason = "ε is infinite" if epsilon == math.inf else "the certificate claims no finite ε"
+        out.append(
+            f"NOT PRIVATE: {reason}. No noise protects the people in the training data; treat the"
+            " table as confidential."
+        )
+    for audit in _items(certificate.get("audit")):
+        bound = _number(audit.get("epsilon_lower_bound"))
+        past = bound is not None and epsilon is not None and bound > epsilon
+        if past or audit.get("verdict") == "refuted":
+            out.append(
+                f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}."
+            )
+    made = _section(certificate, "noise")
+    if made.get("exact") is False:
+        out.append(
+            f"The noise was not exactly that which is accounted for: {_text(made.get('law'))}."
+        )
+    public = _section(certificate, "public")
+    if public.get("accepted_drafted_domain") and not is_conditional(certificate):
+        out.append(
+            "The domain of some columns was read off the private table and accepted as it was: ε"
+            " does not cover what the categories and bounds themselves reveal."
+        )
+    claimed = _section(certificate, "table").get("rows")
+    if isinstance(claimed, int) and claimed != rows:
+        out.append(f"The certificate speaks of a table of {claimed} rows; this one has {rows}.")
+    sha256 = public.get("schema_sha256")
+    if isinstance(sha256, str) and sha256 != schema_sha256:
+        out.append("The certificate speaks of another schema than the one used in this report.")
+    return out
+
+
+def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
+    accountant = _section(certificate, "accountant")
+    library = " ".join(str(accountant[key]) for key in ("library", "version") if key in accountant)
+    named = str(accountant.get("name", "not stated")) + (f" ({library})" if library else "")
+    training = _section(certificate, "training")
+    out = [
+        ("Method", str(certificate.get("method", "not stated"))),
+        *_settings(_section(certificate, "settings")),
+        ("ε spent", epsilon_text(certificate.get("epsilon"))),
+        ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
+        ("δ", _text(certificate.get("delta"))),
+        ("Neighbouring tables", _text(certificate.get("adjacency"))),
+        ("Accountant", named),
+        ("Seeded", "yes" if certificate.get("seeded") else "no"),
+        *_public_facts(_section(certificate, "public")),
+    ]
+    if training.get("stopped"):
+        out.append(("Training stopped by", _text(training["stopped"])))
+    table = _section(certificate, "table")
+    if table.get("sha256"):
+        out.append(("Table", f"{_text(table.get('file'))}, SHA-256 {_text(table['sha256'])}"))
+    versions = _section(certificate, "versions")
+    if versions:
+        out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
+    if certificate.get("created"):
+        out.append(("Certificate of", _text(certificate["created"])))
+    return out + _checks(certificate, authenticated)
+
+
+def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
+    """What a reader can hold the claim against. A certificate of format 1 has none of it."""
+    out = []
+    project, code = _section(certificate, "project"), _section(certificate, "code")
+    if project:
+        kept = _section(project, "composition").get("name")
+        together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(kept)}"
+        out.append(
+            ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
+        )
+    if code:
+        out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
+    made = _section(certificate, "noise")
+    if made:
+        out += [("Noise from", _text(made.get("generator"))), ("Noise is", _text(made.get("law")))]
+    for audit in _items(certificate.get("audit")):
+        out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
+    signature = _section(certificate, "signature")
+    how = "checked against the key that was given"
+    if not authenticated:
+        how = "not checked; `tabsynth evaluate --key` and `tabsynth verify --key` check it"
+    key = f"by key {_text(signature.get('public_key'))}, {how}"
+    return [*out, ("Signature", key if signature else "none")]
+
+
+def _audit(audit: Mapping[str, Any]) -> str:
+    parts = [_text(audit["verdict"])] if audit.get("verdict") else []
+    if audit.get("epsilon_lower_bound") is not None:
+        bound = f"ε is at least {epsilon_text(audit['epsilon_lower_bound'])}"
+        confidence = _number(audit.get("confidence"))
+        parts.append(bound if confidence is None else f"{bound} ({confidence:.4g} confidence)")
+    return (
+        ", ".join([*parts, *([_text(audit["date"])] if audit.get("date") else [])]) or "no result"
+    )
+
+
+def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if not public:
+        return []
+    accepted = "yes" if public.get("accepted_drafted_domain") else "no"
+    out = [
+        ("Public: declared columns", _names(public.get("declared"))),
+        ("Drafted columns, copied from rows", _names(public.get("drafted"))),
+        ("Columns left out", _names(public.get("left_out"))),
+        ("Drafted domain accepted", accepted),
+        ("Public: number of rows", _text(public.get("rows"), "no, not used")),
+        ("Public: other table", _text(public.get("public_table"), "none")),
+    ]
+    for name in ("class_shares", "workload", "target"):  # wishes of some methods
+        if public.get(name) is not None:
+            out.append((f"Public: {name.replace('_', ' ')}", _text(public[name])))
+    if public.get("schema_sha256"):
+        out.append(("Schema, SHA-256", _text(public["schema_sha256"])))
+    return out
+
+
+def _settings(made: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """In the order of the certificate; an older one has none."""
+    told = {
+        name.replace("_", " "): _names(value) if isinstance(value, list) else _text(value, "none")
+        for name, value in made.items()
+    }
+    return [("Settings", _text(told))] if told else []
+
+
+def _names(value: Any) -> str:
+    names = [str(name) for name in value] if isinstance(value, list | tuple) else []
+    return ", ".join(names) or "none"
+
+
+def _text(value: Any, absent: str = "not stated") -> str:
+    if value is None:
+        return absent
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
+    details = _section(item, "details")
+    return {
+        "purpose": _text(item.get("purpose")),
+        "mechanism": _named(item),
+        "noise": _noise(item),
+        "rate": _figures(item.get("sampling_rate")),
+        "count": _text(item.get("count"), "–"),
+        "details": _text(details),
+    }
+
+
+def _named(item: Mapping[str, Any]) -> str:
+    accounting = item.get("accounting")
+    return _text(item.get("mechanism")) + (f", {accounting} accounting" if accounting else "")
+
+
+def _noise(item: Mapping[str, Any]) -> str:
+    if item.get("mechanism") != "noisy-vote":
+        return _figures(item.get("noise_multiplier"))
+    return f"{_figures(item.get('noise'))} of {_text(item.get('teachers'))} votes"
+
+
+def _figures(value: Any) -> str:
+    number = _number(value)
+    return "–" if number is None else f"{number:.4g}"

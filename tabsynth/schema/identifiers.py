@@ -1,0 +1,155 @@
+"""Which columns identify people or records: by name, and by what their listed values look like.
+
+The rules read a column of a schema, never a row of a table. They are heuristics: they leave a column out
+when in doubt, and a person who declares the column by hand overrules them. The kinds of values follow the
+identifiers of the HIPAA Safe Harbor rule, 45 CFR 164.514(b)(2)(i).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from tabsynth.schema.column import Column, base_dtype
+
+FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form
+MAX_DRAFTED_CATEGORIES = 1_000
+NAMES_FROM = 50  # so many categories of two to four capitalised words are names of persons
+LONG = 7  # digits of a record number
+LOOKED_AT = 200  # characters of a name or a category: files may hold very long ones
+
+# A word of a column's name that is enough by itself, wherever it stands, or as the last one.
+ANYWHERE = re.compile(
+    "mrn|ssn|nhs|npi|email|phone|telephone|telefon|mobile|fax|uuid|guid|url|website|homepage|passport|iban"
+    "|username|login|surname|forename|firstname|lastname|fullname|nickname|vorname|nachname|apellidos?|prenom"
+    "|cognome|dob|birthdate|birthday|geburtsdatum|address|street|adresse|strasse|anschrift|signature"
+    "|fingerprint|freetext"
+)
+LAST = re.compile("mail|tel|uri|ip|ids?|uid|pid|identifier|notes|comments?|remarks")
+# Words that say that such a column is about an identifier, and does not hold one.
+ABOUT_FIRST = re.compile("has|is|num|number|n|count")
+ABOUT_LAST = re.compile(
+    "type|flag|service|consent|verified|counts?|status|year|missing|known|available|preference|preferred"
+    "|class|category|group|kind|source|length|score|change|method|present"
+)
+# Whose name or number a column holds, in front of "name", "id", "nbr", "number", …
+PEOPLE = (
+    "patient|person|people|subject|participant|respondent|member|customer|client|user|employee|staff|student"
+    "|pupil|applicant|donor|doctor|physician|nurse|provider|mother|father|parent|child|spouse|contact"
+    "|guardian|emergency"
+)
+RECORDS = (
+    "encounter|visit|admission|stay|hadm|episode|case|record|chart|claim|order|account|transaction|invoice"
+    "|household|family|serial|sample|specimen|accession|policy|insurance|licence|license|security|document"
+    "|session|device|card|passport|phone|row|study|medical|unique"
+)
+NUMBER = "ids?|nbr|nr|no|num|numbers?|key|ref|reference|identifier"
+NAME = "first|last|middle|given|family|full|maiden|nick|sur|fore|user|legal|birth|display"
+_OF_ONE = re.compile(
+    rf".*({PEOPLE}|{RECORDS})({NUMBER})|id({PEOPLE}|encounter|visit|case)|.*({PEOPLE}|{NAME})names?|names?"
+    r"|.*(dateofbirth|birthdate|birthday|socialsecurity\w*)|.*(patienten|kunden|personen|fall)nummer"
+)
+_LIST_PERHAPS = re.compile(rf"{NUMBER}|names?|note|text|description")
+
+# One such text among the categories is enough.
+_FORMS = (
+    ("e-mail addresses", re.compile(r"[^\s@]@[^\s@]+\.[^\s@]")),
+    ("web addresses", re.compile(r"(?i)\b(https?|ftp)://|\bwww\.")),
+    ("UUIDs", re.compile(r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|^[0-9a-f]{32}$")),
+    (
+        "IP addresses",
+        re.compile(r"^(\d{1,3}\.){3}\d{1,3}$|(?i:^([0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}$)"),
+    ),
+    ("social security numbers", re.compile(r"^\d{3}-\d{2}-\d{4}$")),
+    (
+        "telephone numbers",
+        re.compile(
+            r"^(\+?\d{1,3}[ .-])?\(?\d{2,4}\)?[ .-]+\d{3,4}[ .-]\d{3,4}$|^(\+|00)\d[\d ().-]{6,}\d$"
+        ),
+    ),
+)
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE = re.compile(
+    rf"(?i)(\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d{{2}})"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ ,-]+\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})([T ].*)?"
+)
+_RECORD = re.compile(
+    rf".*\d{{{LONG},}}.*|[^\W\d_]{{1,6}}[-_ /#.]?\d{{5,}}\w?|(?=\w*\d)(?=\w*[^\W\d_])\w{{12,}}"
+)
+
+
+def identifying(column: Column) -> str | None:
+    """Why a column seems to identify people or records, in a clause without a value; None if it does not."""
+    return _by_name(column) or _by_values(column)
+
+
+def named_for_one(name: str) -> bool:
+    """Whether a column's name says by itself that it identifies one person or one record."""
+    words = _words(name)
+    if not words or ABOUT_FIRST.fullmatch(words[0]) or ABOUT_LAST.fullmatch(words[-1]):
+        return False
+    if LAST.fullmatch(words[-1]) and (len(words) == 1 or words[-1] not in ("id", "ids")):
+        return True
+    return any(map(ANYWHERE.fullmatch, words)) or bool(_OF_ONE.fullmatch("".join(words)))
+
+
+def _by_name(column: Column) -> str | None:
+    if named_for_one(column.name):
+        return "its name is that of an identifier"
+    words = _words(column.name)
+    perhaps = bool(words) and _LIST_PERHAPS.fullmatch(words[-1])
+    if perhaps and (column.kind == "numeric" or len(column.categories) > FEW):
+        return f"its name is that of an identifier, and it has more than {FEW} values"
+    return None
+
+
+def _by_values(column: Column) -> str | None:
+    if column.kind == "numeric":
+        return _by_bounds(column)
+    if len(column.categories) > MAX_DRAFTED_CATEGORIES:
+        return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
+    values = [value for value in column.categories if value != column.other]
+    texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip()[:LOOKED_AT] for v in values]
+    for what, form in _FORMS:
+        if any(form.search(text) for text in texts):
+            return f"its values look like {what}"
+    if len(texts) <= FEW:
+        return None
+    if _share(texts, lambda text: _DATE.fullmatch(text) is not None) >= 0.5:
+        return "its values look like dates of a day; turn them into years"
+    if _share(texts, lambda text: _RECORD.fullmatch(text) is not None) >= 0.5:
+        return "its values look like record numbers"
+    if len(texts) > NAMES_FROM and _share(texts, _is_name) >= 0.8:
+        return "its values look like names of persons"
+    if _share(texts, lambda text: len(text.split()) >= 5) >= 0.5:
+        return "its values look like free text"
+    return None
+
+
+def _by_bounds(column: Column) -> str | None:
+    """Whole numbers of one length, at least :data:`LONG` digits, are numbers of records."""
+    assert column.low is not None and column.high is not None
+    whole = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
+    digits = len(str(int(column.low)))
+    if whole and digits >= LONG and column.low > 0 and column.high <= 10**digits:
+        return f"its values are whole numbers of {digits} digits, as record numbers are"
+    return None
+
+
+def _share(texts: Sequence[str], looks: Callable[[str], bool]) -> float:
+    return sum(map(looks, texts)) / len(texts)
+
+
+def _is_name(text: str) -> bool:
+    """Two to four capitalised words of letters."""
+    words = re.split(r"[\s,]+", text)
+    letters = (re.sub(r"[-'’.]", "", word) for word in words)
+    return 2 <= len(words) <= 4 and all(x.isalpha() and x[0].isupper() for x in letters)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a column's name in lower case: ``PatientID``, ``patient-id`` and ``patient id 2`` alike."""
+    plain = "".join(
+        c for c in unicodedata.normalize("NFKD", name[:LOOKED_AT]) if not unicodedata.combining(c)
+    )
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", " ", plain)
+    return re.findall(r"[^\W\d_]+", spaced.casefold())

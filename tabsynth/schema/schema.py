@@ -1,0 +1,505 @@
+"""The public facts of a table: its columns, combinations of values that cannot occur, and who said so.
+
+A combination is a dict from two or more columns to their values: a list of them (None for null), or,
+in a numeric or ordinal column, a range ``{"low": a, "high": b}`` with both ends included.
+
+A schema is public. Everything that is fitted before the ledger opens (encoders, layouts, networks)
+is a function of the schema alone, so a fact in it must come from a codebook or a rule, not from the
+private table; ``provenance`` records which (rule R12 of the privacy rules: the domain is public or
+paid for).
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._files import read_json, write_text
+from tabsynth._validate import MAX_COLUMNS, check_text, shown
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.schema.column import COPIED, Column, base_dtype, column_from, off_steps
+
+MAX_COMBINATIONS = 1_000
+MAX_NAMED = 100  # columns of a combination
+MAX_MARKS = 2**26  # value numbers marked, yes or no, by all combinations: a byte each
+
+Zero = dict[int, np.ndarray]  # by column number, which of its value numbers, bool (size,)
+
+
+def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
+    """The combinations with lists of values as tuples; refuses, in one line, what cannot be one."""
+    if not isinstance(impossible, list | tuple):
+        raise InputError(f"Expected impossible to be a list of dicts, got {shown(impossible)}.")
+    if len(impossible) > MAX_COMBINATIONS:
+        raise InputError(
+            f"The schema has {len(impossible):,} impossible combinations; at most"
+            f" {MAX_COMBINATIONS:,} are supported."
+        )
+    _check_marks(columns, impossible)
+    found: list[dict[str, Any]] = []
+    for i, combination in enumerate(impossible):
+        where = f"impossible[{i}]"
+        if not isinstance(combination, Mapping) or len(combination) < 2:
+            raise InputError(
+                f"{where}: expected a dict of two or more columns to their values, got"
+                f" {shown(combination)}; to exclude a single column's value, do not declare it."
+            )
+        found.append({name: _plain(values, where) for name, values in combination.items()})
+        _zero(columns, found[-1], where)
+    return tuple(found)
+
+
+def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
+    """Refuse combinations that together take too much memory, before any is worked out."""
+    sizes, marks = {column.name: column.size for column in columns}, 0
+    for i, combination in enumerate(impossible):
+        named = combination if isinstance(combination, Mapping) else ()
+        marks += sum(sizes.get(name, 0) for name in named)
+        if len(named) > MAX_NAMED or marks > MAX_MARKS:
+            raise InputError(
+                f"impossible[{i}]: the schema's impossible combinations name too many columns or values;"
+                f" at most {MAX_NAMED} columns in one, and {MAX_MARKS:,} of their values in all."
+            )
+
+
+def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
+    """Each combination by value numbers: a row that is True in all its columns cannot occur."""
+    return [_zero(columns, c, f"impossible[{i}]") for i, c in enumerate(impossible)]
+
+
+def refuse_impossible(
+    columns: Sequence[Column], found: Sequence[Zero], index: np.ndarray, what: str
+) -> None:
+    """Refuse rows of value numbers, shape (rows, columns), that cannot occur; -1 is not known yet."""
+    for zero in found:
+        hit = np.ones(len(index), dtype=bool)
+        for j, mask in zero.items():
+            hit &= (index[:, j] >= 0) & mask[index[:, j]]
+        if hit.any():
+            row = index[hit.argmax()]
+            text = ", ".join(f"{shown(columns[j].name)}: {columns[j].label(row[j])}" for j in zero)
+            raise InputError(
+                f"The {what} has a row with {{{text}}}, which the schema declares impossible; correct"
+                " it, or take the combination out of the schema."
+            )
+
+
+def domain(column: Column, limit: int = 8) -> str:
+    """What values a column has, for people."""
+    if column.kind == "numeric":
+        whole = "whole " if base_dtype(column.dtype) == "int" else ""
+        text = f"{whole}numbers from {column.low:.10g} to {column.high:.10g}"
+        if column.resolution is not None and not (whole and column.step == 1):
+            text += f" in steps of {column.resolution:.10g}"
+    else:
+        text = ", ".join(shown(value) for value in column.categories[:limit])
+        if len(column.categories) > limit:
+            text += f" and {len(column.categories) - limit} more"
+    return f"{text} and None" if column.nulls else text
+
+
+def _plain(values: Any, where: str) -> Any:
+    """A tuple of plain values, None for each null, or a range as it is."""
+    if isinstance(values, Mapping):
+        if set(values) != {"low", "high"}:
+            raise InputError(
+                f"{where}: expected a range to be {{'low': a, 'high': b}}, got {shown(dict(values))}."
+            )
+        return {"low": plain(values["low"]), "high": plain(values["high"])}
+    if isinstance(values, list | tuple | range) and values:
+        return tuple(plain(value) for value in values)
+    raise InputError(f"{where}: expected a list of values or a range, got {shown(values)}.")
+
+
+def plain(value: Any) -> Any:
+    """A value of Python's own types, None for null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    nan = isinstance(value, float) and math.isnan(value)
+    return None if value is pd.NA or nan else value
+
+
+def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
+    numbers = {column.name: j for j, column in enumerate(columns)}
+    found = {}
+    for name, values in combination.items():
+        if name not in numbers:
+            raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
+        column = columns[numbers[name]]
+        found[numbers[name]] = _mask(column, values, f"{where}, column {shown(name)}")
+    return found
+
+
+def _mask(column: Column, values: Any, where: str) -> np.ndarray:
+    """Which value numbers are meant, bool (size,)."""
+    mask = np.zeros(column.size, dtype=bool)
+    if isinstance(values, Mapping):
+        first, last = whole_range(column, values["low"], values["high"], where)
+        mask[first : last + 1] = True
+        return mask
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        if not column.nulls:
+            raise InputError(f"{where}: it has no nulls; take None out, or declare nulls=true.")
+        mask[-1] = True
+    if column.kind == "numeric" and known:
+        mask[_whole_cells(column, known, where)] = True
+    elif known:
+        mask[[_position(column, value, where) for value in known]] = True
+    return mask
+
+
+def _position(column: Column, value: Any, where: str) -> int:
+    if isinstance(value, str | int | float) and value in column.positions:
+        return column.positions[value]
+    raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
+
+
+def declared_number(column: Column, value: Any, where: str) -> float:
+    """A number within the column's bounds; what is none is refused."""
+    assert column.low is not None and column.high is not None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not column.low <= value <= column.high:
+        raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
+    return float(value)
+
+
+def whole_range(column: Column, low: Any, high: Any, where: str) -> tuple[int, int]:
+    """The first and the last value number of a range, which cuts through no cell."""
+    if column.kind == "categorical":
+        raise InputError(f"{where}: a categorical column has no order; list the values.")
+    known = _position if column.kind == "ordinal" else declared_number
+    first, last = known(column, low, where), known(column, high, where)
+    if first > last:
+        raise InputError(f"{where}: low={shown(low)} is above high.")
+    if column.kind == "ordinal":
+        return int(first), int(last)
+    return _cells_between(column, first, last, where)
+
+
+def _cells_between(column: Column, low: float, high: float, where: str) -> tuple[int, int]:
+    firsts, lasts = _ends(column)
+    lasts[-1] = column.high
+    first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
+    if first > last:  # both ends are nearest to one inner edge
+        first = last = int((np.abs(firsts - low) + np.abs(lasts - high)).argmin())
+    dust = 1e-6 * np.diff(column.edges())
+    if abs(firsts[first] - low) > dust[first] or abs(lasts[last] - high) > dust[last]:
+        raise InputError(
+            f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
+            f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
+            " change bins or breaks."
+        )
+    return first, last
+
+
+def _ends(column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each cell of a numeric column, shape (cells,)."""
+    edges, half = column.edges(), (column.step or 0.0) / 2
+    return edges[:-1] + half, edges[1:] - half
+
+
+def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarray:
+    """The cells that the numbers fill; a cell is impossible only if all its numbers are."""
+    numbers = np.unique([declared_number(column, value, where) for value in values])
+    step = column.step
+    if step is None:
+        raise InputError(
+            f"{where}: its cells hold more than single numbers; give a range"
+            " {'low': a, 'high': b} of whole cells."
+        )
+    assert column.low is not None
+    if off_steps(numbers, column.low, step).any():
+        raise InputError(f"{where}: its values are steps of {step:g} above {column.low:g}.")
+    edges = column.edges()
+    cells, counts = np.unique(np.searchsorted(edges, numbers, side="right") - 1, return_counts=True)
+    partly = counts < np.round((edges[cells + 1] - edges[cells]) / step)
+    if partly.any():
+        raise InputError(
+            f"{where}: only a part of the cell {column.label(int(cells[partly.argmax()]))} is listed;"
+            " list all of its numbers, give a range of whole cells, or change bins or breaks."
+        )
+    return cells
+
+
+FORMAT = "tabsynth-schema/1"
+LISTS = ("columns", "impossible", "left_out")  # of a schema file: an item a line
+MAX_VALUES = 1_000_000  # categories and cells of all columns together
+NOTICE = (
+    "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
+    " is private, do not publish this file: replace these facts by public ones and set provenance to 'declared'."
+)
+DEFAULT_NULL_VALUES = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table in their order, and the texts that stand for null in its CSV files.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+    null_values : sequence of str
+    impossible : sequence of dict
+        Structural zeros: combinations of values that cannot occur. Each is a dict from two or more
+        columns to a list of values (None for null) or, in a numeric or ordinal column, a range
+        ``{"low": a, "high": b}``, both ends included. A row with one of the values in each of those
+        columns is refused in tables, and no synthesizer that takes the schema makes one. In a
+        numeric column the values must fill whole cells, for a cell is impossible as a whole or not.
+    left_out : sequence of dict
+        Columns that tables may have and that no synthesizer reads: each a dict with the ``name`` of the
+        column and the ``reason``. Synthetic tables do not have them.
+
+    Examples
+    --------
+    >>> from tabsynth import Column, Schema
+    >>> schema = Schema([
+    ...     Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
+    ...     Column(name="age", kind="numeric", dtype="int64", low=0, high=99),
+    ... ])
+    >>> schema.names
+    ('sex', 'age')
+    >>> schema["age"].size
+    64
+    """
+
+    columns: tuple[Column, ...]
+    null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
+    impossible: tuple[dict[str, Any], ...] = ()
+    left_out: tuple[dict[str, str], ...] = ()
+
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        null_values: Sequence[str] = DEFAULT_NULL_VALUES,
+        impossible: Sequence[Mapping[str, Any]] = (),
+        left_out: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        object.__setattr__(self, "columns", tuple(columns))
+        # An empty cell is how CSV files are written, so it always reads as null.
+        object.__setattr__(self, "null_values", tuple(dict.fromkeys(("", *null_values))))
+        if not self.columns:
+            raise InputError("A schema needs at least one column.")
+        for name in duplicates(self.names):
+            raise InputError(f"The schema lists column {shown(name)} twice; rename one of them.")
+        self._check_size()
+        nulls = set(self.null_values)
+        for column in self.columns:
+            for value in {str(value) for value in column.categories} & nulls:
+                raise InputError(
+                    f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
+                    " reads as null; take it out of one of the two."
+                )
+        object.__setattr__(self, "impossible", checked(self.columns, impossible))
+        object.__setattr__(self, "left_out", _left_out(self.names, left_out))
+
+    def _check_size(self) -> None:
+        for text in self.null_values:
+            check_text("null_values", text)
+        _check_columns(len(self.columns))
+        values = 0
+        for column in self.columns:
+            values += column.size
+            if values > MAX_VALUES:
+                raise InputError(
+                    f"The schema's columns have more than {MAX_VALUES:,} categories and cells together;"
+                    f" group those of column {shown(column.name)}, or drop it."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each column, in order."""
+        return tuple(column.size for column in self.columns)
+
+    @property
+    def drafted(self) -> tuple[str, ...]:
+        """Names of the columns whose facts were read off a table rather than declared."""
+        return tuple(c.name for c in self.columns if c.provenance == "drafted")
+
+    @property
+    def names_left_out(self) -> tuple[str, ...]:
+        """Names of the columns that tables may have and that are not read."""
+        return tuple(item["name"] for item in self.left_out)
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InputError(f"The schema has no column {shown(name)}; it has {_list(self.names)}.")
+
+    def select(self, names: Sequence[str]) -> "Schema":
+        """The schema of the given columns, in the given order.
+
+        It keeps the impossible combinations that lie within these columns: of the others, the part
+        that does is possible. Columns that are left out stay so.
+        """
+        kept = [c for c in self.impossible if set(c) <= set(names)]
+        return Schema([self[name] for name in names], self.null_values, kept, self.left_out)
+
+    def check_columns(
+        self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
+    ) -> None:
+        """Refuse a table whose columns are not the schema's (order apart). It may have no rows.
+
+        It may have the columns that the schema leaves out. ``partial``: some of the others may be missing.
+        """
+        found = [str(name) for name in frame.columns]
+        for name in duplicates(found):
+            raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
+        known, given = {*self.names, *self.names_left_out}, set(found)
+        missing = [name for name in self.names if name not in given]
+        if missing and not partial:
+            raise InputError(
+                f"The {what} lacks column {shown(missing[0])} of the schema"
+                f"{_more(missing)}; add it, or take it out of the schema."
+            )
+        extra = [name for name in found if name not in known]
+        if extra:
+            raise InputError(
+                f"The {what} has column {shown(extra[0])} that the schema does not know"
+                f"{_more(extra)}; drop it, or declare it in the schema."
+            )
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
+        text = json.dumps(self._facts(copied=False), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; without ``impossible`` and ``left_out`` where nothing is."""
+        facts = self._facts(copied=True)
+        return {"format": facts.pop("format"), COPIED: NOTICE, **facts} if self.drafted else facts
+
+    def _facts(self, *, copied: bool) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "format": FORMAT,
+            "null_values": list(self.null_values),
+            "columns": [column.to_dict(copied=copied) for column in self.columns],
+        }
+        if self.impossible:
+            out["impossible"] = [
+                {n: dict(v) if isinstance(v, dict) else list(v) for n, v in c.items()}
+                for c in self.impossible
+            ]
+        if self.left_out:
+            out["left_out"] = [dict(item) for item in self.left_out]
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "schema") -> "Schema":
+        """Inverse of :meth:`to_dict`; refuses what it does not know."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            found = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(found)}.")
+        items, nulls = data.get("columns"), data.get("null_values", [])
+        if not isinstance(items, list) or not isinstance(nulls, list):
+            raise FileFormatError(f"{where}: 'columns' and 'null_values' must be lists.")
+        _check_columns(len(items))  # before any is made
+        if not all(isinstance(text, str) for text in nulls):
+            raise FileFormatError(f"{where}: 'null_values' must be texts.")
+        columns = []
+        for item in items:
+            if not isinstance(item, dict):
+                raise FileFormatError(f"{where}: a column must be an object, got {shown(item)}.")
+            columns.append(column_from(item, where))
+        impossible = data.get("impossible", [])
+        if not isinstance(impossible, list):
+            raise FileFormatError(f"{where}: 'impossible' must be a list.")
+        left_out = data.get("left_out", [])
+        if not isinstance(left_out, list):
+            raise FileFormatError(f"{where}: 'left_out' must be a list.")
+        return cls(columns, nulls, impossible, left_out)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a schema from a JSON file."""
+        return cls.from_dict(read_json(path, "schema"), str(path))
+
+    def to_json(self) -> str:
+        """The text of the schema file: one column a line, so that it reads and diffs well."""
+        facts = self.to_dict()
+        lists = [(name, facts.pop(name)) for name in LISTS if name in facts]
+        parts = [json.dumps(facts)[1:-1]]
+        for name, items in lists:
+            lines = ",\n    ".join(json.dumps(item, ensure_ascii=False) for item in items)
+            parts.append(f'"{name}": [\n    {lines}\n  ]')
+        return "{\n  " + ",\n  ".join(parts) + "\n}\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as JSON (to a temporary file, then renamed)."""
+        write_text(path, self.to_json())
+
+
+def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
+    """The columns that are not read, each with its reason; refuses what cannot be one."""
+    if not isinstance(items, list | tuple):
+        raise InputError(f"Expected left_out to be a list of dicts, got {shown(items)}.")
+    _check_columns(len(names) + len(items))
+    found: list[dict[str, str]] = []
+    for i, item in enumerate(items):
+        where = f"left_out[{i}]"
+        if not isinstance(item, Mapping) or set(item) != {"name", "reason"}:
+            raise InputError(
+                f"{where}: expected a dict with the name of a column and the reason, got {shown(item)}."
+            )
+        for key, text in item.items():
+            if not isinstance(text, str) or not text:
+                raise InputError(f"{where}: expected {key} to be text, got {shown(text)}.")
+            check_text(where, text)
+        found.append({"name": item["name"], "reason": item["reason"]})
+        if item["name"] in names:
+            raise InputError(
+                f"{where}: column {shown(item['name'])} is among the schema's columns, too; take it out of"
+                " left_out to use it, or out of columns."
+            )
+    for name in duplicates([item["name"] for item in found]):
+        raise InputError(f"left_out lists column {shown(name)} twice; take one out.")
+    return tuple(found)
+
+
+def _check_columns(count: int) -> None:
+    if count > MAX_COLUMNS:
+        raise InputError(
+            f"The schema has {count:,} columns; at most {MAX_COLUMNS:,} are supported."
+        )
+
+
+def refuse_no_rows(rows: int, what: str) -> None:
+    """Refuse a table without rows, where nothing is promised that depends on its being taken.
+
+    Not for a table that is to be fitted: of a table with one row that would be told apart.
+    """
+    if rows == 0:
+        raise InputError(f"The {what} has no rows; give one with at least one row.")
+
+
+def duplicates(names: Sequence[str]) -> list[str]:
+    """Names that occur more than once, in order of their second occurrence."""
+    seen: set[str] = set()
+    found = []
+    for name in names:
+        if name in seen:
+            found.append(name)
+        seen.add(name)
+    return found
+
+
+def _list(names: Iterable[str], limit: int = 8) -> str:
+    items = list(names)
+    text = ", ".join(map(repr, items[:limit]))
+    return text if len(items) <= limit else f"{text} and {len(items) - limit} more"
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""

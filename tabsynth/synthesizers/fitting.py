@@ -1,0 +1,339 @@
+"""The plan of a fit, and the session that carries it out: its ledger, its checkpoint, its project."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from tabsynth._random import Randomness
+from tabsynth._validate import shown
+from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
+from tabsynth.privacy.ledger.journal import MOST_USES
+from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, recorder
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.synthesizers.base import binding
+from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
+from tabsynth.training.loop import INTERRUPTED, Watch
+
+if TYPE_CHECKING:
+    from tabsynth.synthesizers.base import Synthesizer, Trained
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSpend:
+    """One mechanism, how often it will be used, and on what."""
+
+    purpose: str
+    mechanism: Mechanism
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.purpose}: {self.mechanism.in_words(self.count)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The price of a fit, for a person to read first.
+
+    Attributes
+    ----------
+    spends : tuple of PlannedSpend
+    epsilon, delta : float
+        What the whole fit will spend.
+    accountant : str
+        Which accountant says so.
+    seconds : float or None
+        Estimated on this machine, for a table of ``rows`` rows.
+    at_most : bool
+        Whether the fit may be done before.
+    rows : int
+        The number of rows the estimate is for: what the caller declared, or a nominal one. It is
+        never that of the private table.
+    notes : tuple of str
+        What else a person should know before they start.
+    """
+
+    method: str
+    spends: tuple[PlannedSpend, ...]
+    epsilon: float
+    delta: float
+    accountant: str
+    rows: int
+    rows_declared: bool
+    device: str
+    seconds: float | None = None
+    at_most: bool = False
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The plan in plain words, a line each."""
+        out = [str(spend) for spend in self.spends]
+        if math.isinf(self.epsilon):
+            out.append("spends epsilon = inf: NOT private")
+        else:
+            out.append(
+                f"spends epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
+                f" ({self.accountant} accountant, add or remove one record)"
+            )
+        if self.seconds is not None:
+            whose = "the declared" if self.rows_declared else "a table of"
+            out.append(
+                f"takes about {duration(self.seconds)}{' at most' * self.at_most} on {self.device}"
+                f" for {whose} {self.rows:,} rows"
+            )
+        return [*out, *self.notes]
+
+    def __str__(self) -> str:
+        return f"{self.method}:\n" + "\n".join(f"  {line}" for line in self.lines())
+
+
+def planned(spends: Sequence[PlannedSpend], earlier: Ledger) -> Ledger:
+    """A ledger on which a plan is spent, after what was spent earlier: for its ε and its accountant."""
+    ledger = Ledger.from_list(earlier.epsilon, earlier.delta, earlier.before())
+    ledger.accounts += [Account(s.purpose, s.mechanism, s.count, s.count) for s in spends]
+    return ledger
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: ``45 s``, ``3 min``, ``2.1 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """What a fit spends from, and by which plan; holds the checkpoint while it is open.
+
+    Parameters
+    ----------
+    model : Synthesizer
+    path : path, optional
+        The checkpoint: opened now if it is there, else made when the fit starts.
+    ledger : path, optional
+        The project's ledger: held from now on, and the only file with the fit's accounts.
+    """
+
+    def __init__(
+        self, model: "Synthesizer", path: str | Path | None, ledger: str | Path | None = None
+    ) -> None:
+        self.model = model
+        self.path = None if path is None else Path(path)
+        self.checkpoint: Checkpoint | None = None
+        self.ledger = Ledger(model.epsilon, model.delta)
+        self.spends: list[PlannedSpend] = []
+        self.project = None if ledger is None else ProjectLedger(ledger)
+        try:
+            self._check_sources(self.project)
+            if self.path is not None and (self.path / INDEX).exists():
+                self._open(self.path)
+            else:
+                self._plan(self._fresh())
+        except BaseException:
+            self.release()
+            raise
+
+    def _fresh(self) -> Ledger:
+        """The ledger of a fit without a checkpoint."""
+        model = self.model
+        if self.project is None:
+            return model._earlier()
+        ledger = self.project.ledger(model.epsilon, model.delta, earlier=model._earlier_spends())
+        check_left(ledger)
+        return ledger
+
+    def _check_sources(self, project: ProjectLedger | None) -> None:
+        """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
+        # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
+        if project is not None and self.model._seeded() and recorder() is None:
+            raise InputError(
+                "A seeded fit is not private, so ledger"
+                f" {project.name} cannot count it; leave out the seed, or the ledger."
+            )
+        warm = getattr(self.model, "warm_start", None)
+        for what, before in (
+            ("What this synthesizer was fitted to", self.model),
+            ("warm_start", warm),
+        ):
+            known: Ledger | None = getattr(before, "ledger_", None)
+            if known is None or not known.spends():
+                continue
+            if project is not None:
+                project.check_on_it(what, known.project, known.run)
+            elif known.project:
+                raise InputError(
+                    f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
+                    " there too."
+                )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others have the files."""
+        if self.checkpoint is not None:
+            self.checkpoint.release()
+        if self.project is not None:
+            self.project.release()
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any part of this fit, or an earlier fit of the model, was."""
+        kept = self.checkpoint is not None and self.checkpoint.seeded
+        return kept or self.model._seeded()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the checkpoint holds the model of a fit that has ended whole."""
+        return self.checkpoint is not None and self.checkpoint.finished
+
+    def start(self) -> None:
+        """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
+        if self.path is not None and self.checkpoint is None:
+            self._open(self.path)
+
+    def train(self, index: np.ndarray, watch: Watch) -> "Trained":
+        """Train by the plan. Where a crash lost what was paid for, by a new one with what is left."""
+        while True:
+            if self.project is not None:
+                self.project.begin(self.ledger.run, self.model.method)
+            self.model.ledger_ = self.ledger
+            watch.checkpoint = self.checkpoint
+            try:
+                return self.model._train(index, self.spends, self.ledger, self._randomness(), watch)
+            except LostRelease as lost:
+                what = str(lost)
+            except KeyboardInterrupt:
+                watch.stopped = INTERRUPTED
+                raise
+            finally:
+                self.ledger.close(
+                    resumable=self.checkpoint is not None, whole_plan=watch.stopped == INTERRUPTED
+                )
+            self._start_over(what)
+
+    def _start_over(self, lost: str) -> None:
+        """A new plan, with what the old one has left."""
+        assert self.checkpoint is not None
+        logger.warning("%s: paid for, and lost in a crash; planned anew", lost)
+        self.checkpoint.start_over()
+        try:
+            self._adopt(self.checkpoint)
+        except BudgetError as error:
+            raise BudgetError(
+                f"A crash lost the {lost} that were paid for, and too little is left to do it again:"
+                f" {error}"
+            ) from None
+
+    def entered(self) -> dict[str, Any]:
+        """What a certificate says of the project's ledger, if there is one."""
+        return {} if self.project is None else {"project": self.project.statement(self.ledger.run)}
+
+    def give_back(self) -> None:
+        """Make the model the one that the finished checkpoint holds."""
+        # Imported here: it knows all methods, so this module too.
+        from tabsynth.synthesizers.loading import load
+
+        assert self.checkpoint is not None
+        found = load(self.checkpoint.model())
+        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+            setattr(self.model, name, getattr(found, name))
+        self.model.ledger_ = self.ledger
+        logger.info("%s: the fit had ended; its model is given back", self.path)
+
+    def _randomness(self) -> Randomness:
+        """Streams of this part of the fit: never those of an earlier part, whose noise is drawn."""
+        seed = self.model.random_state
+        resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
+        return Randomness(None if seed is None else int(seed) + (resumes << 128))
+
+    def _open(self, path: Path) -> None:
+        model, project = self.model, self.project
+        bound = binding(model)
+        if project is not None:
+            bound["ledger"] = project.project
+        self.checkpoint = Checkpoint(
+            path,
+            epsilon=model.epsilon,
+            delta=model.delta,
+            fit=bound,
+            earlier=self._before(path),
+            journal=None if project is None else project.journal,
+        )
+        try:
+            self._adopt(self.checkpoint)
+        except BaseException:
+            self.checkpoint.release()
+            raise
+
+    def _adopt(self, checkpoint: Checkpoint) -> None:
+        """Take ledger and plan from the checkpoint; make the plan where it has none."""
+        self.ledger = checkpoint.ledger()
+        if checkpoint.finished:
+            return
+        if checkpoint.plan is None:
+            check_left(self.ledger)
+            self._plan(self.ledger)
+        else:
+            self.spends = [_spend(item) for item in checkpoint.plan]
+            self._check_project()
+        checkpoint.begin([_item(s) for s in self.spends], seeded=self.seeded)
+
+    def _plan(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.spends = self.model._spends(ledger)
+        self._check_project()
+
+    def _check_project(self) -> None:
+        """Refuse a plan that would pass the project's limit, before anything of it is read."""
+        if self.project is not None:
+            plan = [(spend.mechanism, spend.count) for spend in self.spends]
+            self.project.check(self.ledger.run, plan)
+
+    def _before(self, path: Path) -> list[dict[str, Any]]:
+        """What this model spent before the fit that the checkpoint is of."""
+        known: Ledger = getattr(self.model, "ledger_", self.ledger)
+        # This object began, or continued, the very same fit: that is not spent twice.
+        index = path / INDEX
+        if known.journal is not None and index.exists() and read_index(index)["run"] == known.run:
+            return known.of_run(EARLIER)
+        return self.model._earlier_spends()
+
+
+def check_left(ledger: Ledger) -> None:
+    """Refuse a ledger that leaves nothing for another fit."""
+    if ledger.used_up:
+        raise BudgetError(
+            f"This synthesizer has already spent epsilon={ledger.spent:.4g} of {ledger.epsilon:g};"
+            " another fit of the same rows adds to it: raise epsilon to pay for both, or fit a"
+            " sklearn.base.clone of it and count both budgets."
+        )
+
+
+def _item(spend: PlannedSpend) -> dict[str, Any]:
+    return {"purpose": spend.purpose, **spend.mechanism.to_dict(), "count": spend.count}
+
+
+def _spend(item: dict[str, Any]) -> PlannedSpend:
+    purpose, count = item.get("purpose"), item.get("count")
+    if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
+        raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
+    return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)

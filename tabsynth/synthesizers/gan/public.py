@@ -1,0 +1,125 @@
+"""Tables that cost nothing: public ones, and those that a synthesizer of ours has released already."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from tabsynth._validate import one_of, shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, as_earlier
+from tabsynth.privacy.ledger.ledger import exact as passed
+from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.counts import probabilities
+from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer
+
+OVERLAPS = ("charged", "declined")
+RELEASED_ROWS = 50_000  # drawn from a warm start: its second moments to about half a percent
+RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
+
+
+def check_sources(model: Any) -> None:
+    """Refuse a public table or a warm start that cannot be used, before anything is spent.
+
+    No private row is read: that the public table is public is the declaration of whoever names its provenance.
+    A comparison with the private rows that is not charged would tell whether a record is among them.
+
+    ``model`` has ``schema``, ``epsilon``, ``delta``, ``public``, ``provenance``, ``overlap`` and
+    ``warm_start``.
+    """
+    one_of("overlap", model.overlap, OVERLAPS)
+    if model.public is not None and model.warm_start is not None:
+        raise InputError("Give a public table or a warm_start, not both.")
+    text = model.provenance
+    if model.public is not None and not (isinstance(text, str) and text.strip()):
+        raise InputError(
+            "A public table needs provenance: say in a line where it comes from and why it is"
+            f" public; got provenance={shown(text)}."
+        )
+    if model.public is None and (text is not None or model.overlap == "charged"):
+        raise InputError("provenance and overlap='charged' go with a public table: give public.")
+    if model.warm_start is not None:
+        check_warm_start(model.warm_start, model.schema, model.epsilon, model.delta)
+
+
+def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) -> None:
+    """Refuse what is not a fitted synthesizer of the same schema that leaves some budget."""
+    if not isinstance(warm, Synthesizer) or not hasattr(warm, "trained_"):
+        raise InputError(f"Expected warm_start to be a fitted synthesizer, got {shown(warm)}.")
+    if warm.encoder_.schema.fingerprint() != schema.fingerprint():
+        raise InputError("warm_start was fitted with another schema; fit both with the same one.")
+    spent = Ledger.from_list(epsilon, delta, as_earlier(warm.ledger_.to_list()))
+    if spent.used_up:
+        raise BudgetError(
+            f"warm_start has spent epsilon={spent.spent:.4g} of {epsilon:g}: nothing is left for private"
+            " steps; raise epsilon, or fit the warm start with less."
+        )
+
+
+def released_rows(width: int) -> int:
+    """How many rows to draw from a warm start whose rows have ``width`` codes."""
+    return min(RELEASED_ROWS, max(1000, RELEASED_CODES // width))
+
+
+def fingerprint(warm: Synthesizer) -> str:
+    """SHA-256 of what a fitted synthesizer samples from."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(warm.trained_.weights().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def spends_of(warm: Synthesizer) -> list[dict[str, Any]]:
+    """What a warm start has spent, as a ledger takes it; each line says whose it is."""
+    origin = {"warm_start": warm.method, "sha256_of_weights": fingerprint(warm)}
+    items = warm.ledger_.to_list()
+    return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
+
+
+def together(warm: Synthesizer | None, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a warm start has spent, then what this synthesizer has; a warm start counts once."""
+    if warm is None:
+        return own
+    origin = fingerprint(warm)
+    if any(item["details"].get("sha256_of_weights") == origin for item in own):
+        return own
+    return [*spends_of(warm), *own]
+
+
+def released_index(warm: Synthesizer, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Value numbers of a sample of a warm start, shape (rows, columns): free post-processing."""
+    table = warm.sample(rows, random_state=int(rng.integers(2**62)))
+    return TableEncoder(warm.encoder_.schema).to_index(table, "warm start's table")
+
+
+def one_way(index: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """One-way distributions of a released table, strictly positive."""
+    counts = [np.bincount(c, minlength=s) for c, s in zip(index.T, sizes, strict=True)]
+    return [probabilities(c.astype(float), float(len(index)), 0.0) for c in counts]
+
+
+def noisy_overlap(
+    table: PrivateTable[np.ndarray],
+    account: Account,
+    public: np.ndarray,
+    bits: Bits,
+) -> float:
+    """Noisy number of private rows that equal some public row.
+
+    Chance counts too: where few different rows are possible, many are equal.
+
+    Formal guarantees
+    -----------------
+    Adding or removing one record changes the number by at most 1, whatever the public rows are: L2
+    sensitivity 1.
+    """
+    std = account.whole_table_noise
+    rows = table.read(account)
+    known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
+    equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    (exact,) = passed(account, [float(equal)], [std])
+    return float(noise.noisy(exact, std, bits, whole=True))

@@ -1,0 +1,635 @@
+"""MargNet's estimation: a network whose K outputs, each a product of distributions, are fitted to noisy counts.
+
+What two columns have to do with each other is mostly a few strong directions of their table of counts, and
+noise is spread over all directions alike.
+
+After GEM (Liu, Vietri, Wu 2021, "Iterative Methods for Private Synthetic Data") and MargNet
+(arXiv:2511.13893, 2025). All of it is post-processing of the noisy counts.
+
+NOTE[DIFF] Pairs of columns are counted at once, with the budget ∝ cells^(2/3); the papers choose a few in
+rounds, by the exponential mechanism, and weigh the last one most. Rare values are counted in groups. See
+:mod:`tabsynth.synthesizers.margnet.selection`.
+NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
+on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
+NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions; see
+:mod:`tabsynth.synthesizers.margnet.estimation`.
+NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
+values, not of single values alone.
+NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in the loss: counts of pairs
+leave the rest open, and sharp rows would fill it in with chance.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabsynth.encoding.table import Layout
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import Groups, Measured, in_groups, number_of, probabilities
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Zero
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
+from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.networks import WARM_UP, one_cycle
+
+# The strongest direction that noise hides, as a share of the rows: below the first weak directions are worth
+# having, above the second there are hardly any to tell from noise.
+LITTLE, MUCH = 0.005, 0.1
+
+
+def shrunk(matrix: np.ndarray) -> np.ndarray:
+    """A matrix plus noise of variance 1 in each cell, less most of the noise.
+
+    The singular values are shrunk as is best in mean squared error for matrices of low rank: Gavish and
+    Donoho (2017), "Optimal Shrinkage of Singular Values", IEEE Transactions on Information Theory 63(4),
+    eq. 7. Those that noise alone would make become 0.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (m, n)
+
+    Returns
+    -------
+    ndarray, shape (m, n)
+    """
+    m, n = matrix.shape
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    squares = values**2
+    kept = values > np.sqrt(m) + np.sqrt(n)
+    inside = np.maximum((squares - m - n) ** 2 - 4 * m * n, 0)
+    values = np.divide(np.sqrt(inside), values, out=np.zeros_like(values), where=kept)
+    return (left * values) @ right
+
+
+def smoothed(
+    measured: Sequence[Measured],
+    shares: Sequence[np.ndarray],
+    rows: float,
+    resolution: Resolution,
+    part: float,
+) -> Mapping[tuple[int, ...], np.ndarray]:
+    """Counts of pairs, moved ``part`` of the way to those whose departure from independence is shrunk.
+
+    Only pairs between ``LITTLE`` and ``MUCH``.
+
+    Parameters
+    ----------
+    measured : sequence of Measured
+        Those of two columns count.
+    shares : sequence of ndarray, shape (size,)
+        A distribution of the values of each column.
+    rows : float
+    resolution : Resolution
+    part : float
+        From 0, which moves none, to 1.
+
+    Returns
+    -------
+    mapping of a pair to ndarray
+        Of the pairs that are moved.
+    """
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for m in measured if part else ():
+        hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
+        if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
+            groups = resolution.of(m.columns)
+            one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
+            apart = m.counts - rows * np.outer(one, other)
+            kept = m.std * shrunk(apart / m.std)
+            found[m.columns] = m.counts + part * (kept - apart)
+    return found
+
+
+Prefix = tuple[int, int]
+
+
+class Grouped:
+    """Probabilities of groups of values: Q, shape (components, groups in all), of P.
+
+    Parameters
+    ----------
+    layout : Layout
+    groups : Groups
+    """
+
+    def __init__(self, layout: Layout, groups: Groups, device: torch.device | str) -> None:
+        ends = np.cumsum([number_of(g) for g in groups])
+        starts = [0, *ends[:-1].tolist()]
+        self.spans = [slice(a, b) for a, b in zip(starts, ends.tolist(), strict=True)]
+        spots = np.concatenate([g + at for g, at in zip(groups, starts, strict=True)])
+        self.spots = torch.from_numpy(spots).to(device)
+        self.width = int(ends[-1])
+        self.same = np.array_equal(spots, np.arange(layout.width))
+
+    def of(self, p: Tensor) -> Tensor:
+        """Q of P."""
+        return p if self.same else p.new_zeros(len(p), self.width).index_add_(1, self.spots, p)
+
+    def back(self, gradient: Tensor) -> Tensor:
+        """The gradient in P of a gradient in Q."""
+        return gradient if self.same else gradient[:, self.spots]
+
+
+@dataclass(frozen=True, eq=False)
+class Strong:
+    """A pair in finer groups than the others.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    slope : float
+        What an expectation is scaled by.
+    target, away : Tensor, shape (groups of one, groups of the other)
+        The noisy counts, scaled alike, and how far the aims are below them.
+    """
+
+    columns: tuple[int, ...]
+    slope: float
+    target: Tensor
+    away: Tensor
+
+
+class StrongPairs:
+    """Pairs that have a small GEMM each."""
+
+    def __init__(self, groups: Grouped, pairs: Sequence[Strong]) -> None:
+        self.groups, self.pairs = groups, pairs
+
+    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error, and half the way up."""
+        q = self.groups.of(p)
+        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
+        for pair in self.pairs:
+            a, b = (self.groups.spans[j] for j in pair.columns)
+            error = (q[:, a].T @ q[:, b]).mul_(pair.slope).sub_(pair.target)
+            loss += error.square().sum()
+            error.add_(pair.away).mul_(pair.slope)
+            gradient[:, a] += q[:, b] @ error.T
+            gradient[:, b] += q[:, a] @ error
+        return loss, self.groups.back(gradient)
+
+
+@dataclass(frozen=True, eq=False)
+class Thirds:
+    """The columns c of all triples (a, b, c) that begin with the same pair, side by side.
+
+    Attributes
+    ----------
+    spots : Tensor, shape (groups of all c,)
+        Where these groups are in Q.
+    slopes : Tensor, shape (groups of all c,)
+        What an expectation is scaled by.
+    target : Tensor, shape (groups of a * groups of b, groups of all c)
+        The noisy counts, scaled alike.
+    """
+
+    spots: Tensor
+    slopes: Tensor
+    target: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        spans: Sequence[slice],
+        triples: Sequence[tuple[int, float, np.ndarray]],
+        device: torch.device | str,
+    ) -> Self:
+        """Of each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
+        held = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
+        slopes = [np.full(len(at), slope) for at, (_, slope, _) in zip(held, triples, strict=True)]
+        target = [counts.reshape(-1, counts.shape[2]) for _, _, counts in triples]
+        return cls(
+            torch.from_numpy(np.concatenate(held)).to(device),
+            torch.from_numpy(np.concatenate(slopes)).float().to(device),
+            torch.from_numpy(np.concatenate(target, axis=1)).float().to(device),
+        )
+
+
+class Triples:
+    """Triples, in as many GEMMs as there are pairs (a, b) that begin one.
+
+    Parameters
+    ----------
+    groups : Grouped
+    begun : mapping of (a, b) to a sequence of (int, float, ndarray)
+        Of each c: its number, slope, and counts, shape (groups of a, groups of b, groups of c).
+    memory : int
+        As in :class:`tabsynth.synthesizers.margnet.estimation.CountLoss`.
+    """
+
+    def __init__(
+        self,
+        groups: Grouped,
+        begun: Mapping[Prefix, Sequence[tuple[int, float, np.ndarray]]],
+        memory: int,
+        device: torch.device | str,
+    ) -> None:
+        self.groups, self.memory = groups, memory
+        self.begun = {
+            prefix: Thirds.of(groups.spans, found, device) for prefix, found in begun.items()
+        }
+
+    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error, and half its gradient."""
+        q = self.groups.of(p)
+        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
+        for (a, b), thirds in self.begun.items():
+            start, stop = self.groups.spans[a].start, self.groups.spans[a].stop
+            second = self.groups.spans[b]
+            groups = second.stop - second.start
+            each = 2 * 4 * groups * (len(q) + len(thirds.spots))
+            at_once = max(1, self.memory // each)
+            for begin in range(start, stop, at_once):
+                block = slice(begin, min(begin + at_once, stop))
+                cells = slice((block.start - start) * groups, (block.stop - start) * groups)
+                loss += _add_block(q, gradient, block, second, thirds, cells)
+        return loss, self.groups.back(gradient)
+
+
+def _add_block(
+    q: Tensor, gradient: Tensor, one: slice, other: slice, thirds: Thirds, cells: slice
+) -> Tensor:
+    """Squared error of the triples that begin with a block of groups; half its gradient is added."""
+    first, second, third = q[:, one], q[:, other], q[:, thirds.spots]
+    both = (first[:, :, None] * second[:, None, :]).flatten(1)
+    error = (both.T @ third).mul_(thirds.slopes).sub_(thirds.target[cells])
+    loss = error.square().sum()
+    error.mul_(thirds.slopes)
+    gradient.index_add_(1, thirds.spots, both @ error)
+    back = (third @ error.T).unflatten(1, (first.shape[1], second.shape[1]))
+    gradient[:, one] += torch.bmm(back, second[:, :, None]).squeeze(2)
+    gradient[:, other] += torch.bmm(first[:, None, :], back).squeeze(1)
+    return loss
+
+
+LEAST_STD = 0.1  # in counts: what exact counts are weighed by
+ZERO_STD = 5.0  # in counts: what rows are weighed by that the schema declares impossible
+SMALLEST_MASS = 1e-30
+
+
+class Zeros:
+    """The counts of structural zeros, known to be 0: a mixture expects of each rows · P(zero).
+
+    Parameters
+    ----------
+    layout : Layout
+    zeros : sequence of Zero
+        By column number, which of its values.
+    scale : float
+        Rows a component, over ``ZERO_STD``.
+    """
+
+    def __init__(
+        self, layout: Layout, zeros: Sequence[Zero], scale: float, device: torch.device | str
+    ) -> None:
+        self.scale, self.number = scale, len(zeros)
+        self.named: list[tuple[slice, Tensor, Tensor]] = []  # a column's block, which zeros, masks
+        for j in sorted({j for zero in zeros for j in zero}):
+            which = [i for i, zero in enumerate(zeros) if j in zero]
+            masks = torch.from_numpy(np.stack([zeros[i][j] for i in which])).float().to(device)
+            block = layout.blocks[j]
+            self.named.append(
+                (slice(block.start, block.stop), torch.tensor(which, device=device), masks)
+            )
+
+    def add(self, p: Tensor, gradient: Tensor, weight: float) -> None:
+        """Add half the gradient of their squared error; ``weight`` is that of an error."""
+        scale = self.scale * weight
+        # No mass is quite 0, so that the others' product is a quotient.
+        masses = [(p[:, span] @ masks.T).clamp_min_(SMALLEST_MASS) for span, _, masks in self.named]
+        found = p.new_ones(len(p), self.number)
+        for (_, which, _), mass in zip(self.named, masses, strict=True):
+            found[:, which] *= mass
+        found *= scale**2 * found.sum(0)
+        for (span, which, masks), mass in zip(self.named, masses, strict=True):
+            gradient[:, span].addmm_(found[:, which] / mass, masks)
+
+
+class CountLoss:
+    """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
+
+    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another; strong ones, in finer
+    groups, have a small GEMM each. Triples are as many GEMMs as there are pairs (a, b) that begin one:
+    (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups, and in blocks of groups of a where that is too large.
+
+    Parameters
+    ----------
+    layout : Layout
+    measured : sequence of Measured
+        Counts of columns, value by value; of pairs and triples, group by group.
+    rows : float
+        A public or privatised estimate of n.
+    components : int
+        Rows of P.
+    resolution : Resolution, optional
+        None: each value by itself.
+    zeros : sequence of Zero
+        Structural zeros: combinations of values that no row has.
+    aims : mapping of a pair to ndarray, optional
+        Counts that the way down leads to, where these are others than the noisy ones that the loss is of.
+    memory : int
+        Bytes for Q_a ⊗ Q_b, the counts of its triples, and the gradients of both; at least one group of
+        a is taken at once.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        measured: Sequence[Measured],
+        rows: float,
+        components: int,
+        resolution: Resolution | None = None,
+        device: torch.device | str = "cpu",
+        *,
+        zeros: Sequence[Zero] = (),
+        aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
+        memory: int = 2**30,
+    ) -> None:
+        self.scale = rows / components
+        self.zeros = Zeros(layout, zeros, self.scale / ZERO_STD, device) if zeros else None
+        by = resolution or Resolution.by_value(layout.sizes)
+        self.pairs = Grouped(layout, by.pairs, device)
+        self.cells = sum(m.counts.size for m in measured)
+        # What is expected is slope · QᵀQ; slope is 0 where nothing was measured.
+        pairs = np.zeros((2, self.pairs.width, self.pairs.width), dtype=np.float32)
+        singles = np.zeros((2, layout.width), dtype=np.float32)
+        aims = aims or {}
+        away = np.zeros_like(pairs[0]) if aims else None
+        strong, begun = list[Strong](), dict[Prefix, list[tuple[int, float, np.ndarray]]]()
+        for m in measured:
+            std = max(m.std, LEAST_STD)
+            slope, target = self.scale / std, m.counts / std
+            if len(m.columns) == 1:
+                block = layout.blocks[m.columns[0]]
+                singles[0, block.start : block.stop] = slope
+                singles[1, block.start : block.stop] = target
+            elif m.columns in by.strong:
+                held = (target, (m.counts - aims.get(m.columns, m.counts)) / std)
+                tensors = (torch.from_numpy(x).float().to(device) for x in held)
+                strong.append(Strong(m.columns, slope, *tensors))
+            elif len(m.columns) == 2:
+                one, other = (self.pairs.spans[j] for j in m.columns)
+                pairs[0, one, other], pairs[1, one, other] = slope, target
+                pairs[:, other, one] = pairs[:, one, other].transpose(0, 2, 1)
+                if away is not None and m.columns in aims:
+                    away[one, other] = (m.counts - aims[m.columns]) / std
+                    away[other, one] = away[one, other].T
+            elif len(m.columns) == 3:
+                a, b, c = m.columns
+                begun.setdefault((a, b), []).append((c, slope, target))
+            else:
+                raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
+        self.terms: list[StrongPairs | Triples] = []
+        if strong:
+            self.terms.append(StrongPairs(Grouped(layout, by.fine, device), strong))
+        if begun:
+            self.terms.append(Triples(Grouped(layout, by.triples, device), begun, memory, device))
+        self.slope, self.target = torch.from_numpy(pairs).to(device)
+        self.away = None if away is None else torch.from_numpy(away).to(device)
+        self.slope1, self.target1 = torch.from_numpy(singles).to(device)
+
+    @torch.no_grad()
+    def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
+        """The loss of probabilities ``p``, shape (components, layout.width), and the way up.
+
+        That is its gradient, but for the pairs that have other aims: there it is the gradient of the
+        distance from these.
+        ``zeros`` is the weight of impossible rows, from 0 to 1; they are in the gradient alone.
+        """
+        q = self.pairs.of(p)
+        error = (q.T @ q).mul_(self.slope).sub_(self.target)
+        error1 = p.sum(0) * self.slope1 - self.target1
+        # Each pair of columns is in the matrix twice.
+        loss = error.square().sum() / 2 + error1.square().sum()
+        if self.away is not None:
+            error.add_(self.away)
+        gradient = self.pairs.back(q @ error.mul_(self.slope))
+        gradient = gradient.add_(error1 * self.slope1)
+        for term in self.terms:
+            more, slopes = term(p)
+            loss += more
+            gradient.add_(slopes)
+        if self.zeros and zeros:
+            self.zeros.add(p, gradient, zeros)
+        return float(loss) / self.cells, gradient.mul_(2 / self.cells)
+
+
+STAGE = "generator"
+ZEROS = "structural zeros"
+ZERO_STEPS, ZERO_RATE = 300, 0.3  # and the share of the highest learning rate
+COUNTS_TIME = 0.7  # of a time limit, where structural zeros need the rest
+TINY = 1e-9  # probability below which entropy is flat
+# What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
+# of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
+CLEAR, LEAST_ENTROPY = 2000.0, 0.1
+# The same, up to which the fit plans few of its steps, and entropy weighs twice past the noise: what is left
+# to fit there is mostly chance.
+NOISY, FEW_STEPS = 50_000.0, 2 / 3
+
+
+class MargNetFit:
+    """The fit of a mixture to noisy counts.
+
+    Parameters
+    ----------
+    layout : Layout
+        One-hot.
+    columns : sequence of Column
+    config : MargNetConfig
+    measured : sequence of Measured
+        All one-way counts, and some of two and three columns, group by group.
+    rows : float
+        A public or privatised estimate of n.
+    rng : torch.Generator
+        On the CPU; draws the network.
+    resolution : Resolution, optional
+        None: each value by itself in all counts.
+    zeros : sequence of Zero
+        Combinations of values that the schema declares impossible.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        columns: Sequence[Column],
+        config: MargNetConfig,
+        measured: Sequence[Measured],
+        rows: float,
+        rng: torch.Generator,
+        resolution: Resolution | None = None,
+        device: torch.device | str = "cpu",
+        zeros: Sequence[Zero] = (),
+    ) -> None:
+        self.config, self.layout = config, layout
+        resolution = resolution or Resolution.by_value(layout.sizes)
+        self.components = config.rows_of_mixture(len(columns))
+        self.network = MixtureNetwork(
+            layout,
+            columns,
+            self.components,
+            config.latent_dim,
+            config.hidden,
+            config.bumps,
+            rng,
+        )
+        single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
+        shares = [
+            probabilities(m.counts.ravel(), rows, m.std)
+            for m in (single[j] for j in range(len(columns)))
+        ]
+        self.network.start_from(shares)
+        self.network.to(device)
+        self.loss = CountLoss(
+            layout,
+            measured,
+            rows,
+            self.components,
+            resolution,
+            device,
+            zeros=zeros,
+            aims=smoothed(measured, shares, rows, resolution, config.smoothing),
+            memory=config.memory * 2**20,
+        )
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
+        self.found: list[float] = []
+        self.turned: int | None = None  # the step that found it done
+        self.trial = False
+
+    def fit(self, watch: Watch, most: int | None = None) -> int:
+        """Fit to the noise level and onward, to the last step or the deadline; returns the steps done.
+
+        Steps after that do nothing, but in a trial of ``most`` steps, which are to take their time. Then come
+        those that make impossible rows rare: before the components differ, the shortest way would be to make
+        one side of each combination rare in all of them.
+        """
+        self.trial = most is not None
+        steps = self.config.steps if most is None else min(most, self.config.steps)
+        share = COUNTS_TIME if self.loss.zeros else 1.0
+        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, share, state=self)
+        if self.loss.zeros:
+            few = ZERO_STEPS if most is None else min(most, ZERO_STEPS)
+            run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), watch, state=self)
+        return done
+
+    def step(self, i: int, steps: int) -> None:
+        """Step ``i`` of ``steps`` towards the counts."""
+        if i >= self._last(steps):
+            return
+        p = self.network()
+        loss, gradient = self.loss(p)
+        self.found.append(loss)
+        if not (self.done or self.trial) and self._settled():
+            self.turned = i
+        planned, last = min(steps, self.planned), self._last(steps)
+        if i < last:
+            rate, entropy = one_cycle(i / planned), 1 - i / planned
+            if self.turned is not None:
+                left = (last - i) / (last - self.turned)
+                rate = one_cycle(self.turned / planned) * (1 - math.cos(math.pi * left)) / 2
+                entropy = self.leaning * (1 - self.turned / planned) * left
+            self._descend(p, gradient, rate * self.config.learning_rate, entropy)
+
+    def _last(self, steps: int) -> int:
+        """The first of ``steps`` that does nothing."""
+        planned = min(steps, self.planned)
+        if self.turned is None:
+            return planned
+        return min(planned, self.turned + int(self.config.onward * self.clarity * self.turned))
+
+    def step_from_zeros(self, i: int, steps: int) -> None:
+        """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
+        p, past = self.network(), (i + 1) / steps
+        _, gradient = self.loss(p, past)
+        rate = ZERO_RATE * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
+        entropy = 1 - min(1.0, len(self.found) / self.planned)
+        self._descend(p, gradient, rate, 0.0 if self.done and self.config.onward else entropy)
+
+    def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if self.config.entropy:
+            logs = p.detach().clamp_min(TINY).log_()
+            weight = self.config.entropy * self.clarity * entropy / len(self.layout.blocks)
+            gradient.add_(logs, alpha=weight / self.components)
+        self.optimizer.zero_grad(set_to_none=True)
+        p.backward(gradient)
+        self.optimizer.step()
+
+    @property
+    def clarity(self) -> float:
+        """Part of its weight that entropy has: by what the counts show."""
+        return min(1.0, max(LEAST_ENTROPY, self.shown / CLEAR)) if self.found else 1.0
+
+    @property
+    def leaning(self) -> float:
+        """How many times that part it has past the noise: twice, and less where the counts show much."""
+        return 1 + self._noisy
+
+    @property
+    def planned(self) -> int:
+        """The steps of the schedule: two thirds of those it may take, and more where the counts show much."""
+        return round(self.config.steps * (1 - (1 - FEW_STEPS) * self._noisy))
+
+    @property
+    def _noisy(self) -> float:
+        """From 1, where the counts show little, to 0."""
+        return NOISY / max(self.shown, NOISY) if self.found else 0.0
+
+    @property
+    def shown(self) -> float:
+        """What independent columns, the start, leave unexplained, in the noise's variances and a column."""
+        return self.loss.cells * (self.found[0] - 1) / len(self.layout.blocks)
+
+    @property
+    def done(self) -> bool:
+        """Whether the loss had come down to the noise, or came down no more, in some step."""
+        return self.turned is not None
+
+    def _settled(self) -> bool:
+        level = 1 - self.config.stop * math.sqrt(2 / self.loss.cells)
+        if self.found[-1] <= level:
+            return True
+        past = len(self.found) - self.config.patience
+        # Not while the learning rate grows.
+        if past <= WARM_UP * self.planned:
+            return False
+        return min(self.found[past:]) > 0.99 * min(self.found[:past])
+
+    @torch.no_grad()
+    def mixture(self) -> Mixture:
+        """The mixture as it is now."""
+        return (
+            Mixture(self.layout, self.components).to(self.network.inputs.device).set(self.network())
+        )
+
+    @property
+    def curves(self) -> dict[str, dict[str, list[float]]]:
+        """The loss over the steps: a function of the noisy counts, so public."""
+        every = max(1, self.config.steps // 100)
+        kept = [i for i in range(0, len(self.found), every) if math.isfinite(self.found[i])]
+        curve = {"step": [float(i) for i in kept], "value": [self.found[i] for i in kept]}
+        return {"squared error of a count over its noise's variance": curve}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, the optimiser's moments and the losses so far."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "found": torch.tensor(self.found, dtype=torch.float64),
+            "turned": torch.tensor(-1 if self.turned is None else self.turned),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.found = state["found"].tolist()
+        turned = int(state["turned"])
+        self.turned = None if turned < 0 else turned

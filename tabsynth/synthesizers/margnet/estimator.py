@@ -1,0 +1,298 @@
+"""MargNet: noisy counts of columns, pairs and triples, then a generator that is fitted to them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._random import Randomness
+from tabsynth._validate import shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import BudgetError, InputError
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer, Trained, check_size, streams
+from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.synthesizers.margnet.conditioning import (
+    Condition,
+    boxes_of,
+    completed,
+    warn_of_impossible,
+)
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
+from tabsynth.synthesizers.margnet.measurement import Measuring, stages
+from tabsynth.synthesizers.margnet.selection import wanted
+from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
+from tabsynth.tables.counter import RowCounter, check_values
+from tabsynth.tables.frames import to_pandas
+from tabsynth.training.loop import Watch
+
+ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
+
+
+class MargNet(Synthesizer):
+    """A generator fitted to noisy one-, two- and three-way counts, after MargNet, GEM and PrivSyn.
+
+    Parameters
+    ----------
+    schema : Schema
+        The public facts of the table; columns of at most 4,096 values, ``other`` takes the rest.
+    epsilon : float
+        The budget; ``math.inf`` for a run without privacy.
+    delta : float
+    rows : int, optional
+        The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
+        warning says, it follows from these, free (R14).
+    time_limit : float, optional
+        Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
+        is spent on the counts, which come first.
+    accept_drafted_domain : bool
+        Fit although the schema was drafted from a table; the certificate says so (R12).
+    random_state : int, optional
+        Makes the run reproducible and its certificate say "not private: seeded" (R17).
+    device : {"auto", "cpu", "cuda"}
+    verbose : bool
+        A progress bar on stderr, if that is a terminal.
+    workload : list of tuples of str, optional
+        Pairs and triples of columns that matter most: they are counted in any case, with a greater
+        part of the budget. A public wish: it must not follow from the private table.
+    target : str, optional
+        A column that is to be predicted from the others: what relates to it has a greater part.
+    config : MargNetConfig, optional
+
+    Formal guarantees
+    -----------------
+    Private rows are read by up to three Gaussian mechanisms: one-way counts, in a wide table scores of
+    pairs of columns, and counts of pairs and triples (of single columns again where their noise is
+    still high, or no pair is worth it); what each asks follows from the schema and from the releases
+    before it. Together they are exactly (epsilon, delta)-DP for adding or removing one record, and all
+    the rest, the fit, its samples and the model file, is post-processing.
+    """
+
+    method: ClassVar[str] = "margnet"
+    stops_early: ClassVar[bool] = True
+    encoding: str | Mapping[str, str] = "one-hot"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        rows: int | None = None,
+        time_limit: float | None = None,
+        accept_drafted_domain: bool = False,
+        random_state: int | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        workload: Sequence[Sequence[str]] | None = None,
+        target: str | None = None,
+        config: MargNetConfig | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rows = rows
+        self.time_limit = time_limit
+        self.accept_drafted_domain = accept_drafted_domain
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.workload = workload
+        self.target = target
+        self.config = config
+
+    def sample(
+        self, n: int, *, where: Mapping[str, Any] | None = None, random_state: int | None = None
+    ) -> pd.DataFrame:
+        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
+
+        Costs no privacy. No row is one that the schema declares impossible.
+
+        Parameters
+        ----------
+        n : int
+        where : dict, optional
+            From columns to a value, a range ``{"low": a, "high": b}`` of a numeric or ordinal column,
+            both ends included, or several of these, any of which will do; None for null. Rows have the
+            very numbers that are asked for, but where a column of reals declares no resolution: there
+            a number stands for its cell, which the certificate then names, and a range must fill whole
+            cells. The rows are drawn from the fitted mixture given the condition, exactly, by Bayes'
+            rule; then common values are moved between rows of one component where that brings counts
+            closer to those expected, unless n · columns² is above 400 million.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Raises
+        ------
+        InputError
+            For an unknown column, an undeclared value, or a condition that the schema declares
+            impossible or that has probability 0 in the model.
+        """
+        self._check_fitted()
+        generator: Mixture = self.trained_.generator
+        condition = Condition(self.encoder_.schema, {} if where is None else where)
+        boxes = boxes_of(generator, self.encoder_, condition)
+        draw = partial(generator.sample, boxes=boxes)
+        table = self._table(n, random_state, draw, condition.asked)
+        if condition.stated:
+            table.attrs["certificate"]["condition"] = condition.stated
+        return table
+
+    def complete(
+        self, table: Any, *, nulls: str = "fill", random_state: int | None = None
+    ) -> pd.DataFrame:
+        """Fill in a partial table: the rest of each row is drawn given its cells, exactly.
+
+        It costs no privacy of the fitted table: a completion is post-processing of the model. But the
+        partial rows may be private themselves. The result holds their cells as they are, and its other
+        cells depend on them; what that reveals is for the caller to answer, so the result carries
+        no certificate.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Some of the schema's columns, in any order. A missing column is filled in whole.
+        nulls : {"fill", "keep"}
+            Whether nulls in the table are cells to fill in, or values. A null that is meant as a value
+            cannot be told from one to be filled: it is one or the other in the whole table. A cell
+            that is filled in may get a null, where the schema allows it.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Returns
+        -------
+        DataFrame
+            The schema's columns, order and dtypes; the index of ``table``. Given cells are kept, but
+            those that the schema's ``other`` or ``clip`` takes come out as what it makes of them.
+
+        Raises
+        ------
+        InputError
+            For a column or a value that the schema does not declare, and for a row whose cells it
+            declares impossible, or that has no completion in the model.
+        """
+        self._check_fitted()
+        frame = to_pandas(table, "partial table")
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
+        for_codes, for_cells = streams(self, random_state)
+        return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
+
+    def _settings(self) -> MargNetConfig:
+        return MargNetConfig() if self.config is None else self.config
+
+    def _check(self) -> None:
+        if self.config is not None and not isinstance(self.config, MargNetConfig):
+            raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+        encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
+        if not disjoint_boxes(encoder.zeros):
+            raise InputError("The schema declares all rows impossible; take a combination out.")
+        wanted(self.schema, self.workload, self.target, self._settings().max_cells)
+
+    def _rows(self, encoder: TableEncoder, table: Any) -> Any:
+        if not isinstance(table, RowCounter):
+            return super()._rows(encoder, table)
+        table.check(self.schema)
+        check_values(self.schema, table)
+        return table
+
+    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+        noise = self._noise(earlier) if math.isfinite(self.epsilon) else None
+        return [
+            PlannedSpend(
+                purpose=purpose,
+                mechanism=NoPrivacy()
+                if noise is None
+                else Gaussian(noise_multiplier=noise / math.sqrt(share)),
+                count=1,
+            )
+            for purpose, share in stages(self.schema, self._settings()).items()
+        ]
+
+    def _noise(self, earlier: Ledger) -> float:
+        if not earlier.adaptive:  # one Gaussian alone has its exact noise
+            return (1 + ROUNDING) / gaussian_mu(self.epsilon, self.delta)
+        left = earlier.filter.mu_left(earlier.spends())
+        if left == 0:
+            raise BudgetError(
+                f"What was spent before leaves nothing of epsilon={self.epsilon:g}; raise epsilon."
+            )
+        return (1 + ROUNDING) / left
+
+    def _free_steps(self) -> dict[str, int]:
+        zeros = {ZEROS: ZERO_STEPS} if self.schema.impossible else {}
+        return {STAGE: self._settings().steps, **zeros}
+
+    def _train(
+        self,
+        index: np.ndarray,
+        spends: list[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        watch: Watch,
+        most: int | None = None,
+    ) -> Trained:
+        noise, init_rng = randomness.noise(), randomness.torch()
+        table = PrivateTable(index, ledger)
+        settings = self._settings()
+        named = wanted(self.schema, self.workload, self.target, settings.max_cells)
+        rows = self.rows if most is None else None  # a trial has as many as it made up
+        found = Measuring(table, self.schema, settings, rows, noise, watch, named).run(
+            spends, ledger
+        )
+        encoder = TableEncoder(self.schema)
+        fit = MargNetFit(
+            encoder.layout,
+            self.schema.columns,
+            settings,
+            found.counts,
+            found.rows,
+            init_rng,
+            found.resolution,
+            self._device(),
+            encoder.zeros,
+        )
+        fit.fit(watch, most)
+        generator = fit.mixture()
+        if most is None and encoder.zeros:
+            warn_of_impossible(generator, encoder)
+        return Trained(generator=generator, curves=fit.curves)
+
+    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(watch, trained)
+        facts["public"] |= self._wishes()
+        return facts
+
+    def _wishes(self) -> dict[str, Any]:
+        """Workload and target, JSON-ready."""
+        named = None if self.workload is None else [list(names) for names in self.workload]
+        return {"workload": named, "target": self.target}
+
+    def _config(self) -> dict[str, Any]:
+        return {**self._wishes(), **asdict(self._settings())}
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
+        shared.pop("encoding")  # always one-hot
+        asked = {name: config[name] for name in ("workload", "target")}
+        known: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in asked
+        }
+        return cls(schema, config=MargNetConfig(**known), **asked, **shared)
+
+    def _size(self) -> int:
+        return self._components() * self.encoder_.layout.width
+
+    def _empty(self) -> Mixture:
+        return Mixture(self.encoder_.layout, self._components())
+
+    def _components(self) -> int:
+        return self._settings().rows_of_mixture(len(self.schema.columns))

@@ -1,0 +1,390 @@
+"""Which marginals MargNet counts, and how coarsely: from public sizes and hints, and from earlier releases.
+
+After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
+independence, and those are counted whose distance is worth the noise; values too rare for the noise are
+counted in groups, in finer ones where a pair is nearly a function.
+
+NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by the noise of counts alone,
+ours gives counts the share of their noise that is left after a fit to all of them together.
+NOTE[DIFF] PrivSyn merges rare values of every kind; ours merges values of an ordered column with their
+neighbours only.
+"""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+
+IMPORTANCE = 15.0  # of what is named, in units of what is not
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Public wishes. They decide what is counted, and with which part of the budget.
+
+    Attributes
+    ----------
+    sets : tuple of tuple of int
+        Pairs and triples of column positions, each in rising order. They are counted in any case.
+    target : int, optional
+        A column to be predicted from the others: its pairs are important, and counted if they are
+        worth it.
+    """
+
+    sets: tuple[tuple[int, ...], ...] = ()
+    target: int | None = None
+
+    def names(self, columns: Sequence[int]) -> bool:
+        """Whether a set is named, or a part of one that is."""
+        return any(set(columns) <= set(wanted) for wanted in self.sets)
+
+    def importance(self, sets: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """Weights of the errors of sets of columns, shape (sets,)."""
+        found = [
+            len(columns) > 1 and (self.target in columns or self.names(columns)) for columns in sets
+        ]
+        return np.where(found, IMPORTANCE, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Resolution:
+    """Groups of the values of every column, by the set of columns that is counted.
+
+    Attributes
+    ----------
+    values : Groups
+        Each value by itself: of single columns.
+    pairs, triples : Groups
+    fine : Groups
+        Of the pairs in ``strong``.
+    strong : frozenset of pairs
+    """
+
+    values: Groups
+    pairs: Groups
+    triples: Groups
+    fine: Groups
+    strong: frozenset[tuple[int, ...]] = frozenset()
+
+    @classmethod
+    def by_value(cls, sizes: Sequence[int]) -> Self:
+        """Each value by itself, in all counts."""
+        whole = by_value(sizes)
+        return cls(whole, whole, whole, whole)
+
+    def of(self, columns: Sequence[int]) -> Groups:
+        """The groups that a set of columns is counted in."""
+        if tuple(columns) in self.strong:
+            return self.fine
+        return {1: self.values, 2: self.pairs}.get(len(columns), self.triples)
+
+    def narrowed(self, paired: set[int]) -> Self:
+        """One group for all values of the other columns, and fine ones in strong pairs alone.
+
+        Of what is left out no matrix is held.
+        """
+        strong = {j for pair in self.strong for j in pair}
+        pairs, triples, fine = (
+            [g if j in kept else np.zeros_like(g) for j, g in enumerate(by)]
+            for by, kept in ((self.pairs, paired), (self.triples, paired), (self.fine, strong))
+        )
+        return replace(self, pairs=pairs, triples=triples, fine=fine)
+
+
+Pair = tuple[int, int]
+Triple = tuple[int, int, int]
+
+NOISE_LEFT = 0.3  # of the noise of counts, after a fit to all of them
+GROUP_NOISES = 18.0  # rows of a group, in units of the noise of a count of pairs
+MOST_IN_GROUPS = 0.2  # of all rows may be of unordered values that are merged …
+MOST_IN_COARSE_GROUPS = 0.5  # … and in the counts of triples
+# Of all rows: an unordered value of more is merged with no other, a group of ordered ones has to have no more.
+COARSEST = 0.05
+TRIPLES_SHARE = (
+    0.3  # of the budget of pairs and triples, where there are as many of these as of those
+)
+CLEAR = (
+    0.3  # mean L1 noise of a triple, as a share of the rows, at which triples are worth their part
+)
+MOST_TRIPLES = 120
+# Mean L1/2 noise of a column's counts, as a share of the rows, past which they are counted again …
+TOLERATED = 0.03
+MOST_OF_COLUMNS = 0.5  # … with at most this part of the budget of pairs and triples
+# L1 distance from independence, as a share of the rows (2 at most), past which a pair is nearly a function; how
+# much finer its groups are then; and how sure that is, in standard deviations of the noise of scores.
+STRONG, FINER, SURELY = 0.9, 6.0, 3.0
+
+NOTHING_NAMED = Workload()
+
+
+def pairs_within(
+    groups: Groups, max_cells: int, max_width: int, workload: Workload = NOTHING_NAMED
+) -> list[Pair]:
+    """All pairs of columns within the limits.
+
+    The columns of most groups are left out, one by one, until the others together have at most
+    ``max_width`` groups, but for those that a workload's sets name; and so are pairs of more than
+    ``max_cells`` cells.
+    """
+    sizes = [number_of(group) for group in groups]
+    paired = set(range(len(sizes)))
+    named = {j for columns in workload.sets for j in columns}
+    for j in sorted(paired - named, key=lambda j: (-sizes[j], j)):
+        if sum(sizes[i] for i in paired) <= max_width:
+            break
+        paired.remove(j)
+    pairs = combinations(sorted(paired), 2)
+    return [(a, b) for a, b in pairs if sizes[a] * sizes[b] <= max_cells]
+
+
+def share_of_columns(
+    noise: float, sizes: Sequence[int], cells: Sequence[int], rows: float, first: float
+) -> float:
+    """The part of the budget of pairs and triples that goes to one-way counts again.
+
+    As much as brings their noise down to ``TOLERATED``; nothing where the first counts do, which had
+    ``first`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
+    of columns is in every pair, a/√s in all, and that of counts of pairs in those that are counted, with so
+    many ``cells`` each, b/√(1−s). The sum is least where s/(1−s) = (a/b)^(2/3).
+
+    ``noise`` is that of all counts of pairs and triples together.
+    """
+    column, pair = (_mean_error(noise, of, rows) for of in (sizes, cells))
+    share = (column / TOLERATED) ** 2
+    if share <= first:
+        return 0.0
+    ratio = (math.comb(len(sizes), 2) * column / (len(cells) * pair)) ** (2 / 3)
+    return min(share, ratio / (1 + ratio), MOST_OF_COLUMNS)
+
+
+def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
+    """Mean L1/2 noise of counts, as a share of the rows, where all the budget is theirs."""
+    total = _total_error(noise, (np.array(cells) ** (2 / 3)).sum())
+    return float(total / (2 * len(cells) * rows))
+
+
+def _total_error(noise: float, costs: Any) -> Any:
+    """Mean total of w · L1 noise of counts with shares ∝ (w · cells)^(2/3), of which ``costs`` is the sum."""
+    return math.sqrt(2 / math.pi) * noise * costs**1.5
+
+
+def least_rows(noise: float, columns: int, pairs: int) -> float:
+    """Rows that a group of values should have: ``GROUP_NOISES`` times the noise of a pair's counts.
+
+    ``noise`` is that of all counts of pairs together; some three pairs a column share it.
+    """
+    return GROUP_NOISES * noise * math.sqrt(max(1, min(pairs, 3 * columns)))
+
+
+def groups_of(
+    column: Column, shares: np.ndarray, least: float, merged: float = MOST_IN_GROUPS
+) -> np.ndarray:
+    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``COARSEST``.
+
+    Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
+    as long as they are no more than ``merged`` of all rows.
+    """
+    size = len(shares)
+    least = min(least, COARSEST)
+    if column.kind == "categorical":
+        order = np.argsort(shares, kind="stable")
+        rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
+        if len(rare) < 2:
+            return np.arange(size)
+        kept = np.setdiff1d(np.arange(size), rare)
+        groups = np.full(size, len(kept))
+        groups[kept] = np.arange(len(kept))
+        return groups
+    cells = size - int(column.nulls)
+    groups = np.zeros(size, dtype=np.int64)
+    group, held = 0, 0.0
+    for i in range(cells):
+        if i and held >= least:
+            group, held = group + 1, 0.0
+        groups[i] = group
+        held += shares[i]
+    if held < least and group:
+        groups[:cells][groups[:cells] == group] = group - 1
+    groups[cells:] = groups[:cells].max(initial=-1) + 1
+    return groups
+
+
+def chance_distance(expected: np.ndarray) -> float:
+    """L1 distance of the counts of independent columns from ``expected``, by chance alone."""
+    return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
+
+
+def worth_counting(
+    pairs: Sequence[Pair],
+    distances: np.ndarray,
+    groups: Groups,
+    noise: float,
+    workload: Workload = NOTHING_NAMED,
+) -> list[Pair]:
+    """The pairs whose distance from independence, in rows, is worth the noise of counting them.
+
+    With shares ∝ (w · cells)^(2/3), counts of pairs with c₁, c₂, … cells and importances w₁, w₂, … have a
+    mean total of w · error of √(2/π) σ (Σ (wᵢcᵢ)^(2/3))^(3/2); a pair that is not counted is wrong by its
+    distance. The sum is least for some number of the pairs with the highest w · distance / (wc)^(2/3).
+    Those that the workload names are counted in any case.
+    """
+    named = np.array([workload.names(pair) for pair in pairs])
+    importance = workload.importance(pairs)
+    worth = importance * np.clip(distances, 0, None)
+    costs = (importance * [cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
+    order = np.lexsort((-importance * distances / costs, ~named))
+    gains = worth[order].cumsum()
+    errors = NOISE_LEFT * _total_error(noise, costs[order].cumsum())
+    net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
+    forced = int(named.sum())
+    return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
+
+
+def strong_pairs(
+    distances: Mapping[Pair, float],
+    rows: float,
+    groups: Groups,
+    fine: Groups,
+    max_cells: int,
+) -> frozenset[Pair]:
+    """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
+
+    Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows. The
+    most distant pairs, together of no more cells than the matrix of all pairs has.
+    """
+    found, room = set[Pair](), sum(map(number_of, groups)) ** 2
+    for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
+        finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
+        cells = cells_of(pair, fine)
+        if distances[pair] >= STRONG * rows and finer and cells <= min(max_cells, room):
+            found.add(pair)
+            room -= cells
+    return frozenset(found)
+
+
+def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
+    """Triples of columns whose three pairs are all among ``pairs``."""
+    sizes = [number_of(group) for group in groups]
+    after: dict[int, set[int]] = {}
+    for a, b in pairs:
+        after.setdefault(a, set()).add(b)
+    return [
+        (a, b, c)
+        for a, b in sorted(pairs)
+        for c in sorted(after[a] & after.get(b, set()))
+        if sizes[a] * sizes[b] * sizes[c] <= max_cells
+    ]
+
+
+def share_of_triples(pairs: float, triples: float) -> float:
+    """The triples' part of the budget of pairs and triples, from their importances in all."""
+    return TRIPLES_SHARE * min(1.0, triples / pairs)
+
+
+def clear_triples(
+    triples: Sequence[Triple],
+    worth: np.ndarray,
+    groups: Groups,
+    noise: float,
+    pairs: float,
+    most_cells: int,
+    workload: Workload = NOTHING_NAMED,
+) -> list[Triple]:
+    """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named.
+
+    Of triples of one worth those are taken whose columns have been taken least; what is not named has
+    ``most_cells`` in all.
+
+    ``noise`` is that of all counts of pairs and triples together, as a share of the rows; ``pairs`` is
+    the importance of all pairs.
+    """
+    named = [triple for triple in triples if workload.names(triple)]
+    others = [i for i, triple in enumerate(triples) if triple not in named]
+    rest = [triples[i] for i in others]
+    cells = [cells_of(triple, groups) for triple in rest]
+    first = _first(rest, worth[others], cells, MOST_TRIPLES - len(named), most_cells)
+    kept = sorted([*named, *first])
+    if not kept:
+        return []
+    importance = workload.importance(kept)
+    costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
+    std = noise / math.sqrt(share_of_triples(pairs, importance.sum()))
+    error = _total_error(std, costs.sum())
+    return kept if error <= CLEAR * importance.sum() else sorted(named)
+
+
+def _first(
+    triples: Sequence[Triple], worth: np.ndarray, cells: Sequence[int], most: int, most_cells: int
+) -> list[Triple]:
+    """The first triples by worth, then by how often their columns are among those before, that have room."""
+    uses: Counter[int] = Counter()
+    found, room = list[Triple](), most_cells
+    heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
+    heapq.heapify(heap)
+    while heap and len(found) < most:
+        lost, known, triple, size = heap[0]
+        used = sum(uses[j] for j in triple)
+        if used > known:  # uses only grow, so that what is held is never too late
+            heapq.heapreplace(heap, (lost, used, triple, size))
+            continue
+        heapq.heappop(heap)
+        if size <= room:
+            room -= size
+            found.append(triple)
+            uses.update(triple)
+    return found
+
+
+def wanted(schema: Schema, workload: Any, target: Any, max_cells: int) -> Workload:
+    """Sets of columns and a target, by position.
+
+    Raises
+    ------
+    InputError
+        For an unknown or repeated column, a set of other than two or three, and a set that may have more
+        than ``max_cells`` cells.
+    """
+    sets = []
+    if workload is not None and not _is_list(workload):
+        raise InputError(
+            f"Expected workload to be a list of tuples of columns, got {shown(workload)}."
+        )
+    for names in workload or ():
+        if not _is_list(names) or not 2 <= len(set(map(str, names))) == len(names) <= 3:
+            raise InputError(
+                f"Expected each set of workload to name two or three different columns, got"
+                f" {shown(names)}."
+            )
+        columns = tuple(sorted(_position(schema, name, "workload") for name in names))
+        cells = math.prod(schema.sizes[j] for j in columns)
+        if cells > max_cells:
+            raise InputError(
+                f"The workload's set {shown(names)} may have {cells:,} cells, past max_cells={max_cells:,};"
+                " name fewer columns, or raise max_cells in the config."
+            )
+        sets.append(columns)
+    return Workload(tuple(sets), None if target is None else _position(schema, target, "target"))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _position(schema: Schema, name: Any, where: str) -> int:
+    if not isinstance(name, str) or name not in schema.names:
+        raise InputError(
+            f"The {where} names column {shown(name)}, which the schema does not have; its columns are"
+            f" {', '.join(schema.names[:8])}{', …' if len(schema.names) > 8 else ''}."
+        )
+    return schema.names.index(name)

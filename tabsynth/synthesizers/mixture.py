@@ -1,0 +1,512 @@
+"""Mixtures of product distributions over category codes: sampling, and conditioning on a union of boxes, exactly.
+
+A box allows, column by column, some values, or of some a share: a cell of five numbers of which two are
+asked for counts by two fifths. A condition is one box, and what structural zeros leave is a union of
+disjoint ones. A product distribution restricted to a box is a product distribution again, so
+the conditional mixture is a mixture as well. Its parts are all pairs of a box and a component; Bayes'
+rule gives their shares.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabsynth.encoding.table import Layout
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Zero
+from tabsynth.training.networks import mlp
+
+# By column, what share of each of its values is allowed, bool or float in [0, 1], shape (size,); the other
+# columns are free. Disjoint boxes share a condition: where several allow some of a value, it is as much.
+Box = Mapping[int, np.ndarray]
+EVERYTHING: tuple[Box, ...] = ({},)
+MAX_BOXES = 1024
+ROWS = 65_536  # that are completed at a time …
+CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 32 MiB
+HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kept: 128 MiB
+
+
+def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box]:
+    """Disjoint boxes that hold all rows within a box which are in none of ``zeros``.
+
+    Raises
+    ------
+    InputError
+        If there are more than ``MAX_BOXES``: zeros that share no column multiply them.
+    """
+    # Columns that many zeros name are split first: zeros then share the pieces.
+    named = Counter(j for zero in zeros for j in zero)
+    boxes: list[Box] = [within or {}]
+    for zero in zeros:
+        columns = sorted(zero, key=lambda j: (-named[j], j))
+        pieces: list[Box] = []
+        for box in boxes:
+            pieces += _without(box, zero, columns)
+            if len(pieces) > MAX_BOXES:
+                raise InputError(
+                    "The schema's impossible combinations cut its rows into more than"
+                    f" {MAX_BOXES} blocks; declare fewer, or such that share columns."
+                )
+        boxes = pieces
+    return boxes
+
+
+def _without(box: Box, zero: Zero, columns: Sequence[int]) -> list[Box]:
+    """Disjoint pieces of a box outside ``zero``."""
+    allowed = {j: box.get(j, np.ones_like(zero[j])) for j in columns}
+    if not all((allowed[j] * zero[j]).any() for j in columns):
+        return [box]
+    pieces: list[Box] = []
+    rest = dict(box)
+    for j in columns:
+        outside = allowed[j] * ~zero[j]
+        if outside.any():
+            pieces.append({**rest, j: outside})
+        rest[j] = allowed[j] * zero[j]
+    return pieces
+
+
+class Restricted:
+    """A mixture conditioned on a union of disjoint boxes.
+
+    Parameters
+    ----------
+    mixture : ndarray, shape (K, layout.width)
+        A row a component, float64.
+    layout : Layout
+    boxes : sequence of Box
+
+    Attributes
+    ----------
+    shares : ndarray, shape (boxes * K,)
+        The probability of each part, given the boxes; part ``b * K + k`` is component k in box b.
+    log_probability : float
+        Of the boxes; -inf where no part has any, and then ``shares`` are not usable.
+    """
+
+    def __init__(self, mixture: np.ndarray, layout: Layout, boxes: Sequence[Box]) -> None:
+        self.mixture = mixture
+        self.starts = np.array([block.start for block in layout.blocks])
+        self.sizes = np.array(layout.sizes)
+        self._allowed, self._which, self._log_mass = [], [], []
+        self._cumulative: list[np.ndarray | None] = []
+        logs = np.zeros((len(boxes), len(mixture)))
+        for j, size in enumerate(self.sizes):
+            allowed = [box.get(j, np.ones(size, dtype=bool)) for box in boxes]
+            distinct, which = np.unique(
+                np.reshape(allowed, (len(boxes), size)), axis=0, return_inverse=True
+            )
+            values = mixture[:, self.starts[j] : self.starts[j] + size]
+            self._allowed.append(distinct)
+            self._which.append(which.ravel())
+            kept = len(distinct) * values.size <= HELD
+            self._cumulative.append((values * distinct[:, None]).cumsum(axis=2) if kept else None)
+            self._log_mass.append(_log(distinct @ values.T))
+            logs += self._log_mass[j][self._which[j]]
+        top = logs.max(initial=-np.inf)
+        shares = np.exp(logs.ravel() - (top if np.isfinite(top) else 0.0))
+        self.shares = shares / max(shares.sum(), 1.0)
+        self.log_probability = float(top + _log(shares.sum() / len(mixture)))
+
+    def values(self, j: int, part: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Values of column ``j``, one drawn for each of some parts, shape (n,)."""
+        box, component = np.divmod(part, len(self.mixture))
+        cumulative, which = self._cumulative[j], self._which[j][box]
+        if cumulative is None:
+            return self._values_anew(j, which, component, rng)
+        size = cumulative.shape[2]
+        first = (which * len(self.mixture) + component) * size  # of each row, in a flat view
+        flat = cumulative.reshape(-1)
+        level = _level(flat[first + size - 1], rng)
+        # Binary search, all rows at once.
+        low = np.zeros(len(part), dtype=np.int64)
+        high = np.full(len(part), size - 1)
+        while (low < high).any():
+            middle = (low + high) // 2
+            right = flat[first + middle] <= level
+            low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
+        return low
+
+    def _values_anew(
+        self, j: int, which: np.ndarray, component: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The same where there is too much for all their cumulative probabilities."""
+        values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
+        found = np.empty(len(which), dtype=np.int64)
+        pieces = len(which) * self.sizes[j] // CELLS + 1
+        for some in np.array_split(np.arange(len(which)), pieces):
+            upto = (values[component[some]] * self._allowed[j][which[some]]).cumsum(axis=1)
+            level = _level(upto[:, -1], rng)
+            found[some] = (upto <= level[:, None]).sum(axis=1)
+        return found
+
+    def expected(self, part: np.ndarray) -> np.ndarray:
+        """Expected counts of all pairs of codes in rows of the given parts, shape (width, width).
+
+        The diagonal holds single codes.
+        """
+        width = self.mixture.shape[1]
+        pairs, single = np.zeros((width, width)), np.zeros(width)
+        found, counts = np.unique(part, return_counts=True)
+        boxes, components = np.divmod(found, len(self.mixture))
+        for box in np.unique(boxes):
+            here = boxes == box
+            p, weights = self._distributions(box, components[here]), counts[here]
+            pairs += (p * weights[:, None]).T @ p
+            single += weights @ p
+        np.fill_diagonal(pairs, single)
+        return pairs
+
+    def _distributions(self, box: int, components: np.ndarray) -> np.ndarray:
+        """Components restricted to a box, shape (components, width); each column sums to 1."""
+        allowed = [a[w[box]] for a, w in zip(self._allowed, self._which, strict=True)]
+        p = self.mixture[components] * np.concatenate(allowed)
+        return p / np.repeat(np.add.reduceat(p, self.starts, axis=1), self.sizes, axis=1)
+
+    def complete(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
+        filled = index.copy()
+        logs = _log(self.mixture)
+        # Columns that some box cuts; the others, where missing, tell nothing of the part.
+        cut = [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
+        for start in range(0, len(index), ROWS):
+            rows = filled[start : start + ROWS]  # a view: filled in place
+            open_to = self._open_to(rows, cut)
+            # Rows that miss the same cut columns and may lie in the same boxes go together.
+            alike = np.packbits(np.hstack([rows[:, cut] < 0, open_to]), axis=1)
+            _, first, group = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+            for g, row in enumerate(first):
+                boxes = np.flatnonzero(open_to[row])
+                if len(boxes):
+                    missing = [j for j in cut if rows[row, j] < 0]
+                    which = np.flatnonzero(group.ravel() == g)
+                    self._fill(rows, which, boxes, missing, logs, rng)
+        return filled
+
+    def _open_to(self, rows: np.ndarray, cut: Sequence[int]) -> np.ndarray:
+        """Which boxes the known entries of each row lie in, bool (n, boxes)."""
+        found = np.ones((len(rows), len(self._which[0])), dtype=bool)
+        for j in cut:
+            known = rows[:, j] >= 0
+            found[known] &= self._allowed[j][self._which[j]][:, rows[known, j]].T > 0
+        return found
+
+    def _fill(
+        self,
+        rows: np.ndarray,
+        which: np.ndarray,
+        boxes: np.ndarray,
+        missing: Sequence[int],
+        logs: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Fill in some rows that may lie in the given boxes and miss the given cut columns."""
+        components = len(self.mixture)
+        base = np.zeros((len(boxes), components))  # of what is missing, by box
+        for j in missing:
+            base += self._log_mass[j][self._which[j][boxes]]
+        # Rows share ``base``: first the component, over all boxes, then the box given the component.
+        top = base.max(axis=0)
+        upto = np.exp(base - np.where(np.isfinite(top), top, 0.0)).cumsum(axis=0)
+        over = top + _log(upto[-1])
+        for some in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
+            found = np.zeros((len(some), components))  # of what is known
+            for j, start in enumerate(self.starts):
+                known = rows[some, j] >= 0
+                found[known] += logs[:, start + rows[some[known], j]].T
+            chosen, possible = _drawn(found + over, rng)
+            component = chosen[possible]
+            level = _level(upto[-1, component], rng)
+            box = boxes[(upto[:, component] <= level).sum(axis=0)]
+            part = box * components + component
+            for j in range(len(self.starts)):
+                empty = rows[some[possible], j] < 0
+                rows[some[possible][empty], j] = self.values(j, part[empty], rng)
+
+
+def _drawn(logs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A part for each row, from log weights, shape (n, parts); and whether the row has any."""
+    top = logs.max(axis=1)
+    possible = np.isfinite(top)
+    cumulative = np.exp(logs - np.where(possible, top, 0.0)[:, None]).cumsum(axis=1)
+    level = _level(cumulative[:, -1], rng)
+    return (cumulative <= level[:, None]).sum(axis=1), possible
+
+
+def _level(total: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Uniform below each total: a file's rows may not sum to 1, nor do restricted ones."""
+    return np.minimum(rng.random(len(total)) * total, np.nextafter(total, 0))
+
+
+def _log(x: np.ndarray) -> np.ndarray:
+    """log, and -inf for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
+CLOSEST = 8.0  # bumps are no closer than their width over this
+LEAST_HEIGHT = (
+    1e-9  # of a bump's peak; much less is not a normal float, and costs 100 times the time
+)
+CHUNK = 131_072  # rows that are drawn together
+MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
+NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
+MAX_PAIRED = 512  # columns past which their pairs are too many
+SWEEPS = 12  # over all entries of the rows, at most, in rounding …
+MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
+BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
+COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
+
+
+def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
+    """The distributions that a column's distribution is mixed of, shape (atoms, size), if any.
+
+    First each value by itself, then, for each width, a Gaussian bump at each value in the column's
+    order, or at every so many where bumps are wide: closer ones are all but the same. Null has no place in
+    that order: it is an atom by itself. None where a column has no order, or too few values for bumps.
+    """
+    cells = column.size - int(column.nulls)
+    used = [w * cells for w in widths if w * cells >= LEAST_BUMP]
+    if column.kind == "categorical" or not used:
+        return None
+    distance = np.arange(cells)[:, None] - np.arange(cells)
+    parts = [np.eye(column.size)]
+    for width in used:
+        bump = np.exp(-0.5 * (distance / width) ** 2)
+        bump[bump < LEAST_HEIGHT] = 0
+        part = np.eye(column.size)
+        part[:cells, :cells] = bump / bump.sum(axis=1, keepdims=True)
+        apart = max(1, int(width / CLOSEST))
+        parts.append(part[np.r_[apart // 2 : cells : apart, cells : column.size]])
+    return np.concatenate(parts)
+
+
+class MixtureNetwork(nn.Module):
+    """K learned inputs → MLP → a softmax a column, over its values or its dictionary's atoms."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        columns: Sequence[Column],
+        components: int,
+        latent_dim: int,
+        hidden: Sequence[int],
+        bumps: Sequence[float],
+        rng: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.inputs = nn.Parameter(torch.randn(components, latent_dim, generator=rng))
+        self.atoms = []
+        for j, (column, block) in enumerate(zip(columns, layout.blocks, strict=True)):
+            book = dictionary(column, bumps)
+            held = None if book is None else torch.tensor(book, dtype=torch.float32)
+            self.register_buffer(f"book{j}", held, persistent=False)
+            self.atoms.append(block.size if held is None else len(held))
+        self.body = mlp([latent_dim, *hidden, sum(self.atoms)], rng)
+
+    @torch.no_grad()
+    def start_from(self, marginals: Sequence[np.ndarray]) -> None:
+        """Set the last bias to log p, of a bump to that of its middle; p is strictly positive."""
+        parts = []
+        for j, p in enumerate(marginals):
+            book = self.get_buffer(f"book{j}")
+            parts.append(np.log(p) if book is None else np.log(p)[book.argmax(dim=1).numpy()])
+        last = self.body[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias.copy_(torch.as_tensor(np.concatenate(parts)))
+
+    def forward(self) -> Tensor:
+        """Probabilities, shape (components, layout.width)."""
+        parts = []
+        for j, logits in enumerate(self.body(self.inputs).split(self.atoms, dim=1)):
+            weights, book = torch.softmax(logits, dim=1), self.get_buffer(f"book{j}")
+            parts.append(weights if book is None else weights @ book)
+        return torch.cat(parts, dim=1)
+
+
+class Mixture(nn.Module):
+    """K rows of probabilities: row k says, for each column by itself, how likely each value is.
+
+    A synthetic row picks a k uniformly, then each column by itself.
+
+    Parameters
+    ----------
+    layout : Layout
+        One-hot.
+    components : int
+        K.
+    """
+
+    probabilities: Tensor
+
+    def __init__(self, layout: Layout, components: int) -> None:
+        super().__init__()
+        self.layout = layout
+        self.register_buffer("probabilities", torch.zeros(components, layout.width))
+
+    @torch.no_grad()
+    def set(self, probabilities: Tensor) -> "Mixture":
+        """Take on probabilities, shape (components, layout.width)."""
+        self.probabilities.copy_(probabilities)
+        return self
+
+    def sound(self) -> bool:
+        """Whether they are probabilities: not so of a file that was tampered with."""
+        parts = self.probabilities.split([block.size for block in self.layout.blocks], dim=1)
+        off = max(float((part.sum(dim=1) - 1).abs().max()) for part in parts)
+        return bool((self.probabilities >= 0).all()) and off < NOT_ONE
+
+    def log_probability(self, boxes: Sequence[Box]) -> float:
+        """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
+        return self._restricted(boxes).log_probability
+
+    def sample(
+        self,
+        rows: int,
+        rng: torch.Generator,
+        *,
+        rounded: bool = True,
+        boxes: Sequence[Box] = EVERYTHING,
+    ) -> np.ndarray:
+        """Value numbers of ``rows`` rows, shape (rows, columns) int64.
+
+        Parameters
+        ----------
+        rounded : bool
+            Move entries, each to a value drawn from its own component, wherever that brings the
+            counts of values and pairs of values closer to those expected of the mixture. A count
+            that is expected to be below a half is closest at 0: so values that are expected in fewer
+            than ``COMMON`` of the rows are neither moved nor moved to, and a table of a few rows is a
+            plain draw; rare pairs of common values do get a little rarer. False: draws that are
+            independent given the component.
+        boxes : sequence of Box
+            Disjoint boxes, of positive probability: rows are drawn from the mixture conditioned on
+            lying in one of them. Moves stay within the row's box.
+        """
+        restricted, generator = self._restricted(boxes), _host(rng)
+        sweeps = min(SWEEPS, int(MOVES / (rows * len(self.layout.blocks) ** 2)))
+        parts = []
+        for start in range(0, rows, CHUNK):
+            draw = _Draw(restricted, min(CHUNK, rows - start), generator)
+            if rounded and sweeps and self._roundable():
+                draw.round(sweeps)
+            parts.append(draw.index)
+        return np.concatenate(parts)
+
+    def _roundable(self) -> bool:
+        """Whether the counts of all pairs can be held, and be taken pair by pair."""
+        return self.layout.width <= MAX_ROUNDED and len(self.layout.blocks) <= MAX_PAIRED
+
+    def complete(
+        self, index: np.ndarray, rng: torch.Generator, *, boxes: Sequence[Box] = EVERYTHING
+    ) -> np.ndarray:
+        """Rows with their missing entries drawn from the mixture, given the others and the boxes.
+
+        Parameters
+        ----------
+        index : ndarray, shape (rows, columns)
+            Value numbers, -1 where one is missing.
+
+        Returns
+        -------
+        ndarray, shape (rows, columns) int64
+            A row whose known entries have probability 0 keeps its -1.
+        """
+        return self._restricted(boxes).complete(index, _host(rng))
+
+    def _restricted(self, boxes: Sequence[Box]) -> Restricted:
+        return Restricted(self.probabilities.cpu().double().numpy(), self.layout, boxes)
+
+
+def _host(rng: torch.Generator) -> np.random.Generator:
+    """A stream of numpy's, drawn from one of torch's."""
+    seed = torch.randint(2**63 - 1, (), generator=rng, device=rng.device)
+    return np.random.default_rng(int(seed))
+
+
+class _Draw:
+    """Rows drawn from a restricted mixture: ``index``, shape (rows, columns)."""
+
+    def __init__(self, mixture: Restricted, rows: int, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.rows = rows
+        self.mixture = mixture
+        # Each part gets its share of the rows, rounded down or up: less spread than drawing it.
+        order = rng.permutation(len(mixture.shares))
+        upto = mixture.shares[order].cumsum()
+        repeats = np.empty(len(order), dtype=np.int64)
+        repeats[order] = np.diff(np.ceil(upto / upto[-1] * rows - rng.random()), prepend=0)
+        self.part = rng.permutation(np.repeat(np.arange(len(order)), repeats))
+        columns = [mixture.values(j, self.part, rng) for j in range(len(mixture.starts))]
+        self.index = np.stack(columns, axis=1)
+
+    def round(self, sweeps: int) -> None:
+        """Sweep over all entries, accepting the moves that shrink the squared error of the counts."""
+        starts = self.mixture.starts
+        codes = self.index + starts  # positions in a row of one-hot codes
+        d = len(starts)
+        expected = self.mixture.expected(self.part)
+        common = expected.diagonal() >= COMMON
+        if not common.any():
+            return
+        error = self._counts() - expected
+        for _ in range(sweeps):
+            for j in self.rng.permutation(d):
+                self._sweep(j, codes, error, common)
+        self.index = codes - starts
+
+    def _counts(self) -> np.ndarray:
+        """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""
+        starts, sizes = self.mixture.starts, self.mixture.sizes
+        found = np.zeros((sizes.sum(), sizes.sum()))
+        for a, b in combinations_with_replacement(range(len(sizes)), 2):
+            cells = self.index[:, a] * sizes[b] + self.index[:, b]
+            counts = np.bincount(cells, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
+            one, other = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
+            found[one, other] = counts
+            if a != b:
+                found[other, one] = counts.T
+        return found
+
+    def _sweep(self, j: int, codes: np.ndarray, error: np.ndarray, common: np.ndarray) -> None:
+        """Propose to move every entry of a column, batch by batch, in a random order."""
+        order = self.rng.permutation(self.rows)
+        now = codes[order, j]
+        new = self.mixture.values(j, self.part[order], self.rng) + self.mixture.starts[j]
+        movable = (new != now) & common[now] & common[new]
+        # Where the pairs of this column's codes with the others' lie above the diagonal of ``error``.
+        width = len(error)
+        scale = np.where(np.arange(codes.shape[1]) < j, 1, width)
+        pairs = codes * np.where(scale == 1, width, 1)
+        scale[j], pairs[:, j] = width + 1, 0  # a code with itself
+        for batch in np.array_split(
+            np.arange(self.rows), min(BATCHES, -(-self.rows // LEAST_BATCH))
+        ):
+            batch = batch[movable[batch]]
+            beside = pairs[order[batch]]
+            down, up = (code[batch, None] * scale + beside for code in (now, new))
+            taken = batch[_moved(down, up, error.reshape(-1))]
+            codes[order[taken], j] = new[taken]
+
+
+def _moved(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Which moves of a batch shrink the squared error, bool (n,); those are entered into it.
+
+    Parameters
+    ----------
+    down, up : ndarray, shape (n, columns)
+        The cells that lose a row by each move, and those that gain one.
+    error : ndarray, shape (cells,)
+        Flat: numpy gathers and adds several times as fast in one dimension.
+    """
+    # (e+1)² − e² at the new cells, (e−1)² − e² at the old ones.
+    taken = (error[down] - error[up] - 1).sum(axis=1) > 0
+    np.add.at(error, up[taken].ravel(), 1.0)
+    np.add.at(error, down[taken].ravel(), -1.0)
+    return taken

@@ -1,0 +1,103 @@
+"""Noisy aggregation: records are assigned to teachers independently and permanently, and clean votes become noisy answers (R15, R16)."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabsynth.errors import BudgetError
+from tabsynth.privacy.accounting.mechanisms import NoisyVote, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
+from tabsynth.privacy.noise import samplers as noise
+from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.privacy.noise.votes import majority
+
+Deal = Callable[[Tensor], tuple[Tensor, Tensor]]  # of rows: their order, and the teacher of each
+
+
+def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Records in an order of their own, and the teacher of each, shape (rows,) (R15).
+
+    Parameters
+    ----------
+    rows : Tensor, shape (n, width)
+    key : uint32 array, at most 16 words
+        Drawn once, independent of all records.
+
+    Formal guarantees
+    -----------------
+    A record's coin is a keyed hash (BLAKE2b) of what it holds and of its number among its equals; records
+    are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
+    that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
+    one record more or less in one shard, and leaves all others as they were, in order too.
+    """
+    secret = np.asarray(key, dtype="<u4").tobytes()
+    held = [
+        blake2b(row.tobytes(), key=secret, digest_size=16).digest()
+        for row in np.ascontiguousarray(rows.cpu().numpy())
+    ]
+    order = sorted(range(len(held)), key=held.__getitem__)
+    seen: Counter[bytes] = Counter()
+    shard = np.empty(len(held), dtype=np.int64)
+    for place, i in enumerate(order):
+        coin = blake2b(held[i] + seen[held[i]].to_bytes(8, "little"), key=secret, digest_size=8)
+        shard[place] = int.from_bytes(coin.digest(), "little") % teachers
+        seen[held[i]] += 1
+    return rows[order], torch.from_numpy(shard)
+
+
+VOTES, CLASS_VOTES = "votes", "class votes"
+
+
+class Booth:
+    """Reads private rows under the accounts of the votes, and answers from clean counts of votes."""
+
+    def __init__(
+        self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
+    ) -> None:
+        self._table, self._accounts, self._bits = table, accounts, bits
+
+    def open(self, questions: int) -> Tensor:
+        """The private rows, for so many questions of each account: written off first."""
+        rows = [self._table.read(account, questions) for account in self._accounts]
+        return rows[0]
+
+    def left(self) -> int:
+        """Questions that the accounts still cover."""
+        return min(account.granted - account.spent for account in self._accounts)
+
+    def noise(self, account: int = 0) -> float:
+        """Of a count of votes, in votes: a standard deviation, or Laplace's scale."""
+        mechanism = self._accounts[account].mechanism
+        if isinstance(mechanism, NoisyVote):
+            return mechanism.noise
+        # Of a class histogram: its L2 sensitivity is √2 (a record moves a vote from one to another).
+        return self._accounts[account].noise_multiplier * 2**0.5
+
+    def binary(self, yes: Tensor, teachers: int) -> Tensor:
+        """The noisy majority's answers, BoolTensor of shape (questions,), of clean counts."""
+        account, mechanism = self._accounts[0], self._accounts[0].mechanism
+        (counts,) = exact(account, [yes.cpu().numpy()], [self.noise()], uses=len(yes))
+        if isinstance(mechanism, NoisyVote):
+            answers = majority(counts, mechanism, self._bits)
+        elif isinstance(mechanism, NoPrivacy):
+            answers = counts > teachers / 2
+        else:
+            raise BudgetError(f"{account.purpose}: pays for noised sums, not for votes.")
+        return torch.from_numpy(answers).to(yes.device)
+
+    def classes(self, votes: Tensor) -> Tensor:
+        """The class with the most votes, noise on each, LongTensor of shape (questions,).
+
+        Parameters
+        ----------
+        votes : Tensor, shape (questions, classes)
+        """
+        std = self.noise(1)
+        (counts,) = exact(self._accounts[1], [votes.cpu().numpy()], [std], uses=len(votes))
+        # On a grid so fine that ties, which go to the first class, do not matter.
+        noised = noise.noisy(counts, std, self._bits, fineness=20)
+        return torch.from_numpy(noised.argmax(1)).to(votes.device)

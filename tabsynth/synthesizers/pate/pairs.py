@@ -1,0 +1,363 @@
+"""PATE-GAN by pairs of columns: what the teachers' majority says of two-way marginals, and the student that learns from it.
+
+Teachers are :class:`tabsynth.synthesizers.pate.features.Witnesses`: with shards of ten records, as small
+budgets need, a network has nothing to learn but their noise. The student knows how their votes come about,
+:class:`tabsynth.synthesizers.pate.pairs.Student`, and so finds the means that the votes are about. Its
+score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and the most that it tells real
+from generated is ‖θ − c‖: the generator lowers that distance, taken cell by cell over the two-way marginals
+that θ stands for, as Pearson's χ².
+
+NOTE[DIFF] Teachers and student of the paper are networks, and its generator lowers log(1 − student): those
+are :mod:`tabsynth.synthesizers.pate.teachers`, preset ``paper``. At the budgets that matter they learn next
+to nothing (reports/pate).
+NOTE[DIFF] The generator starts from noisy one-way counts and is held to them, as our DP-WGAN.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tabsynth.privacy.ledger.ledger import recorder
+from tabsynth.schema.column import Column
+from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
+from tabsynth.synthesizers.pate.aggregation import Booth, Deal
+from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
+from tabsynth.synthesizers.pate.rounds import PATE, Panel
+from tabsynth.training.loop import Watch
+from tabsynth.training.networks import one_cycle, optimizer
+
+STEPS, MORE_STEPS = 8, 4  # Newton's, of the first round and of others
+MOST_MOVE = 0.3  # of a mean in one of them
+PRIOR, LEAST_PRIOR = 0.05, 1e-6  # variance of a group's means: at first, and at least
+CHUNK = 4096
+FAR = 4.0  # standard deviations past which an answer says no more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Answered questions of one round: all that the student knows of private rows.
+
+    Attributes
+    ----------
+    codes : Tensor, shape (questions, width), uint8 or float32
+        The rows that were asked about.
+    against : Tensor, shape (questions, width), optional
+        Where the question was which of two rows is more like the private ones.
+    yes : BoolTensor, shape (questions,)
+    centre : Tensor, shape (features,)
+        Mean ψ of generated rows as it was then.
+    heads : tuple of int
+        Which of the student's heads the teachers went by.
+    scale : Tensor, shape (questions, heads)
+        One over the standard deviation of a teacher's score, by head.
+    least : float
+        What a scaled score has to pass.
+    ratio : float
+        Number of teachers that hold a record, over the standard deviation of the noise, in votes.
+    """
+
+    codes: Tensor
+    yes: Tensor
+    centre: Tensor
+    scale: Tensor
+    ratio: float
+    heads: tuple[int, ...] = (0,)
+    least: float = 0.0
+    against: Tensor | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+class Student:
+    """θ, the mean ψ of private rows, by maximum a posteriori from the answers of all rounds.
+
+    A teacher of m records has wᵢ ≈ N(θ, Σ/m), Σ the covariance of ψ, about that of generated rows. So
+    it says yes to a row x with chance Φ(z), z = √m ⟨θ − c, ψ(x) − c⟩ / √(ψ(x) − c)ᵀ Σ (ψ(x) − c), and
+    the vote is answered yes with chance Φ((Φ(z) − ½) K/s): a likelihood of θ, in which the rows of early
+    rounds say as much as those of late ones. With several heads the chances of their yes multiply.
+
+    The prior of the means of each group of features, of one pair of columns and about one fineness, is
+    N(prior, v), with v by empirical Bayes (MacKay 1992): those of which the answers say nothing stay where
+    they were.
+
+    Parameters
+    ----------
+    features : PairFeatures
+    heads : sequence of BoolTensor, shape (features,)
+    """
+
+    def __init__(self, features: PairFeatures, heads: Sequence[Tensor]) -> None:
+        self.features, self.heads = features, list(heads)
+        device = features.group.device
+        self.prior = torch.zeros(len(features), device=device)
+        self.means = self.prior.clone()
+        self.variances = torch.full((features.groups,), PRIOR, device=device)
+        self.answers: list[Answers] = []
+
+    @torch.no_grad()
+    def learn(self) -> None:
+        """θ anew, from all answers so far: Newton's steps, and the variances between them."""
+        group = self.features.group
+        if not len(group):  # a single column
+            return
+        sizes = torch.bincount(group).float()
+        first = len(self.answers) <= 1
+        for step in range(STEPS if first else MORE_STEPS):
+            precision = torch.diag(1 / self.variances[group]).double()
+            slope = (self.prior - self.means) / self.variances[group]
+            for answers in self.answers:
+                more, toward = self._information(answers)
+                precision += more
+                slope = slope + toward
+            covariance = torch.linalg.inv(precision).float()
+            self.means = self.means + (covariance @ slope).clamp(-MOST_MOVE, MOST_MOVE)
+            if step >= 2 or not first:
+                squares = (self.means - self.prior).square() + covariance.diagonal()
+                sums = torch.zeros_like(sizes).index_add_(0, group, squares)
+                self.variances = (sums / sizes).clamp_min(LEAST_PRIOR)
+
+    def _information(self, answers: Answers) -> tuple[Tensor, Tensor]:
+        """Fisher information of θ, and the slope of the log-likelihood, in one round's answers."""
+        count = len(self.means)
+        information = torch.zeros(count, count, dtype=torch.float64, device=self.means.device)
+        slope = torch.zeros_like(self.means)
+        for start in range(0, len(answers.yes), CHUNK):
+            part = slice(start, start + CHUNK)
+            rows = self.design(answers, part)
+            scaled = [rows * self.heads[h] for h in answers.heads]
+            scale, shift = answers.scale[part], self.means - answers.centre
+            z = torch.stack([r @ shift for r in scaled], 1) * scale - answers.least
+            chance = _normal(z.clamp(-FAR, FAR))
+            share = chance.prod(1)
+            margin = (share - 0.5) * answers.ratio
+            p = _normal(margin).clamp(1e-4, 1 - 1e-4)
+            by_head = (_density(margin) * answers.ratio * share)[:, None] / chance
+            by_head = by_head * _density(z.clamp(-FAR, FAR)) * scale
+            total = sum(r * by_head[:, h, None] for h, r in enumerate(scaled))
+            assert isinstance(total, Tensor)
+            spread = p * (1 - p)
+            information += ((total / spread[:, None]).T @ total).double()
+            slope += total.T @ ((answers.yes[part].float() - p) / spread)
+        return information, slope
+
+    def design(self, answers: Answers, part: slice = slice(None)) -> Tensor:
+        """ψ(x) − c of the rows asked about, or its difference to the rows they were set against."""
+        rows = self.features(answers.codes[part].float())
+        if answers.against is None:
+            return rows - answers.centre
+        return rows - self.features(answers.against[part].float())
+
+    def state_dict(self) -> dict[str, Any]:
+        """θ, its variances, and all answers."""
+        return {
+            "means": self.means,
+            "prior": self.prior,
+            "variances": self.variances,
+            "answers": [answers.state_dict() for answers in self.answers],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        device = self.means.device
+        self.means, self.prior = state["means"].to(device), state["prior"].to(device)
+        self.variances = state["variances"].to(device)
+        self.answers = []
+        for one in state["answers"]:
+            held: dict[str, Any] = {
+                k: v.to(device) if isinstance(v, Tensor) else v for k, v in one.items()
+            }
+            self.answers.append(Answers(**held))
+
+
+def _normal(z: Tensor) -> Tensor:
+    """Φ."""
+    return torch.special.ndtr(z)
+
+
+def _density(z: Tensor) -> Tensor:
+    return torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
+
+
+LEAST_SPREAD = 1e-6
+DISTANCE = "student's distance of generated rows, by labels"
+
+
+class PATEWitness(PATE):
+    """Witness teachers, a student of means, a generator that matches them.
+
+    Parameters
+    ----------
+    config, generator, rng, anchors, panel
+        See :class:`tabsynth.synthesizers.pate.rounds.PATE`; the anchors' marginals are needed.
+    columns : sequence of Column
+    """
+
+    def __init__(
+        self,
+        config: PATEConfig,
+        generator: TableGenerator,
+        rng: torch.Generator,
+        anchors: Anchors | None,
+        panel: Panel,
+        columns: Sequence[Column],
+    ) -> None:
+        super().__init__(config, generator, rng, anchors, panel)
+        assert anchors is not None and anchors.marginals is not None
+        layout = generator.heads.layout
+        self.features = PairFeatures(
+            layout, columns, anchors.marginals, config.functions, config.features, panel.label
+        )
+        whole = torch.ones(len(self.features), dtype=torch.bool)
+        self.heads = [whole]
+        if panel.label is not None and panel.mode != "A":
+            self.heads = [~self.features.with_label, self.features.with_label]
+        self.student = Student(self.features, self.heads)
+        self._held, self._rows_of_shard = 1.0, 1.0
+        self._target: Anchors | None = None
+
+    def to(self, device: torch.device) -> "PATEWitness":
+        """All networks and targets, moved to ``device``."""
+        self.features.to(device)
+        self.heads = [head.to(device) for head in self.heads]
+        self.student = Student(self.features, self.heads)
+        super().to(device)
+        return self
+
+    def warm_up(
+        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+    ) -> int:
+        """Take the means of a table that costs nothing for the student's prior."""
+        prior = torch.cat([self.features(part).double() for part in table.split(8192)]).mean(0)
+        self.student.prior = prior.float()
+        self.student.means = self.student.prior.clone()
+        return 0
+
+    def prepare(self, rows: float) -> None:
+        """Set what share of the shards is expected to hold a record, and how many one that does."""
+        each = max(1.0, rows) / self.panel.teachers
+        self._held = -math.expm1(-each)  # their sizes are about Poisson's
+        self._rows_of_shard = each / self._held
+
+    def parts(self) -> dict[str, Any]:
+        """The student."""
+        return {"student": self.student}
+
+    def optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
+        """Adam, at a one-cycle rate a round, and new in each: see :meth:`begin`."""
+        config = self.config
+        moves = optimizer("adam", self.generator.parameters(), config.moment_lr, (0.9, 0.999))
+        return moves, torch.optim.lr_scheduler.LambdaLR(
+            moves, lambda i: one_cycle(i % steps / steps)
+        )
+
+    @torch.no_grad()
+    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
+        """As :meth:`PATE.ask`."""
+        codes, expected = self.questions(questions, rng)
+        centre = self.features(expected).mean(0)
+        asked = self.features(codes) - centre
+        spread = asked.T @ asked / len(asked)
+        rows, shard = dealt(booth.open(questions))
+        teachers = Witnesses.of(rows, shard, self.panel.teachers, self.features)
+        if (known := recorder()) is not None:
+            known.teachers([teachers.means])
+        heads = (0, 1) if self._joint else (0,)
+        scale = self._scale(asked, spread, heads)
+        # Each head says yes to a share of rows of which all heads together say yes to half.
+        least = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
+        yes = teachers.yes(asked, centre, [self.heads[h] for h in heads], scale, least)
+        self.student.answers.append(
+            Answers(
+                codes=codes,
+                yes=booth.binary(yes, self.panel.teachers),
+                centre=centre,
+                scale=scale,
+                ratio=self._ratio(booth.noise()),
+                heads=heads,
+                least=least,
+            )
+        )
+        if self.panel.label is not None and self.panel.mode == "B":
+            self._ask_classes(booth, teachers, codes, centre, spread, rng)
+        del rows, teachers, yes
+        self.student.learn()
+        self._target = None
+        asked_so_far = sum(len(answers.yes) for answers in self.student.answers)
+        self._curves.note(DISTANCE, asked_so_far, (self.student.means - centre).norm())
+
+    @property
+    def _joint(self) -> bool:
+        return len(self.heads) > 1 and self.panel.mode == "C"
+
+    def _ask_classes(
+        self,
+        booth: Booth,
+        teachers: Witnesses,
+        codes: Tensor,
+        centre: Tensor,
+        spread: Tensor,
+        rng: torch.Generator,
+    ) -> None:
+        """Which class each row is most like: its answer is set against one other class, by chance."""
+        label = self.label
+        assert label is not None
+        classes = torch.eye(label.stop - label.start, device=codes.device)
+
+        def labelled(which: Tensor) -> Tensor:
+            changed = codes.clone()
+            changed[:, label] = which
+            return changed
+
+        votes = teachers.votes([labelled(c) for c in classes], self.features, centre, self.heads[1])
+        best = booth.classes(votes)
+        draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
+        other = (best + draw) % len(classes)
+        answers = Answers(
+            codes=labelled(classes[best]),
+            against=labelled(classes[other]),
+            yes=torch.ones_like(best, dtype=torch.bool),
+            centre=centre,
+            scale=torch.ones(len(best), 1, device=codes.device),
+            # n_y − n_r = K(2Φ(z) − 1), and the noise on it has variance 2σ².
+            ratio=self._ratio(booth.noise(1) / 2**0.5),
+            heads=(1,),
+        )
+        scale = self._scale(self.student.design(answers), spread, (1,))
+        self.student.answers.append(Answers(**{**vars(answers), "scale": scale}))
+
+    def _scale(self, asked: Tensor, spread: Tensor, heads: Sequence[int]) -> Tensor:
+        """One over the standard deviation of a teacher's score of each row, shape (rows, heads)."""
+        found = []
+        for h in heads:
+            part = asked * self.heads[h]
+            variance = ((part @ spread) * part).sum(1).clamp_min(LEAST_SPREAD)
+            found.append((self._rows_of_shard / variance).sqrt())
+        return torch.stack(found, dim=1)
+
+    def _ratio(self, noise: float) -> float:
+        """Teachers with records, over the noise; what all say is chance too, of variance K/4 at most."""
+        teachers = self.panel.teachers
+        return self._held * teachers / math.sqrt(noise**2 + teachers / 4)
+
+    def begin(self, moves: torch.optim.Optimizer) -> None:
+        """Forget the last round's steps: near its target slopes were small, and Adam, which divides by
+        them, would throw the generator far off as its rate grows again."""
+        moves.state.clear()
+
+    def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
+        """A step towards the student's two-way marginals."""
+        if self._target is None:
+            self._aim()
+        self.moment_step(rng, moves)
+
+    def _aim(self) -> None:
+        assert self.anchors is not None
+        self.anchors.moments = self.features.second_moments(self.student.means)
+        self._target = self.anchors

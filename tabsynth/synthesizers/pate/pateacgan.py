@@ -1,0 +1,261 @@
+"""PATEACGAN: PATE-GAN with a class of its own for each row, so that rows of one class can be drawn."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import between, one_of, shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.gan.estimator import Learned
+from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
+from tabsynth.synthesizers.margnet.conditioning import stated, value_number
+from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
+from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.estimator import Voting
+from tabsynth.synthesizers.pate.rounds import Panel
+from tabsynth.training.loop import Watch
+
+MODES = ("A", "B", "C")
+MOST_CLASSES = 100
+
+
+class PATEACGAN(Voting):
+    """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
+
+    Its source is a short text without an algorithm (docs/papers/pate-gan.md). By default its source head and
+    its class head are mean differences, not ACGAN networks: a teacher compares the mean products of two
+    columns of its rows with those of generated rows. The source head goes by the other columns, the class
+    head by those with the label's. Preset ``paper`` has ACGAN networks (Odena et al. 2017) as teachers and
+    student, each with a source head, "is the row real", and a class head.
+
+    Parameters
+    ----------
+    schema, epsilon, delta
+        As in :class:`tabsynth.PATEGAN`.
+    label : str
+        The column of the class: categorical or ordinal, with two values or more. A class that the
+        table has no row of can be drawn as any other, as its absence is private: what its rows are
+        like is then a guess.
+    preset : {"default", "paper"}
+        ``default``: :mod:`tabsynth.synthesizers.pate.pairs`. ``paper``: the networks of
+        :mod:`tabsynth.synthesizers.pate.teachers`, with rounds, noise and K of ``paper`` in
+        :class:`tabsynth.PATEGAN`. At the same budget ``default`` is nearer to the table (reports/pate).
+    mode : {"C", "B", "A"}, optional
+        What teachers vote on. By default ``C``; with preset ``paper``, ``B``, as the source has it.
+        ``C``: a teacher says yes where its source head does and its class head agrees with c: one noisy
+        vote. ``B``: a vote on the source, and one on the class: the argmax of a noisy histogram of the
+        teachers' classes, charged besides. ``A``: teachers see c as a column of the row, and vote once;
+        networks have no class head then.
+    class_shares : dict, optional
+        From each value of the label to its share, where these are public. Else classes are drawn by the
+        noisy one-way counts (R13).
+    teachers, labels
+        As in :class:`tabsynth.PATEGAN`.
+    autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
+        As in :class:`tabsynth.PATEGAN`.
+    accept_drafted_domain, random_state, device, verbose, pate_config, autoencoder_config
+        As in :class:`tabsynth.PATEGAN`.
+
+    Formal guarantees
+    -----------------
+    Those of :class:`tabsynth.PATEGAN`. A class vote is the argmax of counts with N(0, σ²) on each; a
+    record changes one teacher, which moves its vote from one class to another: L2 sensitivity √2, charged
+    as a Gaussian of multiplier σ/√2.
+    """
+
+    method: ClassVar[str] = "pate-acgan"
+    choices = ("preset", "label", "mode", "labels", "teachers")
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        epsilon: float,
+        label: str,
+        delta: float = 1e-5,
+        preset: str = "default",
+        mode: str | None = None,
+        class_shares: Mapping[Any, float] | None = None,
+        teachers: int | None = None,
+        labels: int | None = None,
+        autoencoder: str | None = None,
+        public: Any = None,
+        provenance: str | None = None,
+        overlap: str = "declined",
+        warm_start: Synthesizer | None = None,
+        encoding: str | Mapping[str, str] = "one-hot",
+        rows: int | None = None,
+        time_limit: float | None = None,
+        accept_drafted_domain: bool = False,
+        random_state: int | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        pate_config: PATEConfig | None = None,
+        autoencoder_config: AutoencoderConfig | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.label = label
+        self.delta = delta
+        self.preset = preset
+        self.mode = mode
+        self.class_shares = class_shares
+        self.teachers = teachers
+        self.labels = labels
+        self.autoencoder = autoencoder
+        self.public = public
+        self.provenance = provenance
+        self.overlap = overlap
+        self.warm_start = warm_start
+        self.encoding = encoding
+        self.rows = rows
+        self.time_limit = time_limit
+        self.accept_drafted_domain = accept_drafted_domain
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.pate_config = pate_config
+        self.autoencoder_config = autoencoder_config
+
+    def sample(
+        self, n: int, *, label: Any = None, random_state: int | None = None, **given: Any
+    ) -> pd.DataFrame:
+        """Draw ``n`` synthetic rows, all of one class if ``label`` is given; costs no privacy.
+
+        Parameters
+        ----------
+        n : int
+        label : optional
+            A value of the label's column, ``pandas.NA`` for null; rows of all classes, by their shares,
+            where it is left out.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Raises
+        ------
+        InputError
+            For a value that the label's column does not declare.
+        """
+        if given:
+            raise InputError(f"PATEACGAN draws by label alone, not by {shown(sorted(given)[0])}.")
+        if label is None:
+            return super().sample(n, random_state=random_state)
+        self._check_fitted()
+        generator: ConditionalGenerator = self.trained_.generator
+        name = self.config_["label"]  # of this fit, whatever parameters change
+        column = self.encoder_.schema[name]
+        noise = generator.noise_of(value_number(column, label, "label", null="pandas.NA"))
+        table = self._table(n, random_state, partial(generator.sample, noise=noise))
+        table.attrs["certificate"]["condition"] = {name: stated(column, [label])}
+        return table
+
+    def _mode(self) -> str:
+        if self.mode is None:
+            return "B" if self.preset == "paper" else "C"
+        return self.mode
+
+    def _column(self) -> Column:
+        return self.schema[self.label]
+
+    def _check(self) -> None:
+        one_of("mode", self._mode(), MODES)
+        if not isinstance(self.label, str) or self.label not in self.schema.names:
+            raise InputError(
+                f"label names column {shown(self.label)}, which the schema lacks; correct it."
+            )
+        column = self._column()
+        if column.kind == "numeric":
+            raise InputError(
+                f"The label, column {shown(self.label)}, is numeric; name a categorical or ordinal one."
+            )
+        if column.size < 2:
+            raise InputError(
+                f"The label, column {shown(self.label)}, has one class alone; name a column with more."
+            )
+        if column.size > MOST_CLASSES:
+            raise InputError(
+                f"The label, column {shown(self.label)}, has {column.size} classes; name one of at most"
+                f" {MOST_CLASSES}, or declare coarser categories."
+            )
+        block = TableEncoder(self.schema, self.encoding).layout.blocks[self._number()]
+        if block.head != "softmax":
+            raise InputError(
+                f"The label, column {shown(self.label)}, must be one-hot; name the encoding of the other"
+                " columns alone."
+            )
+        self._shares()
+        super()._check()
+
+    def _number(self) -> int:
+        return self.schema.names.index(self.label)
+
+    def _shares(self) -> np.ndarray | None:
+        """Shares of the classes, where they are declared."""
+        if self.class_shares is None:
+            return None
+        if not isinstance(self.class_shares, Mapping):
+            raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
+        found = np.zeros(self._column().size)
+        for value, share in self.class_shares.items():
+            number = value_number(self._column(), value, "class_shares")
+            found[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
+        if not np.isclose(found.sum(), 1.0, atol=1e-6):
+            raise InputError(f"Expected class_shares to sum to 1, got {found.sum():g}.")
+        return found
+
+    def _panel(self) -> Panel:
+        return Panel(
+            teachers=self._teachers(),
+            label=self._number(),
+            shares=self._shares(),
+            mode=self._mode(),
+        )
+
+    def _learned(self) -> tuple[Learned, ...]:
+        (votes,) = super()._learned()
+        if self._mode() != "B":
+            return (votes,)
+        details = {"l2_sensitivity": 2**0.5, "unit": "votes"}
+        classes = Learned(
+            purpose=CLASS_VOTES,
+            mechanism=lambda noise: Gaussian(noise_multiplier=noise),
+            count=votes.count,
+            details=details,
+        )
+        return (votes, classes)
+
+    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(watch, trained)
+        facts["public"]["class_shares"] = self._stated_shares()
+        return facts
+
+    def _stated(self) -> dict[str, Any]:
+        return {**super()._stated(), "mode": self._mode()}
+
+    def _stated_shares(self) -> list[float] | None:
+        """The declared shares, by value number; JSON-ready."""
+        shares = self._shares()
+        return None if shares is None else shares.tolist()
+
+    def _config(self) -> dict[str, Any]:
+        return {**super()._config(), "mode": self._mode(), "class_shares": self._stated_shares()}
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+        shares, column = config["class_shares"], schema[config["label"]]
+        if shares is not None:
+            values = [*column.categories, *[None] * column.nulls]
+            shares = dict(zip(values, shares, strict=True))
+        return super()._from_config(schema, config, class_shares=shares, **shared)
+
+    def _generator(self) -> Callable[..., TableGenerator]:
+        return partial(ConditionalGenerator, label=self._number())

@@ -1,0 +1,336 @@
+"""PATE-GAN by networks, as Jordon et al. 2019 describe it: preset ``paper``.
+
+Teachers are perceptrons, all trained at once (:mod:`tabsynth.synthesizers.pate.teachers`), against generated rows;
+so is the student, against noisy labels alone, and the generator lowers log(1 − S(G(z))).
+
+PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN (Odena et al. 2017).
+
+NOTE[DIFF] Of PATE-ACGAN there is no paper, and its source has no algorithm. That teachers vote on the class as
+well, mode B, is our reading of "noisily labelled samples"; the source says nothing of its privacy cost. Modes A
+and C are ours (:class:`tabsynth.PATEACGAN`).
+NOTE[DIFF] Heads go by rows without the label's codes, but for the student's source head: with them, the class
+head would read the class off the row.
+NOTE[DIFF] PATE-ACGAN draws classes by noisy one-way counts, and the generator starts from them. The source takes
+the classes of the real rows, which is a read of private rows that it does not charge (reports/pate has the
+generator without that start).
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    leaky_relu,
+    softplus,
+)
+
+from tabsynth.privacy.ledger.ledger import recorder
+from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
+from tabsynth.synthesizers.pate.aggregation import Booth, Deal
+from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers.pate.rounds import PATE, Panel
+from tabsynth.training.networks import mlp, optimizer
+
+SLOPE = 0.2
+ANSWERS = 2**24  # numbers of one layer at a time
+
+
+class Teachers(nn.Module):
+    """K multilayer perceptrons of the same shape, with leaky ReLUs, that know nothing of each other.
+
+    Parameters
+    ----------
+    teachers : int
+        K.
+    widths : sequence of int
+        Of the layers, input and outputs included.
+    rng : torch.Generator
+        Draws the first weights, of each teacher its own.
+    """
+
+    def __init__(self, teachers: int, widths: Sequence[int], rng: torch.Generator) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for inputs, outputs in pairwise(widths):
+            bound = 1 / math.sqrt(inputs)
+            for held, shape in ((self.weights, (inputs, outputs)), (self.biases, (1, outputs))):
+                drawn = torch.empty(teachers, *shape).uniform_(-bound, bound, generator=rng)
+                held.append(nn.Parameter(drawn))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Outputs, shape (K, rows, outputs): of rows of its own for each teacher, or of the same for all.
+
+        Parameters
+        ----------
+        rows : Tensor, shape (K, rows, width) or (rows, width)
+        """
+        first = self.weights[0]
+        if rows.dim() == 2:  # one product of matrices for all teachers
+            stacked = first.transpose(0, 1).reshape(rows.shape[1], -1)
+            values = (rows @ stacked).view(len(rows), len(first), -1).transpose(0, 1)
+            values = values + self.biases[0]
+        else:
+            values = torch.baddbmm(self.biases[0], rows, first)
+        for weight, bias in list(zip(self.weights, self.biases, strict=True))[1:]:
+            values = torch.baddbmm(bias, leaky_relu(values, SLOPE), weight)
+        return values
+
+    def losses(self, real: Tensor, held: Tensor, classes: Tensor | None, fake: Tensor) -> Tensor:
+        """Each teacher's loss, shape (K,): cross-entropy of real against generated, and of classes.
+
+        Parameters
+        ----------
+        real : Tensor, shape (K, batch, width)
+            Rows of each teacher's own shard.
+        held : Tensor, shape (K,)
+            1, or 0 for a teacher whose shard is empty: it has no real rows.
+        classes : LongTensor, shape (K, batch), optional
+            Of the real rows, where there is a class head: outputs past the first.
+        fake : Tensor, shape (rows, width)
+        """
+        batch = real.shape[1]
+        # Both in one product: the weights are gone through once, and their slopes made once.
+        both = self(torch.cat([real, fake.expand(len(real), -1, -1)], dim=1))
+        says, of_fake = both[:, :batch], both[:, batch:, 0]
+        found = held * softplus(-says[..., 0]).mean(1) + softplus(of_fake).mean(1)
+        if classes is not None:
+            entropy = cross_entropy(says[..., 1:].transpose(1, 2), classes, reduction="none")
+            found = found + held * entropy.mean(1)
+        return found
+
+    @torch.no_grad()
+    def outputs(self, rows: Tensor) -> list[Tensor]:
+        """Outputs for the same rows for all, in parts of shape (K, some rows, outputs)."""
+        widest = max(w.shape[2] for w in self.weights)
+        some = max(1, ANSWERS // (len(self.weights[0]) * widest))
+        return [self(part) for part in rows.split(some)]
+
+
+class Classroom:
+    """Teachers, their shards and their optimiser.
+
+    Parameters
+    ----------
+    teachers : Teachers
+    rows : Tensor, shape (n, width)
+    classes : LongTensor, shape (n,), optional
+    shard : LongTensor, shape (n,)
+        The teacher of each row.
+    lr, name : float, str
+        Of the optimiser.
+
+    Formal guarantees
+    -----------------
+    Each teacher's numbers are a function of its own shard, its own uniform numbers and generated rows, to the bit
+    (R15). Proof: all shapes are public. A step draws the same uniform numbers, ``batch`` for each teacher,
+    whatever the table holds, even where it is empty. Teacher k picks rows of its own shard by the
+    numbers of place k; they fill place k of a tensor of shape (teachers, batch, width). From there on
+    all products are of one matrix for each teacher, or of shapes in which teacher k has a fixed place; none adds up
+    entries of two teachers. The sum of the losses has the slope 1 for each of them, and optimisers go entry
+    by entry.
+    """
+
+    def __init__(
+        self,
+        teachers: Teachers,
+        rows: Tensor,
+        classes: Tensor | None,
+        shard: Tensor,
+        lr: float,
+        name: str,
+    ) -> None:
+        count = len(teachers.weights[0])
+        self.teachers, self.rows, self.classes = teachers, rows, classes
+        self._order = torch.argsort(shard, stable=True).to(rows.device)
+        self._sizes = torch.bincount(shard, minlength=count).to(rows.device)
+        self._empty = torch.nonzero(self._sizes == 0).squeeze(1)
+        self._starts = self._sizes.cumsum(0) - self._sizes
+        self._optimizer = optimizer(name, teachers.parameters(), lr, (0.5, 0.9), fused=True)
+
+    def picked(self, batch: int, rng: torch.Generator) -> Tensor:
+        """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
+
+        As many uniform numbers are drawn for every table: what is drawn after them must not tell of its rows.
+        """
+        coins = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
+        place = (
+            (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
+        )
+        places = (self._starts[:, None] + place).clamp_max(max(len(self.rows) - 1, 0))
+        return self._order[places] if len(self.rows) else torch.zeros_like(places)
+
+    def step(self, batch: int, fake: Tensor, rng: torch.Generator) -> None:
+        """One step of all teachers at once."""
+        held = (self._sizes > 0).to(self.rows.dtype)
+        picked = self.picked(batch, rng)
+        if len(self.rows):
+            real = self.rows[picked]
+            real[self._empty] = 0
+            classes = None if self.classes is None else self.classes[picked] * held[:, None].long()
+        else:
+            real = fake.new_zeros(len(held), batch, fake.shape[1])
+            classes = None if self.classes is None else picked
+        total = self.teachers.losses(real, held, classes, fake).sum()
+        self._optimizer.zero_grad(set_to_none=True)
+        total.backward()
+        self._optimizer.step()
+
+
+class Labelled:
+    """Generated rows of the present round and their noisy labels.
+
+    Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
+    call real what the generator has produced too often since (reports/pate).
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Tensor] = {}
+        self.device = torch.device("cpu")
+
+    def replace(self, **rows: Tensor) -> None:
+        """The next round's: ``codes``, ``yes``, and ``classes`` with ``classed`` where there are any."""
+        self.rows = rows
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return dict(self.rows)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        self.rows = {name: value.to(self.device) for name, value in state.items()}
+
+
+class PATENetworks(PATE):
+    """Teachers and a student that are networks; parameters as of :class:`PATE`."""
+
+    def __init__(
+        self,
+        config: PATEConfig,
+        generator: TableGenerator,
+        rng: torch.Generator,
+        anchors: Anchors | None,
+        panel: Panel,
+    ) -> None:
+        super().__init__(config, generator, rng, anchors, panel)
+        width, label = generator.heads.layout.width, self.label
+        self._classes = 0 if label is None or panel.mode == "A" else label.stop - label.start
+        self.student = mlp(
+            [width, *config.student_hidden, 1 + self._classes], rng, activation="leaky-relu"
+        )
+        self._moves = optimizer(
+            config.network_optimizer, self.student.parameters(), config.network_lr, config.betas
+        )
+        self.labelled = Labelled()
+        # Of the fit alone, and in no state: after a crash they are trained again (R16).
+        widths = [width, *config.teacher_hidden, 1 + self._classes]
+        self._teachers = Teachers(panel.teachers, widths, rng)
+        self._classroom: Classroom | None = None
+
+    def to(self, device: torch.device) -> Self:
+        """All networks and targets, moved to ``device``."""
+        for network in (self.student, self._teachers):
+            network.to(device)
+        self.labelled.device = device
+        return super().to(device)
+
+    def parts(self) -> dict[str, Any]:
+        """The student and its labels."""
+        return {"student": self.student, "moves": self._moves, "labelled": self.labelled}
+
+    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
+        """As :meth:`PATE.ask`."""
+        config = self.config
+        codes, _ = self.questions(questions, rng)
+        rows, shard = dealt(booth.open(questions))
+        if self._classroom is None:
+            classes = rows[:, self.label].argmax(1) if self._classes else None
+            self._classroom = Classroom(
+                self._teachers,
+                self._unlabelled(rows),
+                classes,
+                shard,
+                config.network_lr,
+                config.network_optimizer,
+            )
+        for _ in range(config.teacher_steps):
+            with torch.no_grad():
+                fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
+            self._classroom.step(config.teacher_batch, fake, rng)
+        if (known := recorder()) is not None:
+            known.teachers(list(self._teachers.parameters()))
+        self.labelled.replace(codes=codes, **self._answers(booth, codes))
+        for _ in range(config.student_steps):
+            self._learn(rng)
+
+    def _unlabelled(self, codes: Tensor) -> Tensor:
+        """Codes without the label's, where a class head is to tell it."""
+        if not self._classes:
+            return codes
+        changed = codes.clone()
+        changed[:, self.label] = 0
+        return changed
+
+    def _answers(self, booth: Booth, codes: Tensor) -> dict[str, Tensor]:
+        """What the noisy votes say of each row."""
+        teachers, label, mode = self.panel.teachers, self.label, self.panel.mode
+        own = None if label is None else codes[:, label].argmax(1)
+        yes, votes, start = [], [], 0
+        for says in self._teachers.outputs(self._unlabelled(codes)):
+            real = says[..., 0] > 0
+            if self._classes:
+                best = says[..., 1:].argmax(2)
+                assert own is not None
+                if mode == "C":
+                    real &= best == own[start : start + best.shape[1]]
+                counts = [(best == c).sum(0) for c in range(self._classes)]
+                votes.append(torch.stack(counts, dim=1))
+            yes.append(real.sum(0))
+            start += real.shape[1]
+        answers = booth.binary(torch.cat(yes), teachers)
+        if own is None or mode == "A":  # there all say it at once, of rows with the class in them
+            return {"yes": answers}
+        if mode == "B":
+            found, classed = booth.classes(torch.cat(votes)), torch.ones_like(answers)
+        else:  # mode C: only where all of the row was taken for real
+            found, classed = own, answers
+        return {"yes": answers, "classes": found, "classed": classed}
+
+    def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
+        source = self.student(codes)[:, 0]
+        classes = self.student(self._unlabelled(codes))[:, 1:] if self._classes else codes[:, :0]
+        return source, classes
+
+    def _learn(self, rng: torch.Generator) -> None:
+        """One step of the student, on labelled rows of the round."""
+        known = self.labelled.rows
+        count, device = len(known["codes"]), known["codes"].device
+        drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)
+        source, classes = self._student_says(known["codes"][drawn])
+        loss = binary_cross_entropy_with_logits(source, known["yes"][drawn].float())
+        if self._classes:
+            entropy = cross_entropy(classes, known["classes"][drawn], reduction="none")
+            loss = loss + (entropy * known["classed"][drawn]).mean()
+        grads = torch.autograd.grad(loss, list(self.student.parameters()))
+        for parameter, grad in zip(self.student.parameters(), grads, strict=True):
+            parameter.grad = grad
+        self._moves.step()
+
+    def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
+        """A step down log(1 − S(G(z))), and the class head's cross-entropy of G(z, c) at c."""
+        generator = self.generator
+        logits = generator.logits(generator.noise(self.config.student_batch, rng))
+        codes = generator.heads(logits, self.config.temperature, rng)
+        source, classes = self._student_says(codes)
+        loss = -softplus(source).mean()
+        if self._classes:
+            own = codes[:, self.label].detach().argmax(1)
+            loss = loss + cross_entropy(classes, own)
+        if self.anchors is not None:
+            loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
+        self._descend(loss, moves)

@@ -1,0 +1,245 @@
+"""Tables that count their own rows: all that MargNet needs of a table too large for memory.
+
+A counter is asked for exact counts; the ledger is asked before, and the noise is added here. What answers may
+be a database, a cluster, or a folder of files.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.encoding.table import column_to_index
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import Groups, count_rows
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.files import is_plain, one_line
+from tabsynth.tables.frames import as_declared, table_from_arrow, to_pandas, value_type
+
+MOST_PROBLEMS = 5  # that are told of one table
+
+
+class RowCounter(ABC):
+    """A private table that answers "how many rows have these values?".
+
+    Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; and
+    :meth:`check`, where they can tell before anything is spent that they will not answer.
+
+    Formal guarantees
+    -----------------
+    None of its own: the guarantee of a fit holds if each record of the table is counted once in each
+    answer, and the answers are of one unchanging table. Before anything is charged, :func:`check_values` asks for
+    the values of each column by itself: nothing follows from the answers but that a table with an undeclared
+    value is refused, as a DataFrame is. No row is seen here, so that combinations which the schema
+    declares impossible are not refused.
+    """
+
+    @abstractmethod
+    def count(self, columns: tuple[str, ...]) -> Any:
+        """Exact counts of the values of one, two or three columns.
+
+        Parameters
+        ----------
+        columns : tuple of str
+
+        Returns
+        -------
+        DataFrame
+            These columns, by name, a row a combination of values that occurs, and a last column: the
+            number of rows that have it. pandas, or any that narwhals reads.
+        """
+
+    def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to tell)
+        """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
+
+        Raises
+        ------
+        InputError
+        """
+
+
+class ParquetCounter(RowCounter):
+    """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
+
+    Memory is that of the distinct values of up to three columns: of columns of reals that hardly repeat, some
+    200 bytes a row.
+
+    Parameters
+    ----------
+    path : path
+        Of a folder, folders in it count too; hidden files, and those that begin with ``_``, do not.
+        Files that come later are not counted.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or one that is no Parquet table.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._files = {file: _opened(file) for file in _parquet_files(Path(path))}
+
+    def check(self, schema: Schema) -> None:
+        """As :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
+        import pyarrow as pa
+
+        shared = pa.schema([])
+        for file, rows in self._files.items():
+            own = rows.schema
+            for name in schema.names:
+                if name not in own.names:
+                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+                if not is_plain(own.field(name).type, pa.types):
+                    kind = shown(str(own.field(name).type))
+                    raise InputError(
+                        f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
+                    )
+            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
+            try:
+                shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
+            except pa.ArrowException as error:
+                raise InputError(
+                    f"{file} does not fit the files before it: {one_line(error)}; convert one."
+                ) from None
+
+    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """As :meth:`RowCounter.count`."""
+        import pyarrow as pa
+
+        # Names of our own: a column may be called as what pyarrow adds.
+        places = [str(i) for i in range(len(columns))]
+        parts: dict[Any, list[Any]] = {}
+        for file, rows in self._files.items():
+            try:
+                for batch in rows.to_batches(columns=list(columns)):
+                    part = pa.Table.from_batches([batch]).rename_columns(places)
+                    once = part.group_by(places).aggregate([([], "count_all")])
+                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
+                    parts.setdefault(kinds, []).append(once.cast(kinds))
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(file, error) from None
+        # Files may hold a column in different types. They are never brought to one type, for whole numbers
+        # would change where another file has the column as floats.
+        counted = [_together(tables, places) for tables in parts.values()]
+        if not counted:
+            return pd.DataFrame(columns=[*columns, "count"])
+        if len(counted) > 1:
+            counted = [found.astype(object) for found in counted]
+        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
+
+
+def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
+    """Counts of tables of one schema, each combination of values once."""
+    import pyarrow as pa
+
+    found = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
+    return table_from_arrow(found)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() == ".parquet"
+        and file.is_file()
+        # As other readers of such folders have it: what is not, or no longer, part of the table.
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    )
+    if not found:
+        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
+    return found
+
+
+def _opened(file: Path) -> Any:
+    """A file as a dataset: its schema is read, and no row."""
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+    from pyarrow.fs import LocalFileSystem
+
+    if not file.exists():
+        raise InputError(f"Cannot read {file}: there is no such file or folder.")
+    try:
+        # A file system, so that no name is taken for an address.
+        return pads.dataset(str(file), format="parquet", filesystem=LocalFileSystem())
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    reason = one_line(error)
+    return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
+
+
+def check_values(schema: Schema, rows: RowCounter) -> None:
+    """Refuse a counter with values that the schema does not declare, before anything is charged.
+
+    Each column is asked for by itself, and all are told together. The counts are not looked at, but that they are
+    whole numbers. What a refusal reveals is what it reveals of a DataFrame: that some record has that value.
+
+    Raises
+    ------
+    InputError
+    """
+    problems = dict[str, None]()
+    for j in range(len(schema.columns)):
+        try:
+            _answer(schema, rows, [j])
+        except InputError as error:
+            problems[str(error)] = None
+    if problems:
+        told = list(problems)[:MOST_PROBLEMS]
+        more = len(problems) - len(told)
+        raise InputError(
+            " ".join([*told, *([f"And {more} more columns do not fit."] if more else [])])
+        )
+
+
+def count_by(
+    schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups
+) -> np.ndarray:
+    """Exact counts of groups of value numbers, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
+
+    Raises
+    ------
+    InputError
+        If an answer is not of the asked form, or has a value that the schema does not declare.
+    """
+    index, times = _answer(schema, rows, columns)
+    return count_rows(index, range(len(columns)), [groups[j] for j in columns], times)
+
+
+def _answer(
+    schema: Schema, rows: RowCounter, columns: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value numbers of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
+    named = [schema.columns[j] for j in columns]
+    names = tuple(column.name for column in named)
+    found = to_pandas(rows.count(names), "answer of count()")
+    if found.shape[1] != len(names) + 1:
+        raise InputError(
+            f"count({names}) must answer with {len(names) + 1} columns, the last of counts; got"
+            f" {found.shape[1]}."
+        )
+    told = [str(name) for name in found.columns[:-1]]
+    if sorted(told) != sorted(names):
+        raise InputError(
+            f"count({names}) must answer with columns of these names; got {shown(told, 120)}."
+        )
+    times = pd.to_numeric(found.iloc[:, -1], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    if not (np.isfinite(times) & (times >= 0) & (times % 1 == 0)).all():
+        raise InputError(
+            f"count({names}) must answer with whole numbers from 0 in its last column."
+        )
+    index = [
+        column_to_index(
+            column, as_declared(column, found.iloc[:, told.index(column.name)].rename(column.name))
+        )
+        for column in named
+    ]
+    return np.stack(index, axis=1), times

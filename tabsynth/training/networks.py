@@ -1,0 +1,193 @@
+"""Networks with one head per code block, their initial weights, and their optimisers."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax, logsigmoid
+from torch.nn.utils import skip_init
+from torch.optim import Optimizer
+
+from tabsynth._validate import one_of
+from tabsynth.encoding.table import Layout
+from tabsynth.training.checkpoint import Stateful
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky-relu": lambda: nn.LeakyReLU(0.2),
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "selu": nn.SELU,
+}
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with torch's default law, drawn from ``generator`` rather than globally."""
+    layer = skip_init(nn.Linear, inputs, outputs)
+    bound = 1 / math.sqrt(inputs)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def mlp(
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    *,
+    activation: str = "relu",
+    last: str | None = None,
+    norm: bool = False,
+) -> nn.Sequential:
+    """Linear layers of the given sizes with activations between them, and ``last`` at the end.
+
+    ``norm`` puts a BatchNorm before each activation: only for networks that never see a private
+    row (R13).
+    """
+    one_of("activation", activation, ACTIVATIONS)
+    layers: list[nn.Module] = []
+    for i in range(len(sizes) - 1):
+        layers.append(linear(sizes[i], sizes[i + 1], generator))
+        if i < len(sizes) - 2:
+            if norm:
+                layers.append(nn.BatchNorm1d(sizes[i + 1]))
+            layers.append(ACTIVATIONS[activation]())
+    if last is not None:
+        layers.append(ACTIVATIONS[last]())
+    return nn.Sequential(*layers)
+
+
+def weights(*widths: int) -> int:
+    """Number of weights of an MLP of these widths, biases left out."""
+    return sum(a * b for a, b in pairwise(widths))
+
+
+class Heads(nn.Module):
+    """From logits, shape (batch, layout.width), to codes: softmax or sigmoid block by block.
+
+    Softmax blocks are sampled by the Gumbel-softmax trick at temperature ``tau`` (Jang et al. 2017),
+    so that generated one-hot codes look like real ones and gradients still pass.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.layout = layout
+        self._runs = _runs(layout)
+
+    def forward(self, logits: Tensor, tau: float, generator: torch.Generator | None) -> Tensor:
+        """Codes in [0, 1]; without a generator no Gumbel noise is added."""
+        noisy = logits if generator is None else logits + _gumbel(logits, generator)
+        if tau != 1:
+            noisy = noisy / tau
+        parts = [
+            torch.softmax(sampled, dim=1) if softmax else torch.sigmoid(plain)
+            for softmax, sampled, plain in self._by_run(noisy, logits)
+        ]
+        return torch.cat(parts, dim=1)
+
+    def log_likelihood(self, logits: Tensor, codes: Tensor) -> Tensor:
+        """Log-likelihood of codes under the heads, summed over blocks; shape (batch,).
+
+        Softmax blocks: categorical. Sigmoid blocks: Bernoulli, entry by entry (for a scaled rank in
+        [0, 1] this is the cross-entropy with a soft target).
+        """
+        total = logits.new_zeros(len(logits))
+        for softmax, x, z in self._by_run(codes, logits):
+            if softmax:
+                total = total + (x * log_softmax(z, dim=1)).sum(1)
+            else:
+                total = total + (x * logsigmoid(z) + (1 - x) * logsigmoid(-z)).sum(1)
+        return total
+
+    def _by_run(self, one: Tensor, other: Tensor) -> Iterator[tuple[bool, Tensor, Tensor]]:
+        """Whether a run is a softmax, and its part of two tensors of the layout's width."""
+        widths, softmax = zip(*self._runs, strict=True)
+        # Split, not sliced: of each slice the way back would write a gradient of the whole width.
+        return zip(softmax, one.split(widths, dim=1), other.split(widths, dim=1), strict=True)
+
+
+def _gumbel(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Standard Gumbel noise of a tensor's shape: on a CPU three times as fast as by ``exponential_``."""
+    uniform = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+    uniform.clamp_(min=torch.finfo(like.dtype).tiny)  # a 0 would make -inf, and a block of it NaN
+    return uniform.log_().neg_().log_().neg_()
+
+
+def _runs(layout: Layout) -> list[tuple[int, bool]]:
+    """(width, is softmax): a softmax block by itself, sigmoid blocks that are neighbours together."""
+    runs: list[tuple[int, bool]] = []
+    for block in layout.blocks:
+        width, softmax = block.stop - block.start, block.head == "softmax"
+        if runs and not softmax and not runs[-1][1]:
+            runs[-1] = (runs[-1][0] + width, False)
+        else:
+            runs.append((width, softmax))
+    return runs
+
+
+def set_bias(network: nn.Module, layout: Layout, marginals: Sequence[np.ndarray]) -> None:
+    """Set the last bias of a network that ends in logits: log p, or the logit of the mean code.
+
+    ``marginals`` holds a distribution a block, shape (size,), strictly positive.
+    """
+    last = [m for m in network.modules() if isinstance(m, nn.Linear)][-1]
+    with torch.no_grad():
+        for block, p in zip(layout.blocks, marginals, strict=True):
+            if block.head == "softmax":
+                values = np.log(p)
+            else:
+                mean = np.clip(p @ block.codebook, 1e-4, 1 - 1e-4)
+                values = np.log(mean / (1 - mean))
+            last.bias[block.start : block.stop] = torch.as_tensor(values, dtype=last.bias.dtype)
+
+
+Betas = tuple[float, float]
+WARM_UP = 0.3  # share of the steps of a one-cycle schedule in which the rate grows
+
+# After the noise, any optimiser is post-processing: it costs nothing.
+OPTIMIZERS: dict[str, Callable[[list[Tensor], float, Betas], Optimizer]] = {
+    "sgd": lambda p, lr, _: torch.optim.SGD(p, lr=lr),
+    "rmsprop": lambda p, lr, _: torch.optim.RMSprop(p, lr=lr),
+    "adam": lambda p, lr, betas: torch.optim.Adam(p, lr=lr, betas=betas),
+    "nadam": lambda p, lr, betas: torch.optim.NAdam(p, lr=lr, betas=betas),
+}
+
+
+def optimizer(
+    name: str, parameters: Iterable[Tensor], lr: float, betas: Betas, *, fused: bool = False
+) -> Optimizer:
+    """The optimiser called ``name``; ``betas`` are those of the Adam family.
+
+    ``fused``: Adam in one pass over the weights, for many of them.
+    """
+    one_of("optimizer", name, tuple(OPTIMIZERS))
+    if fused and name == "adam":
+        return torch.optim.Adam(list(parameters), lr=lr, betas=betas, fused=True)
+    return OPTIMIZERS[name](list(parameters), lr, betas)
+
+
+def one_cycle(t: float) -> float:
+    """Learning rate over its highest, at share ``t`` of the steps (Smith & Topin 2017)."""
+    if t < WARM_UP:
+        return 0.04 + 0.96 * (1 - math.cos(math.pi * t / WARM_UP)) / 2
+    return (1 + math.cos(math.pi * (t - WARM_UP) / (1 - WARM_UP))) / 2
+
+
+class State:
+    """The parts of a stage as one, for a checkpoint."""
+
+    def __init__(self, **parts: Stateful) -> None:
+        self.parts = parts
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every part, by name."""
+        return {name: dict(part.state_dict()) for name, part in self.parts.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of :meth:`state_dict`."""
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])

@@ -1,0 +1,438 @@
+"""What the GANs share: centred steps add up to the ordinary gradient, anchors are unbiased, n_D climbs."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_wgan import layout_of, rng, tiny
+from torch import Tensor
+
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.synthesizers.gan import adversarial
+from tabsynth.synthesizers.gan import adversarial as row_losses
+from tabsynth.synthesizers.gan.adversarial import (
+    GRACE,
+    LADDER,
+    Adversarial,
+    Pace,
+    RowLosses,
+    noisy_gap,
+)
+from tabsynth.synthesizers.gan.dpgan import DPGANConfig
+from tabsynth.synthesizers.gan.dpgan import DPGANTraining as DPGAN
+from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
+from tabsynth.synthesizers.gan.generator import (
+    Anchors,
+    Curves,
+    TableGenerator,
+    mean_code,
+    second_moments,
+)
+from tabsynth.training.loop import Watch
+from tabsynth.training.networks import Heads, mlp
+from tabsynth.training.private_step import Places, PrivateStep
+
+torch.set_num_threads(1)
+LAYOUT = layout_of(3, 4)
+
+
+def rows_of(n: int, seed: int) -> Tensor:
+    """Codes of random rows."""
+    index = np.random.default_rng(seed).integers(0, 3, (n, 2))
+    return torch.from_numpy(LAYOUT.encode(index))
+
+
+def dpgan(**changes: Any) -> DPGAN:
+    known = {"latent_dim": 6, "generator_hidden": (16,), "critic_hidden": (16, 8)}
+    known |= {"sampling_rate": 1.0, "critic_steps": 20}
+    config = DPGANConfig(**{**known, **changes})
+    generator = TableGenerator(LAYOUT, config.latent_dim, config.generator_hidden, rng())
+    return DPGAN(config, generator, rng(1))
+
+
+def ordinary(critic: torch.nn.Module, real: Tensor, fake: Tensor, points: Tensor) -> list[Tensor]:
+    """The gradient of WGAN-GP's critic loss, written out: no engine, no helper."""
+    points = points.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
+    penalty = 10.0 * (slope.norm(dim=1) - 1).square().mean()
+    loss = critic(fake).mean() - critic(real).mean() + penalty
+    return list(torch.autograd.grad(loss, list(critic.parameters())))
+
+
+class Tap:
+    """Notes the draws of partners and ρ."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        original, self.coins = row_losses.pair_draws, {}
+
+        def draws(rows: int, stream: torch.Generator) -> Tensor:
+            found = original(rows, stream)
+            self.coins[id(stream)] = found
+            return found
+
+        patch.setattr(row_losses, "pair_draws", draws)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("stand_ins", ["generated", "public"])
+@pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
+def test_a_centred_step_adds_up_to_the_ordinary_gradient(
+    stand_ins: str, grouping: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without clipping and noise, in float64: Σ(gᵢ − r)/B + r + F is WGAN-GP's gradient by autograd."""
+    tap = Tap(monkeypatch)
+    monkeypatch.setattr(Places, "draw", lambda self, count, bits: torch.arange(count))
+    model = dpgan(critic_steps=1, grouping=grouping)
+    real = rows_of(40, 1).double()
+    ledger = Ledger(math.inf, 1e-5)
+    table = PrivateTable(real, ledger)
+    private, public = rng(2), rng(3)
+    seen: dict[str, Any] = {}
+    before = [p.detach().clone() for p in model.critic.parameters()]
+
+    def note(critic: torch.nn.Module, fake: Tensor) -> None:
+        coins = tap.coins[id(private)][: len(real)]  # the places after them are blank
+        partners = fake[(coins[:, 0] * len(fake)).long()]
+        points = coins[:, 1:] * real + (1 - coins[:, 1:]) * partners
+        seen["wanted"] = ordinary(critic, real, fake, points)
+
+    codes = model._codes
+    fakes: list[Tensor] = []
+
+    def keep(batch: int, stream: torch.Generator) -> Tensor:
+        fakes.append(codes(batch, stream).double())
+        return fakes[-1]
+
+    monkeypatch.setattr(model, "_codes", keep)
+    monkeypatch.setattr(model, "after_critic_step", lambda: None)
+    model.fit(
+        table,
+        [ledger.open("critic", NoPrivacy(), 1)],
+        40.0,
+        private_rng=private,
+        public_rng=public,
+        watch=Watch(),
+        standins=None if stand_ins == "generated" else rows_of(300, 4).double(),
+    )
+    found = [p.grad.clone() for p in model.critic.parameters()]
+    with torch.no_grad():
+        for p, b in zip(model.critic.parameters(), before, strict=True):
+            p.copy_(b)
+    note(model.critic, fakes[0])
+    for one, other in zip(found, seen["wanted"], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_a_paired_loss_is_algorithm_1() -> None:
+    """Each row: D(x̃) − D(x) + λ(‖∇D(x̂)‖ − 1)², with its own partner and ρ, by hand."""
+    critic = mlp([LAYOUT.width, 9, 1], rng(), activation="tanh").double()
+    real, pool = rows_of(7, 1).double(), rows_of(5, 2).double() * 0.9
+    losses = RowLosses(rng(6), penalty=3.0, paired=True).against(pool)
+    found = losses(critic, real)
+    again = losses(critic, real)  # BAM's second pass: the same partners
+    torch.testing.assert_close(found, again, rtol=0, atol=0)
+    coins = torch.rand(7, 2, generator=rng(6))
+    for i in range(7):
+        partner = pool[int(coins[i, 0] * 5)]
+        point = (coins[i, 1] * real[i] + (1 - coins[i, 1]) * partner).requires_grad_()
+        (slope,) = torch.autograd.grad(critic(point), point)
+        wanted = critic(partner) - critic(real[i]) + 3.0 * (slope.norm() - 1) ** 2
+        assert float(found[i].detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["wgan", "dpgan"])
+def test_the_gap_is_that_of_the_scores(kind: str) -> None:
+    """Without noise the public estimate is mean D(real) − mean D(generated) itself."""
+    if kind == "wgan":
+        config = tiny(critic_steps=1, critic_per_generator="adaptive", weight_clip=1.0)
+        generator = TableGenerator(LAYOUT, 6, (16,), rng(), norm=True)
+        model: Adversarial = WGAN(config, generator, rng(1))
+    else:
+        model = dpgan(critic_per_generator="adaptive")
+    real, fake = rows_of(400, 1), torch.softmax(3 * torch.randn(400, 7, generator=rng(5)), 1)
+    losses = RowLosses(rng(6), penalty=model.penalty, paired=False).against(fake)
+    grads = model._ordinary(losses, real, fake)
+    for parameter, grad in zip(model.critic.parameters(), grads, strict=True):
+        parameter.grad = grad
+    with torch.no_grad():
+        wanted = float(model.critic(real).mean() - model.critic(fake).mean())
+    found = float(noisy_gap(model.critic, model.penalty, rows_of(400, 8), fake, rng(7)))
+    assert found == pytest.approx(wanted, abs=1e-5 if kind == "wgan" else 0.02)
+
+
+def climb(pace: Pace, accuracy: float, steps: int) -> None:
+    """Generator steps at which the critic tells this share of 100 generated rows."""
+    scores = torch.full((100,), -1.0)
+    scores[round(100 * accuracy) :] = 2.0
+    pace.gap = 2 * (1.0 - scores.mean())  # the threshold is 1
+    for _ in range(steps):
+        pace.generator_step(scores)
+
+
+def test_the_ladder() -> None:
+    """Up where the accuracy falls to .6, once in 200 generator steps at most; never where it is high."""
+    pace = Pace("adaptive")
+    assert pace.steps == 1
+    climb(pace, 0.9, 500)
+    assert pace.steps == 1 and float(pace.accuracy) == pytest.approx(0.9, abs=1e-3)
+    climb(pace, 0.5, 300)  # the mean of .9s falls to .6 in about 140 steps
+    assert pace.steps == 2
+    seen = []
+    for _ in range(5):
+        climb(pace, 0.5, GRACE)
+        seen.append(pace.steps)
+    assert seen == [5, 10, 20, 50, 100]
+    pace.steps = LADDER[-1]
+    climb(pace, 0.5, 2)
+    assert pace.steps == LADDER[-1]
+
+
+def test_a_pace_goes_on_from_its_state() -> None:
+    one, other = Pace("adaptive"), Pace("adaptive")
+    climb(one, 0.4, 450)
+    other.load_state_dict(one.state_dict())
+    climb(one, 0.4, 300)
+    climb(other, 0.4, 300)
+    assert one.state_dict() == other.state_dict() and one.steps > 2
+    one.critic_step(torch.tensor(3.0))
+    assert float(one.gap) == pytest.approx(0.99 * float(other.gap) + 0.01 * 3.0)
+    fixed = Pace(3)
+    assert [fixed.critic_step() for _ in range(6)] == [False, False, True] * 2
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "often", True, None])
+def test_paces_that_are_none(bad: Any) -> None:
+    with pytest.raises(InputError, match="critic_per_generator"):
+        tiny(critic_per_generator=bad)
+
+
+def test_second_moments_are_two_way_marginals() -> None:
+    index = np.random.default_rng(0).integers(0, 3, (500, 2))
+    found = second_moments(LAYOUT, torch.from_numpy(LAYOUT.encode(index)))
+    wanted = np.zeros((3, 4))
+    for a, b in index:
+        wanted[a, b] += 1 / 500
+    np.testing.assert_allclose(found[:3, 3:], wanted, atol=1e-6)
+    np.testing.assert_allclose(found, found.T)
+    assert found[:3, :3].abs().sum() == 0 == found[3:, 3:].abs().sum()
+
+
+def test_the_pair_anchor_is_unbiased() -> None:
+    """Its mean over many batches is the χ² distance of the pair marginals themselves."""
+    rows = torch.softmax(2 * torch.randn(5000, 7, generator=rng()), 1)
+    target = second_moments(LAYOUT, rows_of(100, 3))
+    anchors = Anchors(LAYOUT, None, target, 1.0, 2.0)
+    deviation = (second_moments(LAYOUT, rows) - target).square()
+    wanted = 2.0 * float((deviation / (target + 1e-3)).sum() / 2)
+    stream, found = rng(1), []
+    for _ in range(4000):
+        picked = rows[torch.randint(5000, (8,), generator=stream)]
+        found.append(float(anchors.loss(picked)))
+    error = np.std(found) / math.sqrt(len(found))
+    assert abs(np.mean(found) - wanted) < 4 * error and error < 0.05 * wanted
+
+
+def test_the_pair_anchor_s_gradient_is_that_of_autograd() -> None:
+    """The distance written out, of an odd number of rows, of which the last is in no half."""
+    target = second_moments(LAYOUT, rows_of(100, 3)).double()
+    rows = torch.rand(9, 7, generator=rng(), dtype=torch.float64, requires_grad=True)
+    found = Anchors(LAYOUT, None, target, 1.0, 2.0).loss(rows)
+    off = [second_moments(LAYOUT, half) - target for half in (rows[:4], rows[4:8])]
+    wanted = 2.0 * (off[0] * off[1] / (target + 1e-3)).sum() / 2
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found, rows)[0], torch.autograd.grad(3 * wanted, rows)[0]
+    )
+
+
+def test_expected_codes_are_what_is_sampled() -> None:
+    """Softmaxes without Gumbel noise: the chances of the values that a sample will have."""
+    logits = torch.tensor([[1.0, 0.0, -1.0, 0.5, 0.0, 2.0, -3.0]]).repeat(40_000, 1)
+    heads = Heads(LAYOUT)
+    drawn = heads(logits, 1e-3, rng()).mean(0)
+    torch.testing.assert_close(heads(logits[:1], 1.0, None)[0], drawn, rtol=0, atol=0.01)
+
+
+def test_a_warm_up_learns_what_the_table_says() -> None:
+    """Ordinary training with the pair anchor: columns that agree in the table agree in the rows."""
+    index = np.repeat(np.arange(3), 200)[:, None].repeat(2, 1)
+    codes = torch.from_numpy(LAYOUT.encode(index))
+    p = [np.array([1, 1, 1]) / 3, np.array([1, 1, 1, 1e-3]) / 3.001]
+    config = tiny(generator_lr=5e-3, averaging=0.9, weight_clip=0.1, critic_per_generator=1)
+    generator = TableGenerator(LAYOUT, 6, (32,), rng(), norm=True)
+    anchors = Anchors(LAYOUT, mean_code(LAYOUT, p), second_moments(LAYOUT, codes), 1.0, 20.0)
+    model = WGAN(config, generator, rng(1), anchors)
+    assert model.warm_up(codes, 200.0, rng(2), Watch(), 250) == 250
+    found = model.released.sample(3000, rng(3))
+    assert (found[:, 0] == found[:, 1]).mean() > 0.8
+    assert set(model.curves) == {"critic's score of generated rows (warm start)"}
+
+
+def test_public_draws_do_not_follow_the_private_batch() -> None:
+    """R1: generated rows are the same whatever the number of private rows in the batches."""
+    states: list[Tensor] = []
+    for n in (5, 50):
+        model = dpgan(critic_steps=6, sampling_rate=0.5, critic_lr=1e-12, generator_lr=1e-12)
+        ledger = Ledger(math.inf, 1e-5)
+        account = ledger.open("critic", NoPrivacy(), 6)
+        stream = rng(3)
+        model.fit(
+            PrivateTable(rows_of(n, 1), ledger), [account], 20.0, private_rng=rng(2),
+            public_rng=stream, watch=Watch(), standins=rows_of(30, 9),
+        )  # fmt: skip
+        states.append(stream.get_state())
+    assert torch.equal(*states)
+
+
+def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R2: what is public may be rounded to 11 bits on a GPU; norms and sums of private rows may not."""
+    inside, entered, steps = [0], [0], list[int]()
+    real = PrivateStep.gradient
+
+    @contextmanager
+    def tf32(_: torch.device) -> Iterator[None]:
+        inside[0], entered[0] = inside[0] + 1, entered[0] + 1
+        yield
+        inside[0] -= 1
+
+    def gradient(step: PrivateStep, *args: Any, **kwargs: Any) -> None:
+        steps.append(inside[0])
+        real(step, *args, **kwargs)
+
+    monkeypatch.setattr(adversarial, "tf32", tf32)
+    monkeypatch.setattr(PrivateStep, "gradient", gradient)
+    ledger = Ledger(math.inf, 1e-5)
+    account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 4)
+    dpgan(critic_steps=4).fit(
+        PrivateTable(rows_of(9, 1), ledger), [account], 9.0, private_rng=rng(2),
+        public_rng=rng(3), watch=Watch(),
+    )  # fmt: skip
+    assert steps == [0] * 4 and entered[0] >= 4
+
+
+def test_the_pace_sees_no_private_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R19: of two tables, what the pace goes by is the same once the private gradients are."""
+    gaps: list[list[Tensor]] = []
+    real = adversarial.noisy_gap
+
+    def gap(critic: Any, penalty: float, *rows: Any) -> Tensor:
+        gaps[-1] += [row.clone() for row in rows[:2]]
+        gaps[-1].append(real(critic, penalty, *rows))
+        return gaps[-1][-1]
+
+    def frozen(step: PrivateStep, *_: Any, **__: Any) -> None:
+        step.table.read(step.account)
+        for parameter in step.clipper.parameters:
+            parameter.grad = torch.full_like(parameter, 0.1)
+
+    monkeypatch.setattr(adversarial, "noisy_gap", gap)
+    monkeypatch.setattr(PrivateStep, "gradient", frozen)
+    for n in (9, 14):
+        gaps.append([])
+        ledger = Ledger(math.inf, 1e-5)
+        account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
+        dpgan(critic_steps=3, critic_per_generator="adaptive").fit(
+            PrivateTable(rows_of(n, n), ledger), [account], 9.0, private_rng=rng(2),
+            public_rng=rng(3), watch=Watch(), standins=rows_of(30, 9),
+        )  # fmt: skip
+    assert len(gaps[0]) == 9 and all(map(torch.equal, *gaps))
+
+
+def test_curves_leave_out_what_diverged() -> None:
+    curves = Curves()
+    for step, value in enumerate([1.0, math.nan, torch.tensor(2.0), torch.tensor(math.inf)]):
+        curves.note("score", step, value)
+    assert curves.to_dict() == {"score": {"step": [0, 2], "value": [1.0, 2.0]}}
+    again = Curves()
+    again.load_state_dict(curves.state_dict())
+    again.note("score", 7, 3.0)
+    assert again.to_dict()["score"]["step"] == [0, 2, 7]
+
+
+@pytest.mark.parametrize("pace", [2, "adaptive"])
+def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that is set back to a saved state does what the first one did from there."""
+    held: dict[str, Any] = {}
+
+    def whole(name: str, steps: int, step: Any, *_: Any, state: Any, **__: Any) -> int:
+        for i in range(steps):
+            if i == 2:
+                held["saved"] = _copied(state.state_dict())
+            step(i)
+        held["end"] = _copied(state.state_dict())
+        return steps
+
+    def rest(name: str, steps: int, step: Any, *_: Any, state: Any, **__: Any) -> int:
+        state.load_state_dict(held["saved"])
+        for i in range(2, steps):
+            step(i)
+        held["again"] = _copied(state.state_dict())
+        return steps
+
+    for run, first in ((whole, 0), (rest, 2)):
+        model = dpgan(critic_per_generator=pace)
+        monkeypatch.setattr(adversarial, "run_steps", run)
+        monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
+        model.warm_up(rows_of(20, 1), 20.0, rng(5), Watch(), 4)
+    _same(held["end"], held["again"])
+    assert set(held["end"]) >= {"critic", "generator", "average", "pace", "curves"}
+
+
+def _codes_of_steps(first: int) -> Any:
+    """Generated rows that follow from the number of the step alone: streams are not saved."""
+    calls = [first]
+
+    def codes(batch: int, stream: torch.Generator) -> Tensor:
+        calls[0] += 1
+        stream.manual_seed(calls[0])
+        return torch.softmax(torch.randn(batch, LAYOUT.width, generator=stream), 1)
+
+    return codes
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_copied(v) for v in value]
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _same(one: Any, other: Any) -> None:
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            _same(one[key], other[key])
+    elif isinstance(one, list):
+        for a, b in zip(one, other, strict=True):
+            _same(a, b)
+    elif isinstance(one, Tensor):
+        torch.testing.assert_close(one, other, equal_nan=True, rtol=0, atol=0)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"bound": "fixed"}, {"bound": "public"}, {"grouping": "clusters"}, {"centred": False}],
+)
+def test_every_step_is_paid(changes: dict[str, Any]) -> None:
+    model = dpgan(critic_steps=3, **changes)
+    ledger = Ledger(math.inf, 1e-5)
+    account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
+    table = PrivateTable(rows_of(20, 1), ledger)
+    done = model.fit(table, [account], 20.0, private_rng=rng(2), public_rng=rng(3), watch=Watch())
+    assert done == account.spent == table.reads == 3

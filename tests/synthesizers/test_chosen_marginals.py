@@ -1,0 +1,294 @@
+"""What is counted, and how coarsely."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from tabsynth import Column
+from tabsynth.privacy.noise.counts import by_value, number_of, shares_by_cells
+from tabsynth.synthesizers.margnet.selection import (
+    CLEAR,
+    IMPORTANCE,
+    MOST_IN_GROUPS,
+    MOST_OF_COLUMNS,
+    MOST_TRIPLES,
+    NOISE_LEFT,
+    STRONG,
+    TOLERATED,
+    TRIPLES_SHARE,
+    Resolution,
+    Workload,
+    chance_distance,
+    clear_triples,
+    groups_of,
+    least_rows,
+    pairs_within,
+    share_of_columns,
+    strong_pairs,
+    triples_within,
+    worth_counting,
+)
+
+ROOM = 1_000_000  # cells, for all triples
+
+
+def test_pairs_within_the_limits() -> None:
+    """All pairs, but for those of too many cells."""
+
+    def within(sizes: list[int], *limits: int) -> list[tuple[int, int]]:
+        return pairs_within(by_value(sizes), *limits)
+
+    assert within([3, 4, 2], 100, 100) == [(0, 1), (0, 2), (1, 2)]
+    assert within([30, 40, 2], 100, 100) == [(0, 2), (1, 2)]
+    # The widest are left alone, one by one, until the others fit.
+    assert within([9, 3, 9, 4], 100, 16) == [(1, 2), (1, 3), (2, 3)]
+    assert within([9, 3, 9, 4], 100, 7) == [(1, 3)]
+    assert within([5], 100, 1) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    weights=st.lists(st.floats(0, 1), min_size=1, max_size=40),
+    least=st.floats(0, 0.2),
+    nulls=st.booleans(),
+)
+def test_groups_of_ordered_values(weights: list[float], least: float, nulls: bool) -> None:
+    """Neighbours, of enough rows each; null by itself; no gap."""
+    shares = (np.array([*weights, 0.3] if nulls else weights) + 1e-6) / (sum(weights) + 1)
+    values = tuple(range(len(weights)))
+    column = Column(name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=values)
+    groups = groups_of(column, shares, least)
+    inner = groups[: len(weights)]
+    assert inner[0] == 0 and set(np.diff(inner)) <= {0, 1}
+    if nulls:
+        assert groups[-1] == inner[-1] + 1
+    held = np.bincount(inner, weights=shares[: len(weights)])
+    assert len(held) == 1 or held.min() >= min(least, 0.05) - 1e-12
+    if least == 0:
+        assert len(held) == len(weights)
+
+
+@settings(max_examples=80, deadline=None)
+@given(weights=st.lists(st.floats(0.001, 1), min_size=1, max_size=30), least=st.floats(0, 0.3))
+def test_groups_of_unordered_values(weights: list[float], least: float) -> None:
+    """At most one group of several values: the rarest, below the least and a twentieth, a small part in all."""
+    shares = np.array(weights) / sum(weights)
+    values = tuple(range(len(weights)))
+    column = Column(name="a", kind="categorical", dtype="int64", categories=values)
+    groups = groups_of(column, shares, least)
+    assert sorted(set(groups)) == list(range(groups.max() + 1))
+    counts = np.bincount(groups)
+    merged = np.flatnonzero(counts > 1)
+    assert len(merged) <= 1
+    for group in merged:
+        inside = groups == group
+        assert shares[inside].sum() <= MOST_IN_GROUPS + 1e-12
+        assert (shares[inside] < min(least, 0.05)).all()
+        assert shares[inside].max() <= shares[~inside].min(initial=1)
+
+
+def test_common_values_are_not_merged() -> None:
+    """However high the noise: of ten classes of one size, two in one group could not be told apart."""
+    column = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(10)))
+    np.testing.assert_array_equal(groups_of(column, np.full(10, 0.1), 0.3), range(10))
+
+
+def test_least_rows_follow_the_noise() -> None:
+    assert least_rows(2.0, 10, 45) == pytest.approx(18 * 2 * math.sqrt(30))
+    assert least_rows(2.0, 10, 5) == pytest.approx(18 * 2 * math.sqrt(5))
+    assert least_rows(0.0, 10, 45) == 0
+
+
+def test_distance_by_chance() -> None:
+    """Against independent draws: counts around what is expected, many cells."""
+    rng = np.random.default_rng(0)
+    expected = rng.uniform(20, 60, (30, 20))
+    found = [np.abs(rng.poisson(expected) - expected).sum() for _ in range(40)]
+    assert chance_distance(expected) == pytest.approx(np.mean(found), rel=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 6), min_size=2, max_size=5),
+    noise=st.floats(0.5, 60),
+    seed=st.integers(0, 99),
+)
+def test_the_pairs_that_are_worth_it(sizes: list[int], noise: float, seed: int) -> None:
+    """The error that the choice expects is the least of all prefixes of the ranking, none included."""
+    pairs = list(combinations(range(len(sizes)), 2))
+    distances = np.random.default_rng(seed).exponential(100, len(pairs))
+    groups = [np.arange(size) for size in sizes]
+    cells = {p: sizes[p[0]] * sizes[p[1]] for p in pairs}
+    known = dict(zip(pairs, distances, strict=True))
+
+    def error(chosen: list[tuple[int, int]]) -> float:
+        total = sum(cells[p] ** (2 / 3) for p in chosen) ** 1.5
+        left = sum(known[p] for p in pairs if p not in chosen)
+        return NOISE_LEFT * math.sqrt(2 / math.pi) * noise * total + left
+
+    chosen = worth_counting(pairs, distances, groups, noise)
+    ranked = sorted(pairs, key=lambda p: -known[p] / cells[p] ** (2 / 3))
+    best = min(error(ranked[:k]) for k in range(len(pairs) + 1))
+    assert error(chosen) == pytest.approx(best)
+
+
+def test_a_pair_that_is_named_takes_no_other_away() -> None:
+    """What is counted in any case costs its noise, whatever else is counted."""
+    groups, pairs = [np.arange(4)] * 8, [(0, 1), *combinations(range(2, 8), 2)]
+    distances = np.array([0.0, *np.full(len(pairs) - 1, 1000.0)])
+    noise = 3.0
+    alone = worth_counting(pairs, distances, groups, noise)
+    assert alone == pairs[1:]
+    assert worth_counting(pairs, distances, groups, noise, Workload(sets=((0, 1),))) == pairs
+
+
+def test_nothing_is_worth_much_noise() -> None:
+    groups = [np.arange(4)] * 3
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert worth_counting(pairs, np.array([5.0, -3.0, 1.0]), groups, 1e6) == []
+    assert worth_counting(pairs, np.array([5.0, -3.0, 1.0]), groups, 0.0) == [(0, 1), (1, 2)]
+
+
+def test_triples() -> None:
+    """All three pairs are counted; all or none, by the noise; the ones of most worth."""
+    pairs = list(combinations(range(4), 2))
+    assert triples_within(pairs, by_value([2] * 4), 100) == list(combinations(range(4), 3))
+    assert triples_within(pairs[1:], by_value([2] * 4), 100) == [(0, 2, 3), (1, 2, 3)]
+    assert triples_within(pairs, by_value([2, 2, 2, 20]), 8) == [(0, 1, 2)]
+    groups = [np.arange(4)] * 12
+    triples = list(combinations(range(12), 3))
+    worth = np.arange(len(triples), dtype=float)
+    assert clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-MOST_TRIPLES:]
+    # Where all are worth the same, all columns alike.
+    uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66, ROOM)))
+    assert uses.sum() == 3 * MOST_TRIPLES and uses.max() - uses.min() <= 3
+    limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
+    limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
+    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == MOST_TRIPLES
+    assert clear_triples(triples, worth, groups, 1.001 * limit, 66, ROOM) == []
+    # Half of the share.
+    assert clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
+    assert clear_triples([], np.zeros(0), groups, 0.0, 66, ROOM) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), columns=st.integers(3, 9), room=st.integers(0, 2000))
+def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -> None:
+    """One by one: of those that have room the one of most worth, then of columns taken least, then the first."""
+    sizes = data.draw(st.lists(st.integers(1, 9), min_size=columns, max_size=columns))
+    left = list(combinations(range(columns), 3))
+    many = {"min_size": len(left), "max_size": len(left)}
+    worth = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), **many)))
+    found = clear_triples(left, worth, by_value(sizes), 0.0, 66, room)
+    value, taken = dict(zip(left, worth, strict=True)), list[tuple[int, int, int]]()
+    uses = np.zeros(columns)
+    while left:
+        best = min(left, key=lambda t: (-value[t], uses[list(t)].sum(), t))
+        left.remove(best)
+        cells = math.prod(sizes[j] for j in best)
+        if cells <= room and len(taken) < MOST_TRIPLES:
+            room -= cells
+            uses[list(best)] += 1
+            taken.append(best)
+    assert found == sorted(taken)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 30), min_size=2, max_size=12),
+    cells=st.lists(st.integers(4, 900), min_size=1, max_size=66),
+    noise=st.floats(0.1, 50),
+    rows=st.floats(100, 20_000),
+)
+def test_columns_are_counted_again_as_far_as_needed(
+    sizes: list[int], cells: list[int], noise: float, rows: float
+) -> None:
+    """The mean L1/2 noise of a column is what is tolerated, or all pairs of columns would lose by more."""
+    cells = cells[: math.comb(len(sizes), 2)]
+
+    def error(of: list[int], part: float) -> float:
+        stds = noise / np.sqrt(np.array(shares_by_cells(of)) * part)
+        return float((math.sqrt(2 / math.pi) * np.array(of) * stds / 2 / rows).mean())
+
+    def of_all(part: float) -> float:
+        everything = math.comb(len(sizes), 2)
+        return everything * error(sizes, part) + len(cells) * error(cells, 1 - part)
+
+    share = share_of_columns(noise, sizes, cells, rows, 0.08)
+    if not share:
+        assert error(sizes, 0.08) <= TOLERATED * (1 + 1e-9)
+        return
+    best = minimize_scalar(of_all, bounds=(1e-4, 1 - 1e-4), method="bounded").x
+    assert error(sizes, share) >= TOLERATED * (1 - 1e-9) and share <= MOST_OF_COLUMNS
+    assert share <= best + 1e-3
+    if share < min(MOST_OF_COLUMNS, best - 1e-3):
+        assert error(sizes, share) == pytest.approx(TOLERATED)
+
+
+def test_columns_are_not_counted_again_without_noise() -> None:
+    assert share_of_columns(0.0, [4, 5], [20], 100.0, 0.08) == 0
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), sizes=st.lists(st.integers(2, 9), min_size=2, max_size=6))
+def test_pairs_that_are_nearly_functions_are_counted_finer(
+    data: st.DataObject, sizes: list[int]
+) -> None:
+    groups = [np.minimum(np.arange(size), data.draw(st.integers(0, 8))) for size in sizes]
+    pairs = list(combinations(range(len(sizes)), 2))
+    held = data.draw(st.lists(st.floats(0, 200), min_size=len(pairs), max_size=len(pairs)))
+    distances = dict(zip(pairs, held, strict=True))
+    found = strong_pairs(distances, 100.0, groups, by_value(sizes), max_cells := 30)
+    cells = {pair: math.prod(sizes[j] for j in pair) for pair in pairs}
+    all_cells = sum(map(number_of, groups)) ** 2
+    assert sum(cells[pair] for pair in found) <= all_cells
+    for pair in pairs:
+        merged = any(number_of(groups[j]) < sizes[j] for j in pair)
+        fit = distances[pair] >= 100 * STRONG and merged and cells[pair] <= max_cells
+        before = [p for p in found if (-distances[p], p) < (-distances[pair], pair)]
+        room = sum(cells[p] for p in before) + cells[pair] <= all_cells
+        assert (pair in found) == (fit and room)
+
+
+def test_a_set_of_columns_has_its_groups() -> None:
+    values, pairs, triples, fine = ([np.full(3, i)] * 3 for i in range(4))
+    by = Resolution(values, pairs, triples, fine, frozenset({(0, 1)}))
+    assert by.of((0,)) is values and by.of((0, 2)) is pairs and by.of((0, 1, 2)) is triples
+    assert by.of((0, 1)) is fine and by.of([0, 1]) is fine
+    left = by.narrowed({1})
+    assert left.pairs[0].tolist() == [0, 0, 0] and left.pairs[1] is pairs[1]
+    assert left.triples[0].tolist() == [0, 0, 0] and left.triples[1] is triples[1]
+    assert left.of((0, 1)) is left.fine and left.of((0,)) is values
+    assert [left.fine[0] is fine[0], left.fine[1] is fine[1]] == [True, True]
+    assert left.fine[2].tolist() == [0, 0, 0]
+
+
+def test_what_is_named_is_counted() -> None:
+    groups = by_value([4] * 5)
+    pairs = list(combinations(range(5), 2))
+    workload = Workload(sets=((1, 4), (0, 2, 3)))
+    named = [(0, 2), (0, 3), (1, 4), (2, 3)]
+    assert [p for p in pairs if workload.names(p)] == named
+    assert worth_counting(pairs, np.full(10, -1.0), groups, 1e6, workload) == named
+    triples = triples_within(pairs, groups, 100)
+    assert clear_triples(triples, np.zeros(10), groups, 1e6, 10, ROOM, workload) == [(0, 2, 3)]
+    everything = clear_triples(triples, np.zeros(10), groups, 1e-9, 10, ROOM, workload)
+    assert (0, 2, 3) in everything and len(everything) == 10
+    # One-way counts are never important by themselves, pairs of a target are.
+    sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]
+    assert Workload(target=2).importance(sets).tolist() == [1, 1, IMPORTANCE, IMPORTANCE]
+    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, IMPORTANCE, 1]
+
+
+def test_a_target_makes_its_pairs_worth_more() -> None:
+    """Of two pairs of one distance, at a noise at which one is worth it, that of the target is taken."""
+    groups = by_value([4] * 4)
+    pairs, distances = [(0, 1), (2, 3)], np.array([100.0, 100.0])
+    noise = 100 / (NOISE_LEFT * math.sqrt(2 / math.pi) * 16)
+    assert worth_counting(pairs, distances, groups, 2 * noise) == []
+    assert worth_counting(pairs, distances, groups, 0.9 * noise, Workload(target=3)) == [(2, 3)]

@@ -1,0 +1,230 @@
+"""Conditional mixtures against brute force: all rows of a tiny table, by Bayes' rule."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tabsynth import Column, InputError, Schema
+from tabsynth.encoding import TableEncoder
+from tabsynth.synthesizers import mixture as conditions_module
+from tabsynth.synthesizers.mixture import (
+    EVERYTHING,
+    HELD,
+    MAX_BOXES,
+    Mixture,
+    Restricted,
+    disjoint_boxes,
+)
+
+torch.set_num_threads(1)
+
+
+def stream(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def sharp_mixture(sizes: tuple[int, ...], components: int = 3, seed: int = 0) -> Mixture:
+    columns = [
+        Column(name=f"c{j}", kind="categorical", dtype="int64", categories=tuple(range(size)))
+        for j, size in enumerate(sizes)
+    ]
+    layout = TableEncoder(Schema(columns)).layout
+    logits = 2 * torch.randn(components, layout.width, generator=stream(seed))
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    return Mixture(layout, components).set(torch.cat(parts, 1))
+
+
+def joint(mixture: Mixture) -> np.ndarray:
+    """The probability of each row, shape sizes: the sum over components of products."""
+    p = mixture.probabilities.double().numpy()
+    blocks = [p[:, b.start : b.stop] for b in mixture.layout.blocks]
+    found = np.zeros(mixture.layout.sizes)
+    for k in range(len(p)):
+        found += math.prod(np.ix_(*[block[k] for block in blocks])) / len(p)
+    return found
+
+
+def only(size: int, *values: int) -> np.ndarray:
+    return np.isin(np.arange(size), values)
+
+
+def permitted(sizes: tuple[int, ...], zeros: Any, where: Any) -> np.ndarray:
+    """What share of each row is within a condition and in none of the zeros, one by one."""
+    found = np.zeros(sizes)
+    for row in itertools.product(*map(range, sizes)):
+        if not any(all(m[row[j]] for j, m in z.items()) for z in zeros):
+            found[row] = math.prod(share[row[j]] for j, share in where.items())
+    return found
+
+
+SIZES = (3, 2, 4)
+ZEROS = [{0: only(3, 0, 1), 2: only(4, 3)}, {1: only(2, 1), 2: only(4, 0, 3)}]
+# The last: of some values a share.
+PARTLY = {0: np.array([0.2, 1.0, 0.5]), 2: np.array([0.5, 0.0, 1.0, 0.25])}
+WHERES = [{}, {0: only(3, 1)}, {1: only(2, 0), 2: only(4, 0, 2)}, PARTLY]
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> tuple[tuple[int, ...], list[dict[int, np.ndarray]], Any]:
+    sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=2, max_size=4)))
+
+    def masks(least: int) -> dict[int, np.ndarray]:
+        columns = draw(st.sets(st.integers(0, len(sizes) - 1), min_size=least))
+        kept = {j: draw(st.sets(st.integers(0, sizes[j] - 1), min_size=1)) for j in columns}
+        return {j: only(sizes[j], *values) for j, values in kept.items()}
+
+    return sizes, [masks(2) for _ in range(draw(st.integers(0, 4)))], masks(0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(given=conditions())
+def test_boxes_part_what_is_permitted(given: Any) -> None:
+    """Every permitted row lies in exactly one box, every other row in none."""
+    sizes, zeros, where = given
+    wanted = permitted(sizes, zeros, where)
+    boxes = disjoint_boxes(zeros, where)
+    held = sum((permitted(sizes, [], box).astype(int) for box in boxes), np.zeros(sizes, int))
+    np.testing.assert_array_equal(held, wanted)
+
+
+def test_zeros_that_share_columns_need_few_boxes() -> None:
+    """A child skips 30 questions: two blocks. Eleven unrelated ones multiply, and are refused."""
+    skips = [{0: only(9, 0, 1), j: only(4, 1, 2)} for j in range(1, 31)]
+    assert len(disjoint_boxes(skips)) == 2
+    unrelated = [{2 * j: only(3, 0), 2 * j + 1: only(3, 0)} for j in range(11)]
+    with pytest.raises(InputError, match=f"more than {MAX_BOXES} blocks; declare fewer") as error:
+        disjoint_boxes(unrelated)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("where", WHERES, ids=["plain", "one", "two", "partly"])
+@pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
+def test_the_conditional_mixture_is_bayes(zeros: Any, where: Any) -> None:
+    """Shares and distributions of all parts make the joint distribution, given the condition."""
+    mixture = sharp_mixture(SIZES)
+    wanted = permitted(SIZES, zeros, where) * joint(mixture)
+    boxes = disjoint_boxes(zeros, where)
+    assert mixture.log_probability(boxes) == pytest.approx(np.log(wanted.sum()), abs=1e-6)
+    restricted = Restricted(mixture.probabilities.double().numpy(), mixture.layout, boxes)
+    found = np.zeros(SIZES)
+    for part, share in enumerate(restricted.shares):
+        if share > 0:
+            box, k = divmod(part, 3)
+            p = restricted._distributions(box, np.array([k]))[0]
+            blocks = [p[b.start : b.stop] for b in mixture.layout.blocks]
+            found += share * math.prod(np.ix_(*blocks))
+    np.testing.assert_allclose(found, wanted / wanted.sum(), atol=1e-6)
+
+
+def fits(rows: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether the counts of whole rows are a draw of the wanted distribution (χ²)."""
+    counts = np.zeros(wanted.shape)
+    np.add.at(counts, tuple(rows.T), 1)
+    assert not counts[wanted == 0].any()
+    expected = wanted[wanted > 0] / wanted.sum() * len(rows)
+    return stats.chisquare(counts[wanted > 0], expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("held", [HELD, 0], ids=["held", "anew"])
+@pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
+def test_conditional_rows_follow_bayes(
+    zeros: Any, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With cumulative probabilities that are kept, or made as they are needed."""
+    monkeypatch.setattr(conditions_module, "HELD", held)
+    mixture = sharp_mixture(SIZES, seed=2)
+    for seed, where in enumerate(WHERES):
+        wanted = permitted(SIZES, zeros, where) * joint(mixture)
+        boxes = disjoint_boxes(zeros, where)
+        rows = mixture.sample(20_000, stream(seed), rounded=False, boxes=boxes)
+        assert fits(rows, wanted)
+        assert not fits(rows, wanted**1.2)  # the comparison is not blind
+
+
+@pytest.mark.parametrize("within", [{}, PARTLY], ids=["all", "partly"])
+@pytest.mark.parametrize("zeros", [[], ZEROS], ids=["free", "zeros"])
+def test_completed_rows_follow_bayes(zeros: Any, within: Any) -> None:
+    """Rows that miss different cells, all mixed: each of its own distribution."""
+    mixture = sharp_mixture(SIZES, seed=1)
+    patterns = np.array([(2, -1, -1), (-1, 0, -1), (-1, 1, 2), (-1, -1, -1)])
+    kind = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 20_000))
+    rows = mixture.complete(patterns[kind], stream(), boxes=disjoint_boxes(zeros, within))
+    for i, known in enumerate(patterns):
+        where = {j: only(SIZES[j], value) for j, value in enumerate(known) if value >= 0}
+        wanted = permitted(SIZES, zeros, where) * permitted(SIZES, [], within) * joint(mixture)
+        assert fits(rows[kind == i], wanted)
+
+
+def test_rounding_goes_on_under_a_condition() -> None:
+    """Rounded rows are much closer to the conditional mixture's pairs than plain draws are."""
+    sizes = (5, 4, 3, 2)
+    mixture = sharp_mixture(sizes, components=40)
+    zeros = [{0: only(5, 0, 1), 1: only(4, 2, 3)}]
+    where = {2: only(3, 0, 2)}
+    wanted = permitted(sizes, zeros, where) * joint(mixture)
+    misses = {}
+    for rounded in (False, True):
+        rows = mixture.sample(4000, stream(3), rounded=rounded, boxes=disjoint_boxes(zeros, where))
+        counts = np.zeros(sizes)
+        np.add.at(counts, tuple(rows.T), 1)
+        assert not counts[wanted == 0].any()
+        error = counts / 4000 - wanted / wanted.sum()
+        pairs = itertools.combinations(range(4), 2)
+        misses[rounded] = sum(
+            np.abs(error.sum(tuple({0, 1, 2, 3} - set(pair)))).sum() for pair in pairs
+        )
+    assert misses[True] < 0.25 * misses[False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(given=conditions(), seed=st.integers(0, 9), rows=st.integers(1, 40))
+def test_conditions_and_zeros_always_hold(given: Any, seed: int, rows: int) -> None:
+    """Rounded or completed: every row is permitted, and what was known is kept."""
+    sizes, zeros, where = given
+    inside = permitted(sizes, zeros, where)
+    boxes = disjoint_boxes(zeros, where)
+    if not inside.any():
+        assert boxes == []
+        return
+    mixture = sharp_mixture(sizes, components=4, seed=seed)
+    made = mixture.sample(rows, stream(seed), boxes=boxes)
+    assert made.shape == (rows, len(sizes)) and inside[tuple(made.T)].all()
+    holes = np.random.default_rng(seed).random(made.shape) < 0.6
+    filled = mixture.complete(np.where(holes, -1, made), stream(seed), boxes=boxes)
+    assert inside[tuple(filled.T)].all()
+    np.testing.assert_array_equal(filled[~holes], made[~holes])
+
+
+def test_what_has_no_probability() -> None:
+    """A value of probability 0 in all components: no condition on it, no completion from it."""
+    mixture = sharp_mixture(SIZES)
+    p = mixture.probabilities.clone()
+    p[:, 0] = 0
+    mixture.set(p)
+    assert mixture.log_probability([{0: only(3, 0)}]) == -np.inf
+    assert np.isfinite(mixture.log_probability(EVERYTHING))
+    filled = mixture.complete(np.array([[0, -1, 1], [1, -1, -1], [0, 1, 1]]), stream())
+    assert filled[0].tolist() == [0, -1, 1] and filled[2].tolist() == [0, 1, 1]
+    assert filled[1].min() >= 0
+
+
+def test_many_conditions_do_not_underflow() -> None:
+    """300 columns at 1e-6 each: the share of a component is beyond the least double."""
+    sizes = (2,) * 300
+    mixture = sharp_mixture(sizes, components=2)
+    first = torch.tensor([1e-6, 1 - 1e-6]).repeat(300)
+    second = torch.tensor([2e-6, 1 - 2e-6]).repeat(300)
+    mixture.set(torch.stack([first, second]))
+    boxes = [{j: only(2, 0) for j in range(299)}]
+    assert mixture.log_probability(boxes) < -1000
+    assert (mixture.sample(5, stream(), boxes=boxes)[:, :299] == 0).all()
+    rows = np.full((4, 300), -1)
+    rows[:, :299] = 0
+    assert (mixture.complete(rows, stream()) >= 0).all()

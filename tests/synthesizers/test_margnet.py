@@ -1,0 +1,533 @@
+"""MargNet's generator: its loss by brute force, that it learns, when it stops, how it is rounded."""
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth import Column, InputError, Schema
+from tabsynth.encoding import Layout, TableEncoder
+from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
+from tabsynth.synthesizers.margnet import estimation as margnet
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.synthesizers.mixture import Mixture, dictionary
+from tabsynth.training.loop import Watch
+from tabsynth.training.networks import one_cycle
+
+torch.set_num_threads(1)
+
+
+def columns_of(*sizes: int) -> list[Column]:
+    return [
+        Column(name=f"c{i}", kind="categorical", dtype="int64", categories=tuple(range(size)))
+        for i, size in enumerate(sizes)
+    ]
+
+
+def layout_of(*sizes: int) -> Layout:
+    return TableEncoder(Schema(columns_of(*sizes))).layout
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def counted(index: np.ndarray, sizes: tuple[int, ...], std: float, seed: int = 0) -> list[Measured]:
+    """Noisy counts of all columns and pairs."""
+    noise = np.random.default_rng(seed)
+    found = []
+    everyone = range(len(sizes))
+    for columns in [*combinations(everyone, 1), *combinations(everyone, 2)]:
+        exact = count_rows(index, columns, by_value(sizes))
+        found.append(Measured(columns, exact + std * noise.standard_normal(exact.shape), std))
+    return found
+
+
+def tiny(**changes: Any) -> MargNetConfig:
+    known = {
+        "components": 60,
+        "latent_dim": 8,
+        "hidden": (32,),
+        "steps": 600,
+        "learning_rate": 0.03,
+    }
+    return MargNetConfig(**{**known, **changes})
+
+
+def fit_of(
+    measured: list[Measured], sizes: tuple[int, ...], rows: float, seed: int = 0, **changes: Any
+) -> MargNetFit:
+    return MargNetFit(
+        layout_of(*sizes), columns_of(*sizes), tiny(**changes), measured, rows, rng(seed)
+    )
+
+
+def correlated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Columns that follow the first one, with three rows in four."""
+    generator = np.random.default_rng(seed)
+    first = generator.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    others = [
+        np.where(generator.random(n) < 0.75, first % size, generator.integers(0, size, n))
+        for size in (4, 3, 2)
+    ]
+    return np.stack([first, *others], axis=1), (4, 4, 3, 2)
+
+
+def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> float:
+    """Mean total variation distance of pairs of columns."""
+    found = [
+        np.abs(
+            count_rows(one, pair, by_value(sizes)) / len(one)
+            - count_rows(other, pair, by_value(sizes)) / len(other)
+        ).sum()
+        / 2
+        for pair in combinations(range(len(sizes)), 2)
+    ]
+    return float(np.mean(found))
+
+
+# The fit.
+
+
+def test_it_learns_a_correlated_table_without_noise() -> None:
+    """Pairs come within a tenth of what independent columns miss."""
+    index, sizes = correlated()
+    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0, stop=1e9)
+    assert fit.fit(Watch()) == 600
+    shuffled = np.random.default_rng(1).permuted(index, axis=0)
+    floor = distance(index, shuffled, sizes)
+    assert floor > 0.1
+    assert distance(index, fit.mixture().sample(len(index), rng(3)), sizes) < 0.1 * floor
+
+
+def test_it_stops_at_the_noise() -> None:
+    """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 12.0, seed=1)
+    fit = fit_of(measured, sizes, float(len(index)), onward=0.0)
+    assert fit.fit(Watch()) == 600
+    assert fit.done and 3 < len(fit.found) < 300
+    level = 1 - 1.75 * math.sqrt(2 / sum(m.counts.size for m in measured))
+    assert 0.6 < level < 0.8 and fit.found[-1] <= level < min(fit.found[:-1])
+    # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
+    again = fit_of(measured, sizes, float(len(index)), onward=0.0)
+    for i in range(len(fit.found)):
+        again.step(i, 600)
+    torch.testing.assert_close(
+        fit.mixture().probabilities, again.mixture().probabilities, rtol=0, atol=0
+    )
+    # The noise is what is left: without a stop the loss goes on down.
+    longer = fit_of(measured, sizes, float(len(index)), stop=1e9)
+    longer.fit(Watch())
+    assert longer.found[-1] < 0.8 * level and not longer.done
+
+
+def test_it_goes_on_past_the_noise() -> None:
+    """For so many times the steps till then, and softly: the last ones change next to nothing."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 12.0, seed=1)
+    stopped = fit_of(measured, sizes, float(len(index)), onward=0.0)
+    stopped.fit(Watch())
+    fits = [fit_of(measured, sizes, float(len(index)), onward=1.5) for _ in range(2)]
+    fit, other = fits
+    fit.fit(Watch())
+    assert 0.5 < fit.clarity == stopped.clarity < 1
+    turned = len(stopped.found) - 1
+    assert stopped.turned == fit.turned == turned and fit.found[: turned + 1] == stopped.found
+    # Where less is clear it goes on for less.
+    assert len(fit.found) == turned + int(1.5 * fit.clarity * turned) < 400
+    assert fit.found[-1] < stopped.found[-1]
+    moved = np.abs(np.diff(fit.found))
+    assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
+    # Set back to its state on the way, it takes the same steps.
+    half = turned + turned // 2
+    for i in range(half):
+        other.step(i, 400)
+    again = fit_of(measured, sizes, float(len(index)), seed=9, onward=1.5)
+    again.load_state_dict(other.state_dict())
+    for i in range(half, 400):
+        again.step(i, 400)
+    assert again.found == fit.found
+
+
+def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weight and the rate at each step, against the schedules that the configuration promises."""
+    taken: list[tuple[float, float]] = []
+    descend = MargNetFit._descend
+
+    def watched(fit: MargNetFit, p: Any, gradient: Any, rate: float, entropy: float) -> None:
+        taken.append((rate, entropy))
+        descend(fit, p, gradient, rate, entropy)
+
+    monkeypatch.setattr(MargNetFit, "_descend", watched)
+    index, sizes = correlated()
+    fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
+    fit.fit(Watch())
+    turned, steps = fit.turned, len(fit.found)
+    assert turned is not None and steps == len(taken) > 2 * turned
+    rates, weights = np.array(taken).T
+    before = np.arange(turned) / 400
+    np.testing.assert_allclose(rates[:turned], [0.03 * one_cycle(t) for t in before])
+    np.testing.assert_allclose(weights[:turned], 1 - before)
+    left = np.linspace(1, 0, steps - turned, endpoint=False)
+    highest = 0.03 * one_cycle(turned / 400)
+    np.testing.assert_allclose(rates[turned:], highest * np.sin(np.pi * left / 2) ** 2)
+    assert fit.leaning == 2
+    np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 400) * left)
+
+
+def test_smoothed_counts_lead_nearer_to_the_table() -> None:
+    """Two columns of many values, one direction, much noise: the fit that leans to fewer is nearer."""
+    generator = np.random.default_rng(3)
+    n, sizes = 3000, (20, 20)
+    first = generator.integers(0, 20, n)
+    index = np.stack([first, (generator.integers(0, 20, n) + first * (first < 8)) % 20], axis=1)
+    away = {}
+    for smoothing in (0.0, 1.0):
+        fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing, entropy=0.0)
+        fit.fit(Watch())
+        truth = torch.from_numpy(count_rows(index, (0, 1), by_value(sizes)) / n)
+        p = fit.mixture().probabilities.double()
+        away[smoothing] = float((p[:, :20].T @ p[:, 20:] / len(p) - truth).abs().sum()) / 2
+    assert away[1.0] < 0.95 * away[0.0]
+
+
+def test_it_stops_where_nothing_is_gained() -> None:
+    """Exact counts of a table that few components explain: no need for all the steps."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 1e-9)
+    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "onward": 0.0}
+    fit = fit_of(measured, sizes, float(len(index)), **settings)
+    fit.fit(Watch())
+    assert fit.done and 1200 + 60 < len(fit.found) < 4000
+    assert min(fit.found[-60:]) > 0.99 * min(fit.found[:-60])
+    assert fit.found[-1] < 1e-2 * fit.found[0]
+
+
+def test_components_follow_the_columns() -> None:
+    found = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
+    assert found == [200, 300, 1000, 1000]
+    assert MargNetConfig(components=7).rows_of_mixture(50) == 7
+
+
+def test_entropy_of_rows() -> None:
+    """Of two fits to the same counts, the one where entropy weighs has rows that say less."""
+    index, sizes = correlated()
+    measured = counted(index, sizes, 5.0)
+    entropies = []
+    for weight in (0.0, 20.0):
+        fit = fit_of(measured, sizes, float(len(index)), entropy=weight, stop=1e9)
+        fit.fit(Watch())
+        p = fit.mixture().probabilities.double().clamp_min(1e-12)
+        entropies.append(float(-(p * p.log()).sum(1).mean()))
+        assert fit.found[-1] < 0.1 * fit.found[0]
+    assert entropies[1] > entropies[0] + 0.05
+
+
+def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
+    """Many columns, much noise: the loss comes down to the noise's, as without entropy."""
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 3, (500, 1))
+    index = np.where(generator.random((500, 24)) < 0.6, first, 0)
+    sizes = (3,) * 24
+    measured = counted(index, sizes, 30.0)
+    found = []
+    for weight in (0.3, 0.3 * 24 * 10):
+        settings = {"entropy": weight, "steps": 200, "stop": 1e9, "smoothing": 0.0}
+        fit = fit_of(measured, sizes, 500.0, **settings)
+        fit.fit(Watch())
+        found.append(fit.found[-1])
+    assert found[0] < 1.05 and found[1] > found[0]
+
+
+def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
+
+    With all of entropy's weight it has not by the last step.
+    """
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 3, (400, 1))
+    follows = generator.random((400, 12)) < 0.7
+    index = np.where(follows, first, generator.integers(0, 3, (400, 12)))
+    measured = counted(index, (3,) * 12, 60.0)
+    fits = []
+    for least in (margnet.LEAST_ENTROPY, 1.0):
+        monkeypatch.setattr(margnet, "LEAST_ENTROPY", least)
+        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0)
+        fit.fit(Watch())
+        assert 1 < fit.found[0] < 2 and fit.clarity == least
+        fits.append(fit)
+    assert fits[0].done and len(fits[0].found) < 150
+    assert not fits[1].done and len(fits[1].found) == 400
+
+
+def test_entropy_and_the_schedule_follow_what_counts_show() -> None:
+    """By what independent columns leave unexplained, a column.
+
+    Entropy has a tenth to all of its weight, past the noise twice as much or less; the schedule two thirds
+    of the steps or more.
+    """
+    fit = fit_of(counted(*correlated(300), 3.0), (4, 4, 3, 2), 300.0)
+    assert fit.clarity == 1 and fit.planned == 600
+    for shown, part, more, planned in (
+        (-50, 0.1, 2, 400),
+        (199, 0.1, 2, 400),
+        (1000, 0.5, 2, 400),
+        (2000, 1, 2, 400),
+        (50_000, 1, 2, 400),
+        (200_000, 1, 1.25, 550),
+    ):
+        fit.found = [1 + shown * 4 / fit.loss.cells, 1.0]
+        assert fit.clarity == pytest.approx(part) and fit.leaning == pytest.approx(more)
+        assert fit.planned == planned
+
+
+def test_state_goes_on_where_it_was() -> None:
+    """A fit set back to its state takes the same steps to the bit."""
+    index, sizes = correlated(300)
+    measured = counted(index, sizes, 3.0)
+    whole, first, second = (
+        fit_of(measured, sizes, 300.0, seed=seed, steps=20) for seed in (0, 0, 7)
+    )
+    whole.fit(Watch())
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    watch = Watch(progress=interrupt)
+    assert first.fit(watch) == 8 and watch.stopped == "interrupted"
+    second.load_state_dict(first.state_dict())
+    for i in range(8, 20):
+        second.step(i, 20)
+    assert second.found == whole.found
+    torch.testing.assert_close(
+        second.mixture().probabilities, whole.mixture().probabilities, rtol=0, atol=0
+    )
+
+
+def test_a_trial_takes_as_many_steps_as_it_may() -> None:
+    index, sizes = correlated(100)
+    fit = fit_of(counted(index, sizes, 0.0), sizes, 100.0)
+    assert fit.fit(Watch(), 8) == 8 == len(fit.found)
+    (curve,) = fit.curves.values()
+    assert curve["value"] == [fit.found[0], fit.found[6]] and curve["step"] == [0.0, 6.0]
+
+
+def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps are to be timed: on made-up rows a fit would soon be done."""
+    monkeypatch.setattr(MargNetFit, "_settled", lambda self: True)
+    index, sizes = correlated(100)
+    lengths = []
+    for most in (8, None):
+        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, onward=0.0)
+        fit.fit(Watch(), most)
+        lengths.append(len(fit.found))
+    assert lengths == [8, 1]
+
+
+def test_the_first_rows_follow_the_one_way_counts() -> None:
+    """Also where an ordered column is made of bumps, and null is none of them."""
+    column = Column(
+        name="a",
+        kind="ordinal",
+        dtype="Int64",
+        nulls=True,
+        categories=tuple(range(80)),
+    )
+    layout = TableEncoder(Schema([column])).layout
+    counts = 1000 * np.exp(-0.5 * ((np.arange(81) - 30) / 15) ** 2)
+    counts[80] = 5000
+    config = tiny()
+    measured = [Measured((0,), counts, 1.0)]
+    fit = MargNetFit(layout, [column], config, measured, counts.sum(), rng())
+    with torch.no_grad():
+        fit.network.body[-1].weight.zero_()
+    found = fit.mixture().probabilities.double().mean(0).numpy()
+    np.testing.assert_allclose(found, counts / counts.sum(), atol=2e-3)
+
+
+def test_one_cycle() -> None:
+    found = [one_cycle(t) for t in np.linspace(0, 1, 101)]
+    assert found[0] == pytest.approx(0.04) and max(found) == 1.0 and found[-1] < 1e-12
+    peak = int(np.argmax(found))
+    assert all(np.diff(found[: peak + 1]) > 0) and all(np.diff(found[peak:]) < 0)
+
+
+# Dictionaries.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    cells=st.integers(1, 60),
+    nulls=st.booleans(),
+    widths=st.lists(st.floats(0.005, 0.3), max_size=3),
+)
+def test_atoms_are_distributions(cells: int, nulls: bool, widths: list[float]) -> None:
+    """Each sums to 1; the first are the values by themselves; null stays by itself."""
+    column = Column(
+        name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=tuple(range(cells))
+    )
+    book = dictionary(column, widths)
+    used = [w * cells for w in widths if w * cells >= 0.5]
+    if book is None:
+        assert not used
+        return
+    assert book.shape == (column.size * (1 + len(used)), column.size)
+    np.testing.assert_allclose(book.sum(1), 1)
+    np.testing.assert_array_equal(book[: column.size], np.eye(column.size))
+    for i, width in enumerate(used, start=1):
+        part = book[i * column.size : (i + 1) * column.size]
+        if nulls:
+            assert part[-1, -1] == 1 and not part[-1, :-1].any() and not part[:-1, -1].any()
+        middle = part[cells // 2, :cells]
+        assert middle.argmax() == cells // 2
+        near = abs(np.arange(cells) - cells // 2) <= 3 * width
+        assert middle[near].sum() > 0.98
+    category = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(cells)))
+    assert dictionary(category, widths) is None
+
+
+def test_wide_bumps_are_apart() -> None:
+    """Of a column of very many values; null and each value have an atom still, every value has bumps."""
+    column = Column(
+        name="a", kind="numeric", dtype="Int64", low=0, high=3999, bins=4000, nulls=True
+    )
+    book = dictionary(column, (0.01, 0.04))
+    assert book is not None and book.shape == (4001 + 801 + 201, 4001)
+    np.testing.assert_allclose(book.sum(1), 1)
+    for part, apart in ((book[4001:4802], 5), (book[4802:], 20)):
+        assert part[-1].argmax() == 4000 and part[-1, -1] == 1
+        assert (np.diff(part[:-1].argmax(1)) == apart).all()
+        # Of equal parts of all of them, no value has much less than another.
+        even = part[:-1].mean(0)[700:3300]
+        assert even.min() > 0.99 * even.max()
+
+
+# Whole rows.
+
+
+def mixture_of(sizes: tuple[int, ...], components: int = 40, seed: int = 0) -> Mixture:
+    layout = layout_of(*sizes)
+    logits = 2 * torch.randn(components, layout.width, generator=rng(seed))
+    parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in layout.blocks]
+    return Mixture(layout, components).set(torch.cat(parts, 1))
+
+
+def expected_pairs(mixture: Mixture) -> dict[tuple[int, int], np.ndarray]:
+    p = mixture.probabilities.double().numpy()
+    blocks = mixture.layout.blocks
+    return {
+        (a, b): p[:, blocks[a].start : blocks[a].stop].T
+        @ p[:, blocks[b].start : blocks[b].stop]
+        / len(p)
+        for a, b in combinations(range(len(blocks)), 2)
+    }
+
+
+def test_rows_follow_the_mixture() -> None:
+    """Rounded or not, many draws have the mixture's pairs, and rounding is much the closer one."""
+    sizes = (5, 4, 3, 2)
+    mixture = mixture_of(sizes)
+    wanted = expected_pairs(mixture)
+    misses = {}
+    for rounded in (False, True):
+        found = mixture.sample(4000, rng(2), rounded=rounded)
+        assert found.shape == (4000, 4) and found.dtype == np.int64
+        errors = [count_rows(found, pair, by_value(sizes)) / 4000 - wanted[pair] for pair in wanted]
+        misses[rounded] = sum(np.abs(e).sum() for e in errors) / 2 / len(errors)
+    assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
+
+
+def test_draws_have_the_law_of_their_component() -> None:
+    """One component: each column's draws, before rounding, are those of its distribution (χ²)."""
+    from scipy import stats
+
+    mixture = mixture_of((7, 3), components=1, seed=4)
+    found = mixture.sample(30_000, rng(5), rounded=False)
+    p = mixture.probabilities.double().numpy()[0]
+    for j, block in enumerate(mixture.layout.blocks):
+        wanted = 30_000 * p[block.start : block.stop]
+        counts = np.bincount(found[:, j], minlength=block.size)
+        assert stats.chisquare(counts, wanted * counts.sum() / wanted.sum()).pvalue > 1e-4
+    assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize(("rows", "draws"), [(1, 1500), (5, 400), (50, 60), (400, 10)])
+def test_tables_of_few_rows_follow_the_mixture(rows: int, draws: int) -> None:
+    """Values and pairs of which less than one is expected come as often as they should on average."""
+    mixture = mixture_of((3, 8, 5))
+    counts = {pair: np.zeros(p.shape) for pair, p in expected_pairs(mixture).items()}
+    for seed in range(draws):
+        index = mixture.sample(rows, rng(seed))
+        for (a, b), found in counts.items():
+            np.add.at(found, (index[:, a], index[:, b]), 1)
+    for pair, p in expected_pairs(mixture).items():
+        wanted, found = p * rows * draws, counts[pair]
+        for axis in (
+            0,
+            1,
+        ):  # values: those of few rows are as drawn; rounding only moves the others
+            one, other = wanted.sum(axis), found.sum(axis)
+            assert (abs(other - one) < 5 * np.sqrt(one) + 1).all(), (pair, axis)
+        if rows <= 50:
+            assert (abs(found - wanted) < 5 * np.sqrt(wanted) + 1).all(), pair
+
+
+def test_rounding_holds_what_cannot_be() -> None:
+    """A value of no probability in any component has no row; components have equal shares."""
+    mixture = mixture_of((4, 3))
+    p = mixture.probabilities.clone()
+    p[:, 2] = 0
+    mixture.set(p)
+    found = mixture.sample(3000, rng(1))
+    assert 2 not in found[:, 0]
+    # Component k marks itself in column 0: no component has more than a row more than another.
+    layout = layout_of(7, 2)
+    marked = Mixture(layout, 7).set(torch.cat([torch.eye(7), torch.full((7, 2), 0.5)], 1))
+    counts = np.bincount(marked.sample(1000, rng(2))[:, 0])
+    assert set(counts) == {142, 143}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 63, 65])
+def test_few_rows_and_columns_of_one_value(rows: int) -> None:
+    mixture = mixture_of((1, 1, 3))
+    found = mixture.sample(rows, rng(0))
+    assert found.shape == (rows, 3) and not found[:, :2].any() and found[:, 2].max() < 3
+
+
+def test_samples_repeat_with_their_stream() -> None:
+    mixture = mixture_of((5, 4))
+    first, again, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({k: 0} for k in ("components", "latent_dim", "steps", "patience", "max_cells")),
+        {"memory": 0},
+        {"max_unscored": -1},
+        {"hidden": (8, 0)},
+        {"bumps": (0.0,)},
+        {"learning_rate": 2.0},
+        {"bumps": (1.5,)},
+        {"bumps": 0.01},
+        *({"hidden": v} for v in (128, None, "128")),
+        *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
+        *({k: v} for k in ("stop", "entropy") for v in (-1, math.inf, math.nan, "1")),
+        *({"smoothing": v} for v in (-0.1, 1.1, math.nan, "1")),
+        {"components": 2.5},
+    ],
+)
+def test_wrong_configurations_are_one_line(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        MargNetConfig(**change)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,310 @@
+"""Pair features, witnesses and the student, each by a second road."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tabsynth import Column, Schema
+from tabsynth.encoding import TableEncoder
+from tabsynth.synthesizers.gan.generator import second_moments
+from tabsynth.synthesizers.pate import features as witnesses
+from tabsynth.synthesizers.pate.features import (
+    LEAST_NORM_OF_LABEL,
+    PairFeatures,
+    Witnesses,
+    functions_of,
+)
+from tabsynth.synthesizers.pate.pairs import Answers, Student
+
+torch.set_num_threads(1)
+SCHEMA = Schema(
+    [
+        Column(name="a", kind="categorical", dtype="str", categories=("x", "y", "z")),
+        Column(name="n", kind="numeric", dtype="Int64", low=0, high=6, nulls=True),
+        Column(name="o", kind="ordinal", dtype="int64", categories=(1, 2, 3, 4)),
+        Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
+    ]
+)
+ENCODINGS = ("one-hot", "binary", "ordinal")
+
+
+def table(rows: int, seed: int = 0) -> np.ndarray:
+    """Value numbers with relations between all columns."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 3, rows)
+    number = np.clip(first * 2 + rng.integers(0, 4, rows), 0, 7)
+    ordered = np.clip(number // 2 + rng.integers(-1, 2, rows), 0, 3)
+    return np.stack([first, number, ordered, (rng.random(rows) < 0.3 + 0.2 * first).astype(int)], 1)
+
+
+def shares(index: np.ndarray) -> list[np.ndarray]:
+    counts = [np.bincount(c, minlength=s) + 0.5 for c, s in zip(index.T, SCHEMA.sizes, strict=True)]
+    return [c / c.sum() for c in counts]
+
+
+def features(index: np.ndarray, per_column: int = 20, most: int = 10_000, **more: object):  # type: ignore[no-untyped-def]
+    encoding = more.pop("encoding", "one-hot")
+    layout = TableEncoder(SCHEMA, encoding).layout  # type: ignore[arg-type]
+    made = PairFeatures(layout, SCHEMA.columns, shares(index), per_column, most, **more)  # type: ignore[arg-type]
+    return made, torch.from_numpy(layout.encode(index))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("most", [1, 2, 9])
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 1000))
+def test_functions_are_orthonormal(encoding: str, most: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    layout = TableEncoder(SCHEMA, encoding).layout
+    for column, block in zip(SCHEMA.columns, layout.blocks, strict=True):
+        p = rng.dirichlet(np.ones(block.size)) + 0.01
+        p /= p.sum()
+        found = functions_of(column, block, p, most, 1e-3)
+        assert found.shape[1] <= min(most, block.size - 1)
+        values = np.concatenate([block.codebook, np.ones((block.size, 1))], axis=1) @ found
+        np.testing.assert_allclose(p @ values, 0, atol=1e-5)
+        np.testing.assert_allclose(values.T * p @ values, np.eye(found.shape[1]), atol=1e-5)
+        if encoding == "one-hot" and most == 9:
+            assert found.shape[1] == block.size - 1  # a whole basis
+
+
+def test_rare_values_have_no_function_but_rare_classes_do() -> None:
+    column, block = SCHEMA["a"], TableEncoder(SCHEMA).layout.blocks[0]
+    p = np.array([0.6, 0.399, 0.001])
+    assert functions_of(column, block, p, 9).shape[1] == 1
+    assert functions_of(column, block, p, 9, LEAST_NORM_OF_LABEL).shape[1] == 2
+
+
+def test_means_of_all_products_are_the_two_way_marginals() -> None:
+    """Lancaster's expansion, whole: from the means of ψ back to every pair's table."""
+    index = np.concatenate(
+        [table(500), np.stack(np.unravel_index(np.arange(192), (3, 8, 4, 2)), 1)]
+    )
+    for encoding in ENCODINGS:
+        made, codes = features(index, encoding=encoding)
+        counts = [np.bincount(c, minlength=s) for c, s in zip(index.T, SCHEMA.sizes, strict=True)]
+        made.marginals = [c / c.sum() for c in counts]
+        found = made.second_moments(made(codes).double().mean(0))
+        # The functions are of slightly smoothed shares, and only one-hot codes have all of them.
+        tolerance = 0.01 if encoding == "one-hot" else 0.2
+        torch.testing.assert_close(
+            found, second_moments(made.layout, codes), atol=tolerance, rtol=0
+        )
+
+
+def test_means_of_independent_columns_are_nothing() -> None:
+    index = table(40)
+    made, _ = features(index)
+    moments = made.second_moments(torch.zeros(len(made)))
+    for b in made.layout.blocks:
+        for a in made.layout.blocks:
+            part = moments[a.start : a.stop, b.start : b.stop]
+            p, q = (made.marginals[made.layout.blocks.index(x)] for x in (a, b))
+            wanted = torch.zeros_like(part) if a is b else torch.from_numpy(np.outer(p, q)).float()
+            torch.testing.assert_close(part, wanted, atol=1e-6, rtol=1e-4)
+
+
+def test_fewer_features_of_a_wide_table() -> None:
+    index = table(40)
+    made, _ = features(index, per_column=5, most=12)
+    assert len(made) <= 12 and made.groups == 6
+    some, _ = features(index, per_column=1, most=3)
+    assert len(some) == some.groups == 3
+    kept, _ = features(index, per_column=1, most=2, label=3)
+    assert kept.with_label.sum() == 3
+
+
+def reference(
+    index: np.ndarray, shard: Tensor, count: int
+) -> tuple[PairFeatures, Tensor, Witnesses]:
+    made, codes = features(index, 3)
+    return made, codes, Witnesses.of(codes, shard, count, made)
+
+
+def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
+    """Against a loop over teachers and rows, in float64."""
+    index, count = table(90), 7
+    shard = torch.randint(count - 1, (90,), generator=torch.Generator().manual_seed(1))
+    made, codes, teachers = reference(index, shard, count)  # the last has no record
+    psi = made(codes).double()
+    centre = psi.mean(0) + 0.1
+    asked = psi[:30] - centre
+    half = torch.arange(len(made)) < len(made) // 2
+    scale = torch.rand(30, 2, generator=torch.Generator().manual_seed(2)).double() + 0.5
+    yes = torch.zeros(30, dtype=torch.int64)
+    best = torch.zeros(30, 3, dtype=torch.int64)
+    choices = [asked, asked.roll(1, 0), asked.roll(2, 0)]
+    for k in range(count):
+        own = psi[shard == k]
+        if not len(own):  # who knows nothing takes turns
+            yes += torch.arange(k, k + 30) % 2
+            best[torch.arange(30), torch.arange(k, k + 30) % 3] += 1
+            continue
+        weight = own.mean(0) - centre
+        for r in range(30):
+            scores = [
+                float(weight[h] @ asked[r][h]) * float(s)
+                for h, s in zip((half, ~half), scale[r], strict=True)
+            ]
+            yes[r] += all(score > -0.2 for score in scores)
+            best[r, int(np.argmax([float(weight[half] @ c[r][half]) for c in choices]))] += 1
+    found = teachers.yes(asked.float(), centre.float(), [half, ~half], scale.float(), -0.2)
+    assert torch.equal(found, yes)
+    rows = [codes[:30].roll(places, 0) for places in (0, 1, 2)]
+    preferred = teachers.votes(rows, made, centre.float(), half)
+    assert torch.equal(preferred, best) and (preferred.sum(1) == count).all()
+
+
+@pytest.mark.parametrize("encoding", ["one-hot", "binary"])
+def test_a_record_more_leaves_other_witnesses_as_they_were(encoding: str) -> None:
+    """R15, to the bit, past the size of a chunk too."""
+    index = table(8200)
+    shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
+    for n in (5, 8191, 8192, 8199):
+        made, codes = features(index, 3, encoding=encoding)
+        fewer = Witnesses.of(codes[:n], shard[:n], 50, made).means
+        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, made).means
+        changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
+        assert changed in ([int(shard[n])], [])
+
+
+class RoundedByPlace(PairFeatures):
+    """Features of which a product of matrices rounds each row by its place and by the number of rows."""
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        places = torch.arange(len(codes))[:, None] + len(codes)
+        return super().__call__(codes) * (1 + 1e-6 * (places % 7))
+
+
+def dense(width: int, functions: int) -> PairFeatures:
+    """Features of which every function goes by every code, with weights of all sizes."""
+    made, _ = features(table(10), 3)
+    made.__class__ = RoundedByPlace
+    draw = torch.Generator().manual_seed(width)
+    made._weights = torch.randn(width, functions, generator=draw)
+    made._constants = torch.randn(functions, generator=draw)
+    made._terms = [(code, 0, functions) for code in range(width)]
+    first, second = torch.triu_indices(functions, functions, 1)
+    made._first, made._second, made.group = first, second, torch.zeros(len(first))
+    return made
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("width", "functions"), [(3, 2), (16, 9), (37, 9), (259, 9), (37, 40)])
+def test_dense_codes_leave_other_witnesses_as_they_were(
+    width: int, functions: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R15 without help of zeros in the codes: a record anywhere, of any size, changes its own teacher alone.
+
+    The numbers of functions and of codes are some at which a product of matrices rounds by place.
+    """
+    before, draw = torch.get_num_threads(), torch.Generator().manual_seed(2)
+    monkeypatch.setattr(witnesses, "CHUNK", 512)
+    made = dense(width, functions)
+    codes = torch.rand(1100, width, generator=draw) * 10 ** (
+        4 * torch.rand(1100, 1, generator=draw) - 2
+    )
+    shard = torch.randint(50, (1100,), generator=draw)
+    try:
+        torch.set_num_threads(threads)
+        whole = Witnesses.of(codes, shard, 50, made).means
+        exact = (codes[:99].double() @ made._weights.double()) + made._constants.double()
+        exact = exact[:, made._first] * exact[:, made._second]
+        found = made.of_rows(codes[:99]).double()
+        torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
+        for place in (0, 5, 510, 1099):
+            kept = torch.arange(len(codes)) != place
+            fewer = Witnesses.of(codes[kept], shard[kept], 50, made).means
+            changed = torch.nonzero((whole != fewer).any(1)).flatten().tolist()
+            assert changed == [int(shard[place])]
+        # In another order, on another number of threads: the same numbers, to the bit.
+        torch.set_num_threads(3 - threads)
+        order = torch.randperm(len(codes), generator=draw)
+        assert torch.equal(Witnesses.of(codes[order], shard[order], 50, made).means, whole)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_extreme_features_stay_with_their_own_witness() -> None:
+    """A record whose features pass the limit is cut; sums never become infinite or NaN for others."""
+    made = dense(8, 9)
+    codes = torch.rand(40, 8, generator=torch.Generator().manual_seed(3))
+    shard = torch.arange(40) % 4
+    whole = Witnesses.of(codes, shard, 4, made).means
+    for size in (1e6, 1e18, -1e18):
+        more = torch.cat([torch.full((1, 8), size), codes])
+        found = Witnesses.of(more, torch.cat([torch.tensor([2]), shard]), 4, made).means
+        assert torch.isfinite(found).all()
+        assert torch.nonzero((found != whole).any(1)).flatten().tolist() == [2]
+
+
+def test_the_students_slope_is_that_of_its_likelihood() -> None:
+    """Fisher's slope against automatic differentiation, two heads, thresholds, and rows set against rows."""
+    made, codes = features(table(60), 2, label=0)
+    heads = [~made.with_label, made.with_label]
+    student = Student(made, heads)
+    draw = torch.Generator().manual_seed(4)
+    student.means = 0.2 * torch.randn(len(made), generator=draw)
+    for kind in ("joint", "one", "against"):
+        used = (0, 1) if kind == "joint" else (1,)
+        answers = Answers(
+            codes=codes,
+            yes=torch.rand(60, generator=draw) < 0.5,
+            centre=0.1 * torch.randn(len(made), generator=draw),
+            scale=0.3 + 0.2 * torch.rand(60, len(used), generator=draw),
+            ratio=3.0,
+            heads=used,
+            least=-0.3,
+            against=codes.roll(3, 0) if kind == "against" else None,
+        )
+        information, slope = student._information(answers)
+        means = student.means.double().requires_grad_()
+        rows = student.design(answers).double()
+        share = torch.ones(60, dtype=torch.float64)
+        for h, head in enumerate(used):
+            z = (rows * heads[head]) @ (means - answers.centre.double())
+            share = share * torch.special.ndtr(z * answers.scale[:, h] + 0.3)
+        p = torch.special.ndtr((share - 0.5) * 3.0)
+        likelihood = torch.where(answers.yes, p, 1 - p).log().sum()
+        (wanted,) = torch.autograd.grad(likelihood, means)
+        torch.testing.assert_close(slope.double(), wanted, rtol=2e-3, atol=2e-3)
+        assert torch.linalg.eigvalsh(information).min() > -1e-3
+
+
+def test_the_student_finds_the_means_that_votes_are_about() -> None:
+    """Votes of made-up teachers at a known θ: found to the precision that so many answers give."""
+    made, codes = features(table(4000), 2)
+    truth, centre = made(codes).mean(0), torch.zeros(len(made))
+    shuffled = np.stack(
+        [np.random.default_rng(j).permutation(c) for j, c in enumerate(table(4000).T)], 1
+    )
+    asked = features(shuffled, 2)[1]
+    teachers = 400
+    psi = made(asked)
+    spread = psi.T @ psi / len(psi)
+    scale = (10 / ((psi @ spread) * psi).sum(1)).sqrt()[:, None]
+    share = torch.special.ndtr((psi @ truth) * scale[:, 0])
+    draw = torch.Generator().manual_seed(1)
+    counts = share * teachers + 60 * torch.randn(len(psi), generator=draw)
+    student = Student(made, [torch.ones(len(made), dtype=torch.bool)])
+    student.answers.append(
+        Answers(
+            codes=asked, yes=counts > teachers / 2, centre=centre, scale=scale, ratio=teachers / 60
+        )
+    )
+    student.learn()
+    assert (student.means - truth).norm() < 0.25 * truth.norm()
+    assert torch.cosine_similarity(student.means, truth, 0) > 0.95
+    again = Student(made, student.heads)
+    again.load_state_dict(student.state_dict())
+    again.learn()
+    student.learn()
+    torch.testing.assert_close(again.means, student.means)
+    # Nothing was answered: the student keeps to what it expected.
+    silent = Student(made, student.heads)
+    silent.prior = silent.means = truth.clone()
+    silent.learn()
+    torch.testing.assert_close(silent.means, truth)

@@ -1,0 +1,76 @@
+"""On a device the critic's step is recorded once for the whole fit, whatever the GAN."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from test_adversarial import LAYOUT, dpgan, rows_of
+from test_wgan import rng, tiny
+
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.synthesizers.gan.adversarial import Adversarial
+from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
+from tabsynth.synthesizers.gan.generator import TableGenerator
+from tabsynth.training import private_step
+from tabsynth.training.loop import Watch
+from tabsynth.training.private_step import Captured
+
+
+def build(kind: str) -> Adversarial:
+    if kind == "wgan":
+        generator = TableGenerator(LAYOUT, 6, (16,), rng(), norm=True)
+        return WGAN(tiny(critic_steps=12), generator, rng(1))
+    return dpgan(critic_steps=12, centred=kind == "centred", bound="public")
+
+
+def fitted(model: Adversarial, device: str, standins: bool) -> dict[str, Any]:
+    model.to(torch.device(device))
+    ledger = Ledger(math.inf, 1e-5)
+    model.fit(
+        PrivateTable(rows_of(60, 1).to(device), ledger),
+        [ledger.open("critic", Gaussian(noise_multiplier=1.0), 12)],
+        60.0,
+        private_rng=torch.Generator(device).manual_seed(2),
+        public_rng=torch.Generator(device).manual_seed(3),
+        watch=Watch(),
+        standins=rows_of(30, 2).to(device) if standins else None,
+    )
+    return model.critic.state_dict()
+
+
+@pytest.mark.parametrize("standins", [False, True])
+@pytest.mark.parametrize("kind", ["wgan", "centred", "paired"])
+def test_one_recording_serves_all_steps(
+    kind: str, standins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the step follows the generated rows of the day: held still, it would train otherwise."""
+    made: list[Captured] = []
+
+    class Noted(Captured):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(private_step.PrivateStep, "_in_place", lambda self, rows: True)
+    monkeypatch.setattr(private_step, "Captured", Noted)
+    found = fitted(build(kind), "cpu", standins)
+    assert [captured.calls for captured in made] == [12]
+    again = fitted(build(kind), "cpu", standins)
+    assert all(torch.equal(found[name], value) for name, value in again.items())
+    monkeypatch.setattr(private_step.Terms, "take", lambda self, other: None)
+    stale = fitted(build(kind), "cpu", standins)
+    assert any(not torch.equal(found[name], value) for name, value in stale.items())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("standins", [False, True])
+@pytest.mark.parametrize("kind", ["wgan", "centred", "paired"])
+def test_a_gan_trains_on_cuda(kind: str, standins: bool) -> None:
+    """All steps there, the recorded ones among them, leave finite weights that have moved."""
+    model = build(kind)
+    before = {name: value.clone() for name, value in model.critic.state_dict().items()}
+    for name, value in fitted(model, "cuda", standins).items():
+        assert value.is_cuda and torch.isfinite(value).all()
+        assert not torch.equal(value.cpu(), before[name])
