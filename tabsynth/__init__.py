@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.frames import read_table, write_table
+from tabsynth.tables.files import read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
@@ -52,11 +52,11 @@ _LATER = {
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
     "load": "synthesizers",
-    "ParquetCounter": "counter",
-    "ProjectLedger": "privacy.project",
+    "ParquetCounter": "tables.counter",
+    "ProjectLedger": "privacy.ledger.project",
     "PublishedReport": "report",
     "Report": "report",
-    "RowCounter": "counter",
+    "RowCounter": "tables.counter",
     "SideBySide": "report",
     "compare": "report",
     "evaluate": "report",

@@ -15,3 +15,8 @@ class BudgetError(TabsynthError):
 
 class FileFormatError(TabsynthError):
     """A file that is not what it should be: damaged, tampered with, or of another version."""
+
+
+def one_line(error: Exception) -> str:
+    """An error's text in one line, cut if it is long."""
+    return " ".join(str(error).split())[:160]

@@ -1,4 +1,4 @@
-"""DP-SGD methods and MargNet: how much noise a budget asks for."""
+"""What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,11 +9,13 @@ from tabsynth._validate import integer, one_of
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
-from tabsynth.privacy.accounting.labels import VOTING, check_budget
+from tabsynth.privacy.accounting.labels import VOTING, LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan
+
+__all__ = ["LabelPlan", "Labels", "NoisePlan", "StepNoise", "plan_labels", "plan_noise"]
 
 BATCHES, STEPS = (256, 1024), (1000, 5000)
 # Methods whose noise follows from the columns: they share the budget between counts of them.

@@ -16,7 +16,7 @@ def quick_accounting() -> Iterator[None]:
     """What is spent is composed, calibrated and refused as ever, at a looser bound. Results are kept apart
     from those of other tests, for the accountant remembers them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accounting, "ORDERS", FEW_ORDERS)
+        patch.setattr(accounting, "SUBSAMPLED_ORDERS", FEW_ORDERS)
         patch.setattr(accounting, "PRV_LIMIT", 0.0)
         patch.setattr(accounting, "_epsilon", lru_cache(4096)(accounting._epsilon.__wrapped__))
         yield

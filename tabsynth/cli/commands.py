@@ -57,12 +57,12 @@ from tabsynth.cli.options import (
     sets_of_columns,
     taken,
 )
-from tabsynth.cli.paths import check_folder, keep_apart, same_file
+from tabsynth.cli.paths import check_folder, keep_apart, private_key, same_file
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.tables.files import read_any, read_table, suffix
 from tabsynth.tables.formulas import HANDLINGS
-from tabsynth.tables.frames import read_any, read_table, suffix
 
 app = typer.Typer(
     help="Differentially private synthetic tables: fit, sample, evaluate, verify.",
@@ -254,7 +254,6 @@ def sample(
     ] = None,
 ) -> None:
     """Draw synthetic rows, and write their certificate beside them."""
-    from tabsynth.cli.verify import private_key
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 

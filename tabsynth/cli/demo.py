@@ -11,7 +11,7 @@ from tabsynth.cli.evaluate import certificate_of, measured, tell, write_report
 from tabsynth.cli.fit import fit_and_tell
 from tabsynth.cli.options import Seed
 from tabsynth.cli.paths import make_folder
-from tabsynth.tables.frames import read_table
+from tabsynth.tables.files import read_table
 
 ROWS, SECONDS = 7_000, 60  # seconds at most for each fit
 

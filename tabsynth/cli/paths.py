@@ -1,9 +1,16 @@
 """Files that a command names: inputs are not written over, folders are made late."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tabsynth._files import check_writable
 from tabsynth.errors import InputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of the environment, so that it is in no shell's history
 
 
 def same_file(one: Path, other: Path) -> bool:
@@ -32,3 +39,10 @@ def make_folder(path: Path) -> Path:
         raise InputError(f"Cannot make folder {path}: {error.strerror}.") from None
     check_writable(path / "report.html")
     return path
+
+
+def private_key(path: Path) -> "Ed25519PrivateKey":
+    """The private key of a file; its passphrase is taken from the environment."""
+    from tabsynth.privacy.certificate.signing import read_private
+
+    return read_private(path, os.environ.get(PASSPHRASE))

@@ -13,11 +13,10 @@ from tabsynth._files import read_json
 from tabsynth._validate import shown
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import fail, guarded, say, warn
+from tabsynth.cli.paths import PASSPHRASE, private_key
 from tabsynth.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from tabsynth.privacy.certificate.verification import Verification
 
 
@@ -29,14 +28,6 @@ EXIT = {
     "not authenticated": 4,
     "not private": 5,
 }
-PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of the environment, so that it is in no shell's history
-
-
-def private_key(path: Path) -> "Ed25519PrivateKey":
-    """The private key of a file; its passphrase is taken from the environment."""
-    from tabsynth.privacy.certificate.signing import read_private
-
-    return read_private(path, os.environ.get(PASSPHRASE))
 
 
 @app.command()

@@ -8,7 +8,8 @@ import pandas as pd
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.frames import parse_text, read_any, read_table
+from tabsynth.tables.files import read_any, read_table
+from tabsynth.tables.frames import parse_text
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # In an installed package; in a checkout they lie at the top level.

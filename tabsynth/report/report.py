@@ -12,7 +12,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from tabsynth._files import write_text
-from tabsynth.evaluation import Evaluation
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.prediction import MAX_CLASSES
 from tabsynth.evaluation.results import Distances, Estimate, Marginal, plain

@@ -24,9 +24,9 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.table import Runs
-from tabsynth.errors import InputError
+from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.calibration import UNSPENT
-from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
+from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
 from tabsynth.privacy.certificate.certificate import (
     EXACT,
     MOST_NAMED,
@@ -44,50 +44,15 @@ from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
-from tabsynth.synthesizers.model_file import write_model
+from tabsynth.synthesizers.model_file import read_model, write_model
 from tabsynth.tables.counter import RowCounter
-from tabsynth.tables.frames import suffix, to_pandas, write_table
+from tabsynth.tables.files import suffix, write_table
+from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, Watch
 
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
-
-
-def check_parameters(model: "Synthesizer") -> None:
-    """Refuse what no method can use, by the name of the parameter."""
-    if not isinstance(model.schema, Schema):
-        raise InputError(f"Expected schema to be a Schema, got {type(model.schema).__name__}.")
-    positive("epsilon", model.epsilon, finite=False)
-    if MAX_EPSILON < model.epsilon < math.inf:
-        raise InputError(
-            f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={model.epsilon:g}; for a run"
-            " without privacy say so: epsilon=inf."
-        )
-    between("delta", model.delta, 0, 1, low_open=True, high_open=True)
-    if model.rows is not None:
-        integer("rows", model.rows)
-        between("rows", model.rows, 1, MAX_ROWS)
-    if model.time_limit is not None:
-        positive("time_limit", model.time_limit)
-    if model.random_state is not None:
-        integer("random_state", model.random_state, least=0)
-    device_of(model.device)
-
-
-def check_domain(model: "Synthesizer") -> None:
-    """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
-
-    Only the schema is looked at, whoever drafted or edited it (R12, R26).
-    """
-    check_identifiers(model.schema)
-    drafted = model.schema.drafted
-    if math.isfinite(model.epsilon) and drafted and not model.accept_drafted_domain:
-        raise InputError(
-            f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
-            " may hold private facts; declare it from a public source, or confirm with"
-            " accept_drafted_domain=True (--accept-drafted-domain)."
-        )
 
 
 def check_identifiers(schema: Schema) -> None:
@@ -111,19 +76,6 @@ def check_size(n: int, columns: int) -> None:
             f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
             " parts."
         )
-
-
-def streams(
-    model: "Synthesizer", random_state: int | None
-) -> tuple[torch.Generator, np.random.Generator]:
-    """Of one draw from a fitted model: for value numbers, on its device, and for numbers in cells."""
-    if random_state is not None:
-        integer("random_state", random_state, least=0)
-    seed = model.random_state if random_state is None else random_state
-    # Streams of their own: the draws must not repeat those of the fit.
-    randomness = Randomness(None if seed is None else int(seed) + 2**64)
-    device = next(iter(model.trained_.weights().values())).device
-    return randomness.torch(device), randomness.numpy()
 
 
 def device_of(name: str) -> torch.device:
@@ -152,92 +104,6 @@ def public_table(index: np.ndarray) -> dict[str, Any]:
     return {"rows": len(index), "sha256_of_value_numbers": found}
 
 
-def certificate_facts(
-    model: "Synthesizer", stopped: str | None, trained: "Trained"
-) -> dict[str, Any]:
-    """What a certificate says besides the ledger."""
-    drafted = model.schema.drafted
-    return {
-        "settings": settings(model),
-        "public": {
-            "schema_sha256": model.schema.fingerprint(),
-            "declared": [n for n in model.schema.names if n not in drafted],
-            "drafted": list(drafted),
-            "left_out": list(model.schema.names_left_out),
-            "sources": {c.name: c.source for c in model.schema.columns if c.name not in drafted},
-            "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
-            "rows": None if model.rows is None else int(model.rows),
-            "public_table": model._public_facts(),
-        },
-        "versions": versions(),
-        "code": code(),
-        "noise": _noise(model),
-        "training": {"stopped": stopped, "curves": trained.curves},
-    }
-
-
-def settings(model: "Synthesizer") -> dict[str, Any]:
-    """Which of its ways a method went. All of it was set before the fit.
-
-    ``own_configuration`` names the configurations that were given in place of the preset's or the default.
-    """
-    given = model.get_params(deep=False)
-    return {
-        **{name: given[name] for name in STATED if name in given},
-        **model._stated(),
-        "own_configuration": sorted(
-            name for name, value in given.items() if name.endswith("config") and value is not None
-        ),
-    }
-
-
-def _noise(model: "Synthesizer") -> dict[str, Any] | None:
-    """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
-    on_gpu = device_of(model.device).type != "cpu" and any(
-        isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
-    )
-    start = getattr(model, "warm_start", None)
-    before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
-    return dict(ON_GPU) if on_gpu else before and dict(before)
-
-
-def file_facts(model: "Synthesizer") -> dict[str, Any]:
-    """What a model file says besides the weights."""
-    encoding = model.encoder_.encoding
-    return {
-        "method": model.method,
-        "schema": model.encoder_.schema.to_dict(),
-        "epsilon": number(model.ledger_.epsilon),
-        "delta": model.ledger_.delta,
-        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-        "config": model.config_,
-        "ledger": model.ledger_.to_list(),
-        "seeded": model.seeded_,
-        "facts": model.facts_,
-    }
-
-
-def binding(model: "Synthesizer") -> dict[str, Any]:
-    """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
-    options = {
-        name: value
-        for name, value in model.get_params(deep=False).items()
-        if name not in NOT_BOUND
-        and (value is None or isinstance(value, bool | int | float | str | np.generic))
-    }
-    encoding = model._encoding()
-    facts = {
-        "method": model.method,
-        "schema": model.schema.fingerprint(),
-        **options,
-        "epsilon": number(model.epsilon),
-        "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-        "public_table": model._public_facts(),
-        "config": model._config(),
-    }
-    return dict(json.loads(json.dumps(facts, default=_plain)))
-
-
 def _plain(value: Any) -> Any:
     """A number of numpy's, as JSON has it."""
     if isinstance(value, np.generic):
@@ -258,8 +124,47 @@ class Trained:
         return dict(self.generator.state_dict())
 
 
-class Method(BaseEstimator):
-    """The parameters and the hooks of a method. scikit-learn conventions: the constructor only stores.
+NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
+TRIAL_STEPS = 11
+TRIAL_ROWS = 100_000
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
+
+
+def _unspent(whole: Ledger) -> list[str]:
+    """A line where the plan leaves part of its budget over."""
+    if math.isinf(whole.epsilon):
+        return []
+    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
+    left = 1 - share
+    return (
+        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
+        if left > UNSPENT
+        else []
+    )
+
+
+logger = logging.getLogger(__name__)
+
+
+def _kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a certificate needs besides the ledger, and nothing else."""
+    # A model file of before does not tell its code's hash.
+    known = ("public", "versions", "training")
+    more = tuple(
+        name for name in ("settings", "code", "noise", "project") if facts.get(name) is not None
+    )
+    found = {name: dict(facts[name]) for name in (*known, *more)}
+    return {name: found[name] for name in facts if name in found}  # in the file's own order
+
+
+def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
+    """Width of the one-hot codes, each of which the last layer has a weight for."""
+    named = encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
+    return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
+
+
+class Synthesizer(BaseEstimator):
+    """What all synthesizers share: plan, fit, sample, save. scikit-learn conventions: the constructor only stores.
 
     Subclasses say what they will spend (``_spends``), train on value numbers (``_train``), and build
     an untrained generator (``_empty``).
@@ -267,7 +172,6 @@ class Method(BaseEstimator):
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-
     schema: Schema
     epsilon: float
     delta: float
@@ -278,6 +182,156 @@ class Method(BaseEstimator):
     time_limit: float | None
     accept_drafted_domain: bool
     encoding: str | Mapping[str, str]
+
+    def plan(self, *, estimate_time: bool = True) -> Plan:
+        """What :meth:`fit` will spend, before a private row is touched.
+
+        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
+        """
+        self._check_parameters()
+        earlier = self._earlier()
+        return self._priced(self._spends(earlier), earlier, estimate_time)
+
+    def fit(
+        self,
+        table: Any,
+        y: None = None,
+        *,
+        progress: Progress | None = None,
+        announce: bool = True,
+        checkpoint: str | Path | None = None,
+        ledger: str | Path | None = None,
+    ) -> Self:
+        """Fit the table under the budget. The plan is told first (see :meth:`tell`).
+
+        Parameters
+        ----------
+        table : DataFrame
+            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
+        progress : callable, optional
+            ``progress(stage, done, total)``.
+        announce : bool
+            False where the caller has shown the plan already.
+        checkpoint : path, optional
+            A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
+            the same call goes on where it was, on the same budget: steps of unknown outcome count as
+            spent. A fit that has ended whole gives its model back, and spends nothing.
+        ledger : path, optional
+            A project's ledger (:class:`tabsynth.ProjectLedger`): what this fit spends composes there with
+            all other fits under it, and is written there before it is read. Held until the fit ends.
+
+        Raises
+        ------
+        InputError
+            If the table or a parameter is not usable; nothing was learned from the table. If the
+            checkpoint or the ledger is of another fit, or in use.
+        BudgetError
+            If the budget, or that of the project, does not allow it.
+        KeyboardInterrupt
+            After Ctrl-C; the synthesizer is then fitted as far as it came. Its certificate claims the ε of
+            the whole plan, for when a person stops a fit may depend on what it showed.
+        """
+        started = time.monotonic()
+        self._check_parameters()
+        self.check_domain()
+        with Run(self, checkpoint, ledger) as run:
+            if run.finished:
+                run.give_back()
+                return self
+            if announce:
+                self.tell(self._priced(run.spends, run.ledger, self.verbose))
+            encoder = TableEncoder(self.schema, self._encoding())
+            index = self._rows(encoder, table)
+            run.start()
+            deadline = None if self.time_limit is None else started + self.time_limit
+            with progress_bar(self.verbose, progress) as shown_progress:
+                watch = Watch(progress=shown_progress, deadline=deadline)
+                trained = run.train(index, watch)
+            # What a later save or sample needs, as it was for this fit, whatever parameters change.
+            self.seeded_ = run.seeded
+            self.facts_ = self._facts(watch, trained) | run.entered()
+            self.config_ = self._config()
+            self.encoder_ = encoder
+            self.trained_ = trained
+            if watch.stopped is None and run.checkpoint is not None:
+                run.checkpoint.finish(self.save)
+        if watch.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        return self
+
+    def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
+        """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
+
+        Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
+        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
+        content: a table that was edited, filtered or reordered has no certificate any more.
+        """
+        self._check_fitted()
+        return self._table(n, random_state, self.trained_.generator.sample)
+
+    def sample_to(
+        self,
+        path: str | Path,
+        n: int,
+        *,
+        random_state: int | None = None,
+        formulas: str = "refuse",
+        **options: Any,
+    ) -> Path:
+        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
+
+        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        """
+        suffix(path)
+        for output in (path, beside(path)):  # a table must not be left without its certificate
+            check_writable(output)
+        table = self.sample(n, random_state=random_state, **options)
+        write_table(table, path, formulas=formulas)
+        return write_beside(table.attrs["certificate"], path, len(table))
+
+    def certificate(self) -> dict[str, Any]:
+        """What is claimed about every table sampled: a JSON-ready dict."""
+        self._check_fitted()
+        return make_certificate(
+            self.ledger_,
+            method=self.method,
+            epsilon_asked=self.ledger_.epsilon,
+            seeded=self.seeded_,
+            **self.facts_,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
+        self._check_fitted()
+        write_model(path, self._file_facts(), self.trained_.weights())
+
+    def tell(self, plan: Plan) -> None:
+        """Log the plan; with ``verbose``, show it on stderr too."""
+        logger.info("%s", plan)
+        if self.verbose:
+            console = Console(stderr=True)
+            console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
+
+    def check_domain(self) -> None:
+        """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
+
+        Only the schema is looked at, whoever drafted or edited it (R12, R26).
+        """
+        check_identifiers(self.schema)
+        drafted = self.schema.drafted
+        if math.isfinite(self.epsilon) and drafted and not self.accept_drafted_domain:
+            raise InputError(
+                f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
+                " may hold private facts; declare it from a public source, or confirm with"
+                " accept_drafted_domain=True (--accept-drafted-domain)."
+            )
+
+    def check_ledger(self, ledger: str | Path) -> None:
+        """Refuse a new fit that would pass a project's limit, before there is a table."""
+        self._check_parameters()
+        Run(self, None, ledger).release()
+
+    # What a method provides.
 
     def _check(self) -> None:
         """Check the parameters of the subclass."""
@@ -339,250 +393,13 @@ class Method(BaseEstimator):
         """An untrained generator, for the weights of a file."""
         raise NotImplementedError
 
-
-NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
-WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
-
-
-def priced(
-    model: "Synthesizer", spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
-) -> Plan:
-    """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
-    whole = planned(spends, earlier)
-    rows = model.rows or NOMINAL_ROWS
-    seconds = estimated_seconds(model, spends, rows) if estimate_time else None
-    return Plan(
-        method=model.method,
-        spends=tuple(spends),
-        epsilon=whole.spent,
-        delta=model.delta,
-        accountant=whole.accountant()["name"],
-        rows=rows,
-        rows_declared=model.rows is not None,
-        device=str(model._device()),
-        seconds=seconds,
-        at_most=model.stops_early,
-        notes=tuple(_notes(model, spends, seconds, whole)),
-    )
-
-
-def _unspent(whole: Ledger) -> list[str]:
-    """A line where the plan leaves part of its budget over."""
-    if math.isinf(whole.epsilon):
-        return []
-    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
-    left = 1 - share
-    return (
-        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
-        if left > UNSPENT
-        else []
-    )
-
-
-def _notes(
-    model: "Synthesizer", spends: list[PlannedSpend], seconds: float | None, whole: Ledger
-) -> list[str]:
-    """What a person should know before they start."""
-    notes = _unspent(whole)
-    drafted = model.schema.drafted
-    if drafted and math.isfinite(model.epsilon):
-        notes.append(
-            f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
-            " of a table"
-        )
-    if WEAK_EPSILON < model.epsilon < math.inf:
-        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
-    if model.delta > WEAK_DELTA:
-        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
-    limit = model.time_limit
-    if seconds is not None and limit is not None and seconds > limit:
-        charged = any(spend.count > 1 for spend in spends)
-        notes.append(
-            f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
-            f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
-        )
-    return [*notes, *model._notes(spends)]
-
-
-def estimated_seconds(model: "Synthesizer", spends: list[PlannedSpend], rows: int) -> float:
-    """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-    sizes, made_up = model.schema.sizes, min(rows, TRIAL_ROWS)
-    rng = np.random.default_rng(0)
-    index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
-    few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
-    times: dict[str, list[float]] = {}
-    watch = Watch(progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic()))
-    started = time.monotonic()
-    ledger = Ledger(math.inf, model.delta)
-    model._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
-    private, public = time.monotonic() - started, 0.0
-    charged = {s.purpose: s.count for s in spends}
-    for stage, steps in {**charged, **model._free_steps()}.items():
-        stamps = times.get(stage, [])
-        if len(stamps) >= TRIAL_STEPS:
-            # The first steps warm up (imports, allocators): they say nothing of the others.
-            left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-            if stage in charged:
-                private += left
-            else:  # such steps read no rows
-                tried = stamps[-1] - stamps[0]
-                private, public = private - tried, public + tried + left
-    return private * rows / made_up + public
-
-
-logger = logging.getLogger(__name__)
-
-
-class Synthesizer(Method):
-    """What all synthesizers share: plan, fit, sample, save."""
-
-    def plan(self, *, estimate_time: bool = True) -> Plan:
-        """What :meth:`fit` will spend, before a private row is touched.
-
-        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
-        """
-        self._check_parameters()
-        earlier = self._earlier()
-        return priced(self, self._spends(earlier), earlier, estimate_time)
-
-    def fit(
-        self,
-        table: Any,
-        y: None = None,
-        *,
-        progress: Progress | None = None,
-        announce: bool = True,
-        checkpoint: str | Path | None = None,
-        ledger: str | Path | None = None,
-    ) -> Self:
-        """Fit the table under the budget. The plan is told first (see :meth:`tell`).
-
-        Parameters
-        ----------
-        table : DataFrame
-            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
-        progress : callable, optional
-            ``progress(stage, done, total)``.
-        announce : bool
-            False where the caller has shown the plan already.
-        checkpoint : path, optional
-            A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
-            the same call goes on where it was, on the same budget: steps of unknown outcome count as
-            spent. A fit that has ended whole gives its model back, and spends nothing.
-        ledger : path, optional
-            A project's ledger (:class:`tabsynth.ProjectLedger`): what this fit spends composes there with
-            all other fits under it, and is written there before it is read. Held until the fit ends.
-
-        Raises
-        ------
-        InputError
-            If the table or a parameter is not usable; nothing was learned from the table. If the
-            checkpoint or the ledger is of another fit, or in use.
-        BudgetError
-            If the budget, or that of the project, does not allow it.
-        KeyboardInterrupt
-            After Ctrl-C; the synthesizer is then fitted as far as it came. Its certificate claims the ε of
-            the whole plan, for when a person stops a fit may depend on what it showed.
-        """
-        started = time.monotonic()
-        self._check_parameters()
-        self.check_domain()
-        with Run(self, checkpoint, ledger) as run:
-            if run.finished:
-                run.give_back()
-                return self
-            if announce:
-                self.tell(priced(self, run.spends, run.ledger, self.verbose))
-            encoder = TableEncoder(self.schema, self._encoding())
-            index = self._rows(encoder, table)
-            run.start()
-            deadline = None if self.time_limit is None else started + self.time_limit
-            with progress_bar(self.verbose, progress) as shown_progress:
-                watch = Watch(progress=shown_progress, deadline=deadline)
-                trained = run.train(index, watch)
-            # What a later save or sample needs, as it was for this fit, whatever parameters change.
-            self.seeded_ = run.seeded
-            self.facts_ = self._facts(watch, trained) | run.entered()
-            self.config_ = self._config()
-            self.encoder_ = encoder
-            self.trained_ = trained
-            if watch.stopped is None and run.checkpoint is not None:
-                run.checkpoint.finish(self.save)
-        if watch.stopped == INTERRUPTED:
-            raise KeyboardInterrupt
-        return self
+    # Shared machinery.
 
     def _rows(self, encoder: TableEncoder, table: Any) -> np.ndarray:
         """What is trained on: value numbers, shape (n, columns)."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
         return encoder.to_index(to_pandas(table))
-
-    def tell(self, plan: Plan) -> None:
-        """Log the plan; with ``verbose``, show it on stderr too."""
-        logger.info("%s", plan)
-        if self.verbose:
-            console = Console(stderr=True)
-            console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
-
-    def check_domain(self) -> None:
-        """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed."""
-        check_domain(self)
-
-    def check_ledger(self, ledger: str | Path) -> None:
-        """Refuse a new fit that would pass a project's limit, before there is a table."""
-        self._check_parameters()
-        Run(self, None, ledger).release()
-
-    def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
-
-        Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
-        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
-        content: a table that was edited, filtered or reordered has no certificate any more.
-        """
-        self._check_fitted()
-        return self._table(n, random_state, self.trained_.generator.sample)
-
-    def sample_to(
-        self,
-        path: str | Path,
-        n: int,
-        *,
-        random_state: int | None = None,
-        formulas: str = "refuse",
-        **options: Any,
-    ) -> Path:
-        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
-
-        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
-        """
-        suffix(path)
-        for output in (path, beside(path)):  # a table must not be left without its certificate
-            check_writable(output)
-        table = self.sample(n, random_state=random_state, **options)
-        write_table(table, path, formulas=formulas)
-        return write_beside(table.attrs["certificate"], path, len(table))
-
-    def certificate(self) -> dict[str, Any]:
-        """What is claimed about every table sampled: a JSON-ready dict."""
-        self._check_fitted()
-        return make_certificate(
-            self.ledger_,
-            method=self.method,
-            epsilon_asked=self.ledger_.epsilon,
-            seeded=self.seeded_,
-            **self.facts_,
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file: weights as safetensors, the rest as JSON. No seed, no row."""
-        self._check_fitted()
-        write_model(path, file_facts(self), self.trained_.weights())
-
-    # Shared machinery.
 
     def _table(
         self,
@@ -596,13 +413,40 @@ class Synthesizer(Method):
         ``asked``: as of :meth:`TableEncoder.from_index`.
         """
         check_size(n, len(self.encoder_.schema.columns))
-        for_codes, for_cells = streams(self, random_state)
+        for_codes, for_cells = self._streams(random_state)
         table = self.encoder_.from_index(draw(n, for_codes), for_cells, asked)
         attach(table, self.certificate())
         return table
 
+    def _streams(self, random_state: int | None) -> tuple[torch.Generator, np.random.Generator]:
+        """Of one draw from a fitted model: for value numbers, on its device, and for numbers in cells."""
+        if random_state is not None:
+            integer("random_state", random_state, least=0)
+        seed = self.random_state if random_state is None else random_state
+        # Streams of their own: the draws must not repeat those of the fit.
+        randomness = Randomness(None if seed is None else int(seed) + 2**64)
+        device = next(iter(self.trained_.weights().values())).device
+        return randomness.torch(device), randomness.numpy()
+
     def _check_parameters(self) -> None:
-        check_parameters(self)
+        """Refuse what no method can use, by the name of the parameter."""
+        if not isinstance(self.schema, Schema):
+            raise InputError(f"Expected schema to be a Schema, got {type(self.schema).__name__}.")
+        positive("epsilon", self.epsilon, finite=False)
+        if MAX_EPSILON < self.epsilon < math.inf:
+            raise InputError(
+                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={self.epsilon:g}; for a run"
+                " without privacy say so: epsilon=inf."
+            )
+        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+        if self.rows is not None:
+            integer("rows", self.rows)
+            between("rows", self.rows, 1, MAX_ROWS)
+        if self.time_limit is not None:
+            positive("time_limit", self.time_limit)
+        if self.random_state is not None:
+            integer("random_state", self.random_state, least=0)
+        device_of(self.device)
         self._check()
 
     def _check_fitted(self) -> None:
@@ -628,4 +472,213 @@ class Synthesizer(Method):
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         """What a certificate says besides the ledger."""
-        return certificate_facts(self, watch.stopped, trained)
+        drafted = self.schema.drafted
+        return {
+            "settings": self._stated_settings(),
+            "public": {
+                "schema_sha256": self.schema.fingerprint(),
+                "declared": [n for n in self.schema.names if n not in drafted],
+                "drafted": list(drafted),
+                "left_out": list(self.schema.names_left_out),
+                "sources": {c.name: c.source for c in self.schema.columns if c.name not in drafted},
+                "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
+                "rows": None if self.rows is None else int(self.rows),
+                "public_table": self._public_facts(),
+            },
+            "versions": versions(),
+            "code": code(),
+            "noise": self._noise_facts(),
+            "training": {"stopped": watch.stopped, "curves": trained.curves},
+        }
+
+    def _stated_settings(self) -> dict[str, Any]:
+        """Which of its ways a method went. All of it was set before the fit.
+
+        ``own_configuration`` names the configurations that were given in place of the preset's or the default.
+        """
+        given = self.get_params(deep=False)
+        return {
+            **{name: given[name] for name in STATED if name in given},
+            **self._stated(),
+            "own_configuration": sorted(
+                name
+                for name, value in given.items()
+                if name.endswith("config") and value is not None
+            ),
+        }
+
+    def _noise_facts(self) -> dict[str, Any] | None:
+        """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
+        on_gpu = device_of(self.device).type != "cpu" and any(
+            isinstance(mechanism, SubsampledGaussian) for mechanism, _ in self.ledger_.spends()
+        )
+        start = getattr(self, "warm_start", None)
+        before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
+        return dict(ON_GPU) if on_gpu else before and dict(before)
+
+    def _file_facts(self) -> dict[str, Any]:
+        """What a model file says besides the weights."""
+        encoding = self.encoder_.encoding
+        return {
+            "method": self.method,
+            "schema": self.encoder_.schema.to_dict(),
+            "epsilon": number(self.ledger_.epsilon),
+            "delta": self.ledger_.delta,
+            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+            "config": self.config_,
+            "ledger": self.ledger_.to_list(),
+            "seeded": self.seeded_,
+            "facts": self.facts_,
+        }
+
+    def _binding(self) -> dict[str, Any]:
+        """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
+        options = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in NOT_BOUND
+            and (value is None or isinstance(value, bool | int | float | str | np.generic))
+        }
+        encoding = self._encoding()
+        facts = {
+            "method": self.method,
+            "schema": self.schema.fingerprint(),
+            **options,
+            "epsilon": number(self.epsilon),
+            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+            "public_table": self._public_facts(),
+            "config": self._config(),
+        }
+        return dict(json.loads(json.dumps(facts, default=_plain)))
+
+    def _priced(self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool) -> Plan:
+        """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
+        whole = planned(spends, earlier)
+        rows = self.rows or NOMINAL_ROWS
+        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        return Plan(
+            method=self.method,
+            spends=tuple(spends),
+            epsilon=whole.spent,
+            delta=self.delta,
+            accountant=whole.accountant()["name"],
+            rows=rows,
+            rows_declared=self.rows is not None,
+            device=str(self._device()),
+            seconds=seconds,
+            at_most=self.stops_early,
+            notes=tuple(self._plan_notes(spends, seconds, whole)),
+        )
+
+    def _plan_notes(
+        self, spends: list[PlannedSpend], seconds: float | None, whole: Ledger
+    ) -> list[str]:
+        """What a person should know before they start."""
+        notes = _unspent(whole)
+        drafted = self.schema.drafted
+        if drafted and math.isfinite(self.epsilon):
+            notes.append(
+                f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
+                " of a table"
+            )
+        if WEAK_EPSILON < self.epsilon < math.inf:
+            notes.append(
+                f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table"
+            )
+        if self.delta > WEAK_DELTA:
+            notes.append(
+                f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance"
+            )
+        limit = self.time_limit
+        if seconds is not None and limit is not None and seconds > limit:
+            charged = any(spend.count > 1 for spend in spends)
+            notes.append(
+                f"the time limit of {duration(limit)} {'may' if self.stops_early else 'will'} stop it"
+                f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
+            )
+        return [*notes, *self._notes(spends)]
+
+    def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
+        """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
+        sizes, made_up = self.schema.sizes, min(rows, TRIAL_ROWS)
+        rng = np.random.default_rng(0)
+        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
+        few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
+        times: dict[str, list[float]] = {}
+        watch = Watch(
+            progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
+        )
+        started = time.monotonic()
+        ledger = Ledger(math.inf, self.delta)
+        self._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
+        private, public = time.monotonic() - started, 0.0
+        charged = {s.purpose: s.count for s in spends}
+        for stage, steps in {**charged, **self._free_steps()}.items():
+            stamps = times.get(stage, [])
+            if len(stamps) >= TRIAL_STEPS:
+                # The first steps warm up (imports, allocators): they say nothing of the others.
+                left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
+                if stage in charged:
+                    private += left
+                else:  # such steps read no rows
+                    tried = stamps[-1] - stamps[0]
+                    private, public = private - tried, public + tried + left
+        return private * rows / made_up + public
+
+    @classmethod
+    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
+        """A fitted synthesizer from the facts and weights of a model file.
+
+        Raises
+        ------
+        FileFormatError
+            If they do not belong together.
+        """
+        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+        try:
+            schema = Schema.from_dict(facts["schema"], str(path))
+            epsilon = math.inf if facts["epsilon"] == "inf" else float(facts["epsilon"])
+            shared: dict[str, Any] = {
+                "epsilon": epsilon,
+                "delta": float(facts["delta"]),
+                "encoding": facts["encoding"],
+            }
+            model = cls._from_config(schema, facts["config"], **shared)
+            check_listed(facts["ledger"])
+            model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
+            model.seeded_ = bool(facts["seeded"])
+            model.config_ = facts["config"]
+            model.facts_ = _kept_facts(facts["facts"])
+            known = model.facts_.get("project", {})
+            model.ledger_.project, model.ledger_.run = (
+                known.get("project"),
+                str(known.get("run", "")),
+            )
+            # A file from a stranger must not make us build more than it holds: neither codebooks …
+            held = sum(tensor.numel() for tensor in weights.values())
+            if _one_hot(schema, model.encoding) > held:
+                raise damaged
+            if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
+                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
+            model.encoder_ = TableEncoder(schema, model.encoding)
+            if model._size() > held:  # … nor a network
+                raise damaged
+            generator = model._empty()
+            generator.load_state_dict(weights)
+            if not generator.sound():
+                raise FileFormatError(
+                    f"{path} holds weights that are not probabilities; it is damaged."
+                )
+        except TabsynthError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
+            raise damaged from None
+        model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
+        return model
+
+    def _restore(self, path: Path, ledger: Ledger) -> None:
+        """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
+        found = self._from_file(*read_model(path), path)
+        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+            setattr(self, name, getattr(found, name))
+        self.ledger_ = ledger

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,12 +17,8 @@ from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.synthesizers.base import binding
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, Watch
-
-if TYPE_CHECKING:
-    from tabsynth.synthesizers.base import Synthesizer, Trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +121,7 @@ class Run:
     """
 
     def __init__(
-        self, model: "Synthesizer", path: str | Path | None, ledger: str | Path | None = None
+        self, model: Any, path: str | Path | None, ledger: str | Path | None = None
     ) -> None:
         self.model = model
         self.path = None if path is None else Path(path)
@@ -210,7 +206,7 @@ class Run:
         if self.path is not None and self.checkpoint is None:
             self._open(self.path)
 
-    def train(self, index: np.ndarray, watch: Watch) -> "Trained":
+    def train(self, index: np.ndarray, watch: Watch) -> Any:
         """Train by the plan. Where a crash lost what was paid for, by a new one with what is left."""
         while True:
             if self.project is not None:
@@ -249,14 +245,8 @@ class Run:
 
     def give_back(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
-        # Imported here: it knows all methods, so this module too.
-        from tabsynth.synthesizers.loading import load
-
         assert self.checkpoint is not None
-        found = load(self.checkpoint.model())
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
-            setattr(self.model, name, getattr(found, name))
-        self.model.ledger_ = self.ledger
+        self.model._restore(self.checkpoint.model(), self.ledger)
         logger.info("%s: the fit had ended; its model is given back", self.path)
 
     def _randomness(self) -> Randomness:
@@ -267,7 +257,7 @@ class Run:
 
     def _open(self, path: Path) -> None:
         model, project = self.model, self.project
-        bound = binding(model)
+        bound = model._binding()
         if project is not None:
             bound["ledger"] = project.project
         self.checkpoint = Checkpoint(

@@ -14,10 +14,10 @@ import pandas as pd
 
 from tabsynth._validate import shown
 from tabsynth.encoding.table import column_to_index
-from tabsynth.errors import InputError
+from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, count_rows
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import is_plain, one_line
+from tabsynth.tables.files import is_plain
 from tabsynth.tables.frames import as_declared, table_from_arrow, to_pandas, value_type
 
 MOST_PROBLEMS = 5  # that are told of one table

@@ -9,11 +9,12 @@ from typing import IO, Any
 
 import pandas as pd
 
-from tabsynth._files import size_of
-from tabsynth._validate import MAX_COLUMNS, shown
-from tabsynth.errors import InputError
-from tabsynth.schema.schema import duplicates
-from tabsynth.tables.frames import table_from_arrow
+from tabsynth._files import replacing, size_of
+from tabsynth._validate import MAX_COLUMNS, one_of, shown
+from tabsynth.errors import InputError, one_line
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
+from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
+from tabsynth.tables.frames import as_declared, table_from_arrow
 
 MAX_TABLE_BYTES = 8 * 2**30  # of a file
 MAX_ROW = 2**22  # characters of a row of a CSV file
@@ -204,6 +205,90 @@ def _text_bytes(chunk: Any) -> int:
     return int(chunk.nbytes)
 
 
-def one_line(error: Exception) -> str:
-    """An error's text in one line, cut if it is long."""
-    return " ".join(str(error).split())[:160]
+SUFFIXES = (".csv", ".parquet")
+
+
+def suffix(path: str | Path) -> str:
+    """``.csv`` or ``.parquet``; anything else is refused."""
+    found = Path(path).suffix.lower()
+    if found not in SUFFIXES:
+        raise InputError(f"{path}: tables are .csv or .parquet files, by their suffix.")
+    return found
+
+
+def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
+    """Read a table with the columns, dtypes and null texts of ``schema``.
+
+    A table may have no rows. What a row becomes follows from the schema, from the row and, in Parquet, from the
+    types of the file's columns; never from another row.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the value that do not fit.
+    """
+    as_text = suffix(path) == ".csv"
+    frame = read_csv_text(path, schema.null_values) if as_text else read_parquet(path)
+    if as_text:
+        frame.columns = [unescaped(name, schema.names) for name in frame.columns]
+    schema.check_columns(frame, str(path))
+    series = {c.name: as_declared(c, frame[c.name], as_text) for c in schema.columns}
+    return pd.DataFrame(series, columns=list(schema.names))
+
+
+def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
+    """Read a table without a schema; the columns of a CSV file come as text.
+
+    Columns of whole numbers and booleans without a null come in numpy's dtypes, so that a schema drafted from
+    the table declares those.
+    """
+    if suffix(path) == ".csv":
+        return read_csv_text(path, null_values)
+    frame = read_parquet(path)
+    columns = {j: _numpy_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
+
+
+def _numpy_dtype(values: pd.Series) -> pd.Series:
+    dtype = str(values.dtype)
+    nullable = dtype == "boolean" or re.fullmatch(r"U?Int\d+", dtype)
+    if not nullable or values.isna().any():
+        return values
+    return values.astype("bool" if dtype == "boolean" else dtype.lower())
+
+
+def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refuse") -> None:
+    """Write a table as CSV or Parquet by suffix, whole or not at all.
+
+    ``attrs`` are not written: a certificate belongs in a file of its own, beside the table and with its hash
+    (:meth:`tabsynth.MargNet.sample_to`).
+
+    Parameters
+    ----------
+    table : DataFrame
+    path : path
+    formulas : {"refuse", "escape", "keep"}
+        What becomes of texts in a CSV file, column names too, that a spreadsheet would run as formulas: they
+        begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of these,
+        after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
+        not written. ``escape``: an apostrophe comes before them, and before each such line;
+        :func:`read_table` takes it off again.
+        ``keep``: they are written as they are.
+
+    Raises
+    ------
+    InputError
+    """
+    kind = suffix(path)
+    one_of("formulas", formulas, HANDLINGS)
+    if kind == ".csv" and formulas == "refuse":
+        refuse_formulas(table)
+    if kind == ".csv" and formulas == "escape":
+        table = escape_formulas(table)
+    with replacing(path) as temporary:
+        if kind == ".csv":
+            table.to_csv(temporary, index=False, na_rep="")
+        else:
+            bare = table.copy(deep=False)
+            bare.attrs = {}  # pandas would write them into the file, unsigned
+            bare.to_parquet(temporary, engine="pyarrow", index=False)

@@ -33,11 +33,11 @@ def test_every_number_made_has_its_step(column: Column, seed: int) -> None:
     np.testing.assert_array_equal(first[1:], (first + count)[:-1])
     rng = np.random.default_rng(seed)
     cells = rng.integers(len(first), size=20)
-    made = numeric.from_index(column, cells, rng).to_numpy(dtype=float)
+    made = numeric._numeric_from_index(column, cells, rng).to_numpy(dtype=float)
     for cell, number in zip(cells, made, strict=True):
         step, last = steps_between(column, number, number)
         assert step == last and first[cell] <= step < first[cell] + count[cell]
-        again = numeric.from_index(column, np.array([cell]), rng, Runs([(step, step)]))
+        again = numeric._numeric_from_index(column, np.array([cell]), rng, Runs([(step, step)]))
         assert float(again[0]) == number
 
 

@@ -28,7 +28,7 @@ from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.model_file import _digest, read_model
-from tabsynth.tables.frames import read_any
+from tabsynth.tables.files import read_any
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}

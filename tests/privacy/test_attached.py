@@ -11,7 +11,7 @@ import pytest
 
 from tabsynth.errors import InputError
 from tabsynth.privacy.certificate.certificate import attach, attached, content_sha256, matching
-from tabsynth.tables.frames import write_table
+from tabsynth.tables.files import write_table
 
 
 def frame() -> pd.DataFrame:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tabsynth import InputError, Schema, read_table, write_table
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema.drafting import draft_schema, review
-from tabsynth.tables.frames import read_any
+from tabsynth.tables.files import read_any
 
 
 def drafted(values: object, **kwargs: object) -> tuple[str, str, bool]:

@@ -196,7 +196,7 @@ def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
     from tabsynth import Schema, load
     from tabsynth.privacy.certificate.verification import verify
     from tabsynth.schema.drafting import draft_schema
-    from tabsynth.tables.frames import read_any
+    from tabsynth.tables.files import read_any
 
     readers: dict[str, Callable[[Path], object]] = {
         ".schema.json": Schema.load,

@@ -191,11 +191,10 @@ def test_a_limit_is_what_the_page_says() -> None:
     listed = {name for *_, name in rows}
     for module in (
         "_files",
-        "_raw_tables",
+        "tables.files",
         "_validate",
-        "model_file",
-        "schema",
-        "structural_zeros",
+        "synthesizers.model_file",
+        "schema.schema",
     ):
         found = vars(importlib.import_module(f"tabsynth.{module}"))
         for name, value in found.items():

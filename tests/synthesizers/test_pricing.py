@@ -10,7 +10,7 @@ from fitted_tables import SCHEMA
 from tabsynth import MargNet
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers import base as pricing
-from tabsynth.synthesizers.base import TRIAL_ROWS, TRIAL_STEPS, estimated_seconds
+from tabsynth.synthesizers.base import TRIAL_ROWS, TRIAL_STEPS
 
 
 @pytest.mark.parametrize("times", [1, 5, 1000])
@@ -31,5 +31,5 @@ def test_only_what_reads_rows_is_scaled(times: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(model, "_train", train)
     monkeypatch.setattr(model, "_free_steps", lambda: {"generator": 101})
     spends = model.plan(estimate_time=False).spends
-    found = estimated_seconds(model, list(spends), times * TRIAL_ROWS)
+    found = model._estimated_seconds(list(spends), times * TRIAL_ROWS)
     assert found == pytest.approx(7 * times + 50)

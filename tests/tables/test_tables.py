@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema, read_table, write_table
+from tabsynth.tables.files import read_any
 from tabsynth.tables.formulas import is_formula
-from tabsynth.tables.frames import read_any, to_pandas
+from tabsynth.tables.frames import to_pandas
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
 SCHEMA = Schema(

@@ -115,7 +115,7 @@ def _number(value: Any) -> float | None:
 @lru_cache(maxsize=1)
 def code() -> dict[str, Any]:
     """SHA-256 over the package's sources: for each, in order of its path, path, NUL, length, NUL, bytes."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     digest, files = (
         hashlib.sha256(),
         sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()),

@@ -40,7 +40,7 @@ from tabsynth.privacy.certificate.certificate import (
     statement_of,
 )
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.tables.frames import read_any
+from tabsynth.tables.files import read_any
 
 COARSER = 4.0  # than PRV can be: a quarter of the time
 FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP, and by how much

@@ -17,7 +17,7 @@ from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained, check_size, streams
+from tabsynth.synthesizers.base import Synthesizer, Trained, check_size
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
     Condition,
@@ -183,7 +183,7 @@ class MargNet(Synthesizer):
         frame = to_pandas(table, "partial table")
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         check_size(max(len(frame), 1), len(self.encoder_.schema.columns))
-        for_codes, for_cells = streams(self, random_state)
+        for_codes, for_cells = self._streams(random_state)
         return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
     def _settings(self) -> MargNetConfig:
