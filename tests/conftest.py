@@ -35,7 +35,14 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("TABSYNTH_EXAMPLES", "same"))
 
-LONG = ("test_readme.py", "test_notebooks.py", "test_resume.py", "test_cli_fit.py", "test_cli.py")
+LONG = (
+    "test_readme.py",
+    "test_wheel.py",
+    "test_notebooks.py",
+    "test_resume.py",
+    "test_cli_fit.py",
+    "test_cli.py",
+)
 
 
 def pytest_collection_modifyitems(items: list) -> None:
