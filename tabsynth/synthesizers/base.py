@@ -44,7 +44,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
-from tabsynth.synthesizers.model_file import read_model, write_model
+from tabsynth.synthesizers.model_file import plain, read_model, write_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
@@ -53,6 +53,15 @@ from tabsynth.training.loop import INTERRUPTED, Progress, Watch
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+logger = logging.getLogger(__name__)
+NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
+TRIAL_STEPS = 11
+TRIAL_ROWS = 100_000
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
+# What another part of a fit may change: when it stops, where it runs, who watches.
+NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
+# Parameters that a certificate states, where a method has them.
+STATED = ("preset", "variant", "label")
 
 
 def check_identifiers(schema: Schema) -> None:
@@ -92,23 +101,10 @@ def device_of(name: str) -> torch.device:
         raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
 
 
-# Parameters that a certificate states, where a method has them.
-STATED = ("preset", "variant", "label")
-# What another part of a fit may change: when it stops, where it runs, who watches.
-NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
-
-
 def public_table(index: np.ndarray) -> dict[str, Any]:
     """Of a public table: its rows, and a hash of its value numbers."""
     found = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
     return {"rows": len(index), "sha256_of_value_numbers": found}
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's, as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +120,6 @@ class Trained:
         return dict(self.generator.state_dict())
 
 
-NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
-WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
-
-
 def _unspent(whole: Ledger) -> list[str]:
     """A line where the plan leaves part of its budget over."""
     if math.isinf(whole.epsilon):
@@ -141,9 +131,6 @@ def _unspent(whole: Ledger) -> list[str]:
         if left > UNSPENT
         else []
     )
-
-
-logger = logging.getLogger(__name__)
 
 
 def _kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -509,7 +496,7 @@ class Synthesizer(BaseEstimator):
 
     def _noise_facts(self) -> dict[str, Any] | None:
         """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
-        on_gpu = device_of(self.device).type != "cpu" and any(
+        on_gpu = self._device().type != "cpu" and any(
             isinstance(mechanism, SubsampledGaussian) for mechanism, _ in self.ledger_.spends()
         )
         start = getattr(self, "warm_start", None)
@@ -549,7 +536,7 @@ class Synthesizer(BaseEstimator):
             "public_table": self._public_facts(),
             "config": self._config(),
         }
-        return dict(json.loads(json.dumps(facts, default=_plain)))
+        return dict(json.loads(json.dumps(facts, default=plain)))
 
     def _priced(self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""

@@ -39,7 +39,7 @@ def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tens
             f"The model's weights take more than {MAX_FILE_BYTES - MAX_HEADER_BYTES:,} bytes, so {path}"
             " was not written: no reader takes it; fit with fewer or narrower layers."
         )
-    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=_plain)
+    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=plain)
     signed = json.dumps({**json.loads(text), "sha256": _digest(text, tensors)})
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={"tabsynth": signed})
@@ -54,7 +54,7 @@ def _digest(text: str, tensors: dict[str, Tensor]) -> str:
     return found.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number of numpy's, from a configuration, as JSON has it."""
     if isinstance(value, np.generic):
         return value.item()

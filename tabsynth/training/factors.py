@@ -8,9 +8,9 @@ on the way from the row to its loss:
   input, and is differentiated again) adds v ⊗ ∂L/∂u, and nothing to the bias.
 
 Norms, inner products and weighted sums then take matrix products only (Goodfellow 2015, arXiv:1510.01799,
-for the first kind). :mod:`tabsynth.training.factors` finds the factors.
+for the first kind).
 
-Both factors of both kinds (:mod:`tabsynth.training.factors`) come out of it with the weights held fixed,
+Both factors of both kinds come out of one ordinary backward pass with the weights held fixed,
 whatever the activations, shortcuts and losses between the layers.
 """
 

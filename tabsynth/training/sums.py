@@ -201,7 +201,7 @@ class TensorNoise:
     On the CPU: exactly the law of :func:`tabsynth.privacy.noise.samplers.noisy` around values that differ from those
     given by at most 2⁻²⁶ steps of the grid each, so the release is post-processing of the Gaussian mechanism.
     By how much rounding moves a sum before the noise, that difference included, is bounded in
-    :mod:`tabsynth.training.sums`, and rows are clipped below their bound by as much.
+    the head of this module, and rows are clipped below their bound by as much.
 
     NOTE[DIFF] Elsewhere (CUDA) noise is torch's own: Philox, a counter-based generator that is not a
     cryptographic one, under a key of 63 bits of the system's entropy, and float64 normals of it, rounded to

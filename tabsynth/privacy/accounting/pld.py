@@ -285,7 +285,7 @@ def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
     """An upper bound of ε at ``delta`` for the composition of all ``spends``.
 
     A Poisson-subsampled Gaussian is accounted in both directions, a record more and a record less, and
-    the worse one counts; of votes see :mod:`tabsynth.privacy.accounting.pld`. Infinite where a spend has no noise,
+    the worse one counts; of votes see the losses above. Infinite where a spend has no noise,
     or so little that its ε is far past 100; 0 where nothing was spent.
     """
     between("delta", delta, 0, 1, low_open=True, high_open=True)

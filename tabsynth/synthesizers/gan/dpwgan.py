@@ -125,7 +125,8 @@ class DPWGAN(CriticalGAN):
     preset : {"default", "source"}
         ``default``: ours. ``source``: the settings of appendix A of the Maryland census document, with a
         fixed clipping bound, one number for each column, and rows sampled independently. What differs from
-        the document still is listed in :mod:`tabsynth.synthesizers.gan.dpwgan` and :mod:`tabsynth.synthesizers.gan.autoencoder`.
+        the document still is listed at the head of this module and in
+        :mod:`tabsynth.synthesizers.gan.autoencoder`.
     autoencoder : {"preset", "dp-sgd", "public", "no-noise", None}
         How the medGAN autoencoder is trained: on private rows with a share of the budget, on a table
         that costs nothing (``public`` or a sample of ``warm_start``), or without noise, for ε = ∞

@@ -11,8 +11,7 @@ rounds, by the exponential mechanism, and weigh the last one most. Rare values a
 :mod:`tabsynth.synthesizers.margnet.selection`.
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
-NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions; see
-:mod:`tabsynth.synthesizers.margnet.estimation`.
+NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions, as said above.
 NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
 values, not of single values alone.
 NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in the loss: counts of pairs

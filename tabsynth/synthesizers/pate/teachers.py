@@ -1,6 +1,6 @@
 """PATE-GAN by networks, as Jordon et al. 2019 describe it: preset ``paper``.
 
-Teachers are perceptrons, all trained at once (:mod:`tabsynth.synthesizers.pate.teachers`), against generated rows;
+Teachers are perceptrons, all trained at once, against generated rows;
 so is the student, against noisy labels alone, and the generator lowers log(1 − S(G(z))).
 
 PATE-ACGAN has a source head and a class head in teachers and student, as AC-GAN (Odena et al. 2017).
