@@ -175,7 +175,7 @@ def test_options_reach_the_method(folder, monkeypatch):
     warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
     warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
     monkeypatch.setattr(
-        "tabsynth.cli.commands.fit_and_tell", lambda model, *rest: built.append((model, rest[2]))
+        "tabsynth.cli.commands.fit_and_print", lambda model, *rest: built.append((model, rest[2]))
     )
     for words in (
         ("--epsilon", 2, "--autoencoder", "none", "--delta", 1e-6, "--seed", 3),

@@ -33,7 +33,7 @@ from tabsynth.privacy.certificate.certificate import (
     beside,
     certify,
     code,
-    described,
+    describe_mechanism,
     make_certificate,
     schema,
     versions,
@@ -159,7 +159,7 @@ def test_untouched_is_valid_and_says_who_signed(table: Path, keys: Path) -> None
     assert found.consistent and found.notes == ()
     assert found.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
     assert verify(table, f"{keys}.pub").signature == f"signed by {print_of_key}, the key given"
-    names = [opinion.name for opinion in found.opinions]
+    names = [opinion.name for opinion in found.accountants]
     assert names == ["exact Gaussian (tabsynth)", "PLD (tabsynth)"]
 
 
@@ -263,10 +263,10 @@ def test_sensitivity_and_noise_have_their_units() -> None:
     assert votes["noise_added"] == {
         **{"distribution": "Gaussian", "standard_deviation": 12.5, "unit": "votes"}
     }
-    laplace = described({**votes, "accounting": "laplace"})
+    laplace = describe_mechanism({**votes, "accounting": "laplace"})
     assert laplace["noise_added"]["standard_deviation"] == pytest.approx(12.5 * 2**0.5)
     part = SubsampledGaussian(noise_multiplier=1.0, sampling_rate=0.25).to_dict()
-    assert described({**part, "details": {}})["sampling"] == "Poisson, rate 0.25"
+    assert describe_mechanism({**part, "details": {}})["sampling"] == "Poisson, rate 0.25"
 
 
 def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
@@ -390,8 +390,8 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     done = tell("verify", table, "--key", f"{keys}.pub")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("claimed: epsilon = ") and "exact Gaussian" in lines[1]
-    assert lines[2].startswith("accountant 2: ") and "the key given" in lines[3]
+    assert lines[0].startswith("Claimed: ε = ") and "exact Gaussian" in lines[1]
+    assert lines[2].startswith("Accountant 2: ") and "the key given" in lines[3]
     assert "is authenticated" in lines[-2] and lines[-1].startswith("Private: (")
     facts = json.loads(tell("verify", table, "--json").stdout)
     assert (facts["state"], facts["authenticated"]) == ("not authenticated", False)
@@ -402,7 +402,7 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     data = json.loads(beside(table).read_text())
     rewrite(table, {**data, "statement": "No."})
     done = tell("verify", table)
-    reasons = [line for line in done.stdout.splitlines() if line.startswith("refused: ")]
+    reasons = [line for line in done.stdout.splitlines() if line.startswith("Refused: ")]
     assert done.exit_code == 2 and len(reasons) == 3  # the table, the statement, the signature
     del data["signature"]
     rewrite(table, data)

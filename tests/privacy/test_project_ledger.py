@@ -60,7 +60,7 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
     assert (found.share, found.left(), found.entered()) == (0.0, 3.0, [])
     assert found.filter == PrivacyFilter.of(3.0, 1e-6) and found.filter.order == order_of(3.0, 1e-6)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         made(path)
     assert path.read_bytes() == before
     for locked in (True, False):
@@ -181,7 +181,7 @@ def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
             assert text in str(error.value)
         assert "\n" not in str(error.value)
         with pytest.raises(
-            BudgetError, match="critic would pass its limit"
+            BudgetError, match="critic would exceed its limit"
         ):  # asked by no plan at all
             ledger.open("critic", large, 1)
         table = PrivateTable(np.arange(3), ledger)
@@ -233,7 +233,7 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
             project.check(ledger.run, [(account.mechanism, 390)])
         again = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
         assert [a.spent for a in again.accounts] == [entry.spent]
-        with pytest.raises(BudgetError, match="critic would pass its limit"):
+        with pytest.raises(BudgetError, match="critic would exceed its limit"):
             again.open("critic", account.mechanism, 390)
 
 

@@ -193,7 +193,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     ]
     assert [(e.purpose, e.spent) for e in own] == [(p, 8 if p == "critic" else n) for p, n in first]
     assert 2.9 < model.certificate()["epsilon"] <= 3.0
-    assert all(item.ended for item in ProjectLedger.read(project).entered())
+    assert all(item.ended for item in ProjectLedger.read(project).runs())
     # It has ended: its model is given back, and nothing is spent.
     before = project.read_bytes()
     again = small().fit(frame(), announce=False, **where)
@@ -272,7 +272,7 @@ def test_a_copied_checkpoint_is_charged_or_refused(project: Path, tmp_path: Path
     shutil.copytree(tmp_path / "ck", tmp_path / "copy")
     small().fit(frame(), announce=False, **where)
     before = project.read_bytes()
-    with pytest.raises(BudgetError, match="past the budget of 3"):
+    with pytest.raises(BudgetError, match="above the budget of 3"):
         small().fit(frame(), announce=False, **{**where, "checkpoint": tmp_path / "copy"})
     assert project.read_bytes() == before
 
