@@ -35,7 +35,10 @@ def test_a_project_end_to_end(folder, monkeypatch):
     refused(*create, cwd=folder, says="project.ledger already exists")
     under = ("--ledger", "project.ledger")
     said = done(*MARGNET, "--epsilon", 1, *under, cwd=folder)
-    for text in ("(1.5, 1e-05)-differentially private together, by a Rényi filter", "0.0% of its"):
+    for text in (
+        "together satisfy (1.5, 1e-05)-differential privacy by a Rényi filter",
+        "Used: 0.0% of",
+    ):
         assert text in said
     share = ProjectLedger.read(folder / "project.ledger").share
     assert 0.5 < share < 0.7 and f"Used: {share:.1%} of the budget" in said
@@ -65,7 +68,7 @@ def test_a_project_end_to_end(folder, monkeypatch):
     refused(*evaluated, cwd=folder, says="ledger goes with epsilon")
     refused(*evaluated, "--epsilon", 1.4, cwd=folder, says="exceed its limit of 1.5")
     said = done(*evaluated, "--epsilon", 0.2, cwd=folder)
-    assert "charged to ledger project.ledger: all fits and reports together" in said
+    assert "charged to ledger project.ledger: all fits and reports under it" in said
     assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
 
     found = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))

@@ -106,7 +106,10 @@ Label = Annotated[
     typer.Option(help="For pate-acgan, required: the column whose values are the classes."),
 ]
 Mode = Annotated[
-    str | None, typer.Option(help="For pate-acgan: what the teachers vote on, A, B or C (default).")
+    str | None,
+    typer.Option(
+        help="For pate-acgan: what the teachers vote on, A, B or C. Default: C; B for preset paper."
+    ),
 ]
 SampledLabel = Annotated[
     str | None,

@@ -27,7 +27,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     SubsampledGaussian,
 )
-from tabsynth.privacy.ledger.journal import Journal, _chained, _line
+from tabsynth.privacy.ledger.journal import Journal, _chain_hash, _line
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 
@@ -283,7 +283,7 @@ def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
         ({"format": "tabsynth-project-ledger/1"}, "is no privacy filter; make a new ledger"),
     ):
         record = {k: v for k, v in header.items() if k != "chain"} | changes
-        path.write_bytes(_line(record, _chained("", record)))
+        path.write_bytes(_line(record, _chain_hash("", record)))
         with pytest.raises(FileFormatError, match=says):
             ProjectLedger(path)
     # A checkpoint's ledger is no project's, nor the other way round.
