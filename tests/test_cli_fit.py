@@ -85,7 +85,7 @@ def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     """The very same file is refused, whatever it holds; of a copy nobody looks whether the rows are the same."""
     words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public")
     words = (*words, "--public-source", "a census of another year", "--public")
-    refused(*words, "people.csv", cwd=folder, says="the table to fit itself")
+    refused(*words, "people.csv", cwd=folder, says="is the private table itself")
     shutil.copy(folder / "people.csv", folder / "copy.csv")
     run(*words, "copy.csv", "--time-limit", "1s", cwd=folder)
     told = load(folder / "model.tabsynth").certificate()["public"]["public_table"]

@@ -122,4 +122,4 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=1).check_ledger(
             files["ledger"]
         )
-    assert [run.ended for run in ledger.entered()] == [True]
+    assert [run.ended for run in ledger.runs()] == [True]

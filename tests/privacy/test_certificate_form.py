@@ -276,13 +276,13 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
         "tabsynth.privacy.certificate.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
     )
     found = verify(table)
-    assert found.consistent and "other code" in found.notes[0]
+    assert found.consistent and "another version of the code" in found.notes[0]
 
 
 def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(ROW)
-    for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not say"), (EXACT, "")):
+    for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not state"), (EXACT, "")):
         write_beside(made(noise=noise), path, 1)
         found = verify(path)
         assert found.consistent and any(says in note for note in found.notes) is bool(says)
@@ -415,7 +415,7 @@ def test_keygen(tmp_path: Path, monkeypatch: Any) -> None:
     refused("keygen", "k", cwd=tmp_path, says="exists")
     refused("keygen", "l", "--passphrase", cwd=tmp_path, says="TABSYNTH_PASSPHRASE")
     monkeypatch.setenv("TABSYNTH_PASSPHRASE", "s")
-    assert "locked" in tell("keygen", tmp_path / "l", "--passphrase").stdout
+    assert "encrypted" in tell("keygen", tmp_path / "l", "--passphrase").stdout
     assert b"ENCRYPTED" in (tmp_path / "l").read_bytes()
 
 
