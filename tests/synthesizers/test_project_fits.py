@@ -219,7 +219,7 @@ def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -
         small().fit(frame(), announce=False, progress=stopped("autoencoder", 1), **where)
     margnet(3.5).fit(frame(), announce=False, ledger=project)
     before, count = project.read_bytes(), len(reads)
-    with pytest.raises(BudgetError, match="pass its limit of 4"):
+    with pytest.raises(BudgetError, match="exceed its limit of 4"):
         small().fit(frame(), announce=False, **where)
     assert (project.read_bytes(), len(reads)) == (before, count)
 
@@ -252,7 +252,7 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     assert {*reads[count:]} == {"report"}
     before, count = project.read_bytes(), len(reads)
     for changes, says in (
-        ({"epsilon": 3.9}, "pass its limit of 4"),
+        ({"epsilon": 3.9}, "exceed its limit of 4"),
         ({"epsilon": None}, "ledger goes with epsilon"),
         ({"synthetic": margnet().fit(frame(), announce=False).sample(9)}, "was not made under"),
     ):
