@@ -223,7 +223,8 @@ class Bounds:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
-        std = votes.new_tensor(self.votes_noise())
+        # A constant of the recorded graph: nothing is copied from the host.
+        std = votes.new_full((), self.votes_noise())
         share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
         self.now.clamp_min_(LEAST_BOUND)

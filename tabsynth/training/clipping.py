@@ -66,25 +66,43 @@ def made_up(like: Tensor) -> Tensor:
 
 
 def by_opacus(
-    losses: Losses,
-    module: nn.Module,
-    inputs: Tensor,
-    parameters: Sequence[Tensor],
-    compared: bool = False,
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
     """Gradients of shape (batch, …), a tensor a parameter, by opacus.
-
-    Parameters
-    ----------
-    compared : bool
-        Whether their sum is compared with the ordinary gradient. The result is a choice of computation
-        that follows from the values of the rows: for rows that are public only.
 
     Raises
     ------
     NeedsRowByRow
-        Where opacus does not give one gradient a row, or the comparison fails.
+        Where opacus does not give one gradient a row.
     """
+    return _opacus_gradients(losses, module, inputs, parameters)[0]
+
+
+def check_opacus(
+    losses: Losses, module: nn.Module, public: Tensor, parameters: Sequence[Tensor]
+) -> None:
+    """Compare the sum of opacus' per-sample gradients with the ordinary gradient.
+
+    The outcome follows from the values of the rows, and a choice of computation follows from the
+    outcome: for public rows only.
+
+    Raises
+    ------
+    NeedsRowByRow
+        Where opacus does not give one gradient a row, or the two sums differ.
+    """
+    grads, sums = _opacus_gradients(losses, module, public, parameters)
+    for g, total in zip(grads, sums, strict=True):
+        expected = torch.zeros_like(g[0]) if total is None else total
+        size = float(g.abs().sum().nan_to_num()) + 1e-30
+        if not torch.allclose(g.sum(0), expected, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
+            raise NeedsRowByRow("a parameter is used outside of its layer")
+
+
+def _opacus_gradients(
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Per-sample gradients, and the ordinary gradient of the sum; one entry per parameter each."""
     from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
 
     engine = GradSampleModule(module, loss_reduction="sum")
@@ -106,12 +124,7 @@ def by_opacus(
         p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
         for p, g in zip(parameters, found, strict=True)
     ]
-    for g, total in zip(grads, sums, strict=True) if compared else ():
-        wanted = torch.zeros_like(g[0]) if total is None else total
-        size = float(g.abs().sum().nan_to_num()) + 1e-30
-        if not torch.allclose(g.sum(0), wanted, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
-            raise NeedsRowByRow("a parameter is used outside of its layer")
-    return grads
+    return grads, sums
 
 
 def by_row(
@@ -426,7 +439,7 @@ class PerExampleClipper:
         if self._tried.get(inputs.shape) is not losses:
             rows = made_up(inputs)
             try:
-                by_opacus(losses, self.module, rows, self.parameters, compared=True)
+                check_opacus(losses, self.module, rows, self.parameters)
             except (NeedsRowByRow, RuntimeError, IndexError, AttributeError) as why:
                 self.row_by_row = True
                 self._say(f"nor do opacus' hooks apply: {why}")

@@ -327,6 +327,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(upper - lower)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Exact ε of a Gaussian mechanism with sensitivity/σ = ``mu`` at ``delta``."""
     if gaussian_delta(mu, 0.0) <= delta:
