@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
 from tabsynth._files import json_ready
 
 Z95 = 1.959963984540054

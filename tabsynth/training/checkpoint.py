@@ -267,8 +267,8 @@ def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
     return {"list": parts, "tuple": tuple(parts)}[kind]
 
 
-class KeptFiles:
-    """What a checkpoint has kept, by kind and name.
+class StateFiles:
+    """The state files of a checkpoint, by kind and name.
 
     Attributes
     ----------
@@ -323,10 +323,10 @@ COST = 0.02  # … and as often as takes this share of the time
 
 
 class LostRelease(Exception):
-    """A release was paid, and a crash came before its result was kept: the fit must plan anew."""
+    """A release was paid, and a crash came before its result was kept: the fit needs a new plan."""
 
 
-class Checkpoint(KeptFiles):
+class Checkpoint(StateFiles):
     """Where a fit keeps how far it came; open for one process at a time.
 
     Parameters

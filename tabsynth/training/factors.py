@@ -32,7 +32,7 @@ Layer = nn.Linear | nn.Embedding
 
 
 def one_a_row(losses: Tensor, batch: int) -> Tensor:
-    """The losses, if they are one a row: a batch's mean would make rows depend on each other (R13)."""
+    """The losses, if they are one a row: a batch's mean would make rows depend on each other."""
     if losses.shape != (batch,):
         raise TypeError(
             f"Expected losses of shape ({batch},), one a row; got {tuple(losses.shape)}."
