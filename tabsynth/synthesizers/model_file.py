@@ -57,8 +57,14 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     FileFormatError
         If the file is missing, damaged, not a model, or of another format version.
     """
-    limits = {"max_bytes": MAX_FILE_BYTES, "max_tensors": MAX_TENSORS}
-    facts, weights = read_tensors(Path(path), "model", format=FORMAT, dtypes=DTYPES, **limits)
+    facts, weights = read_tensors(
+        Path(path),
+        "model",
+        format=FORMAT,
+        max_bytes=MAX_FILE_BYTES,
+        max_tensors=MAX_TENSORS,
+        dtypes=DTYPES,
+    )
     if not all(torch.isfinite(t).all() for t in weights.values()):
         raise FileFormatError(f"{path} holds weights that are not finite; it is damaged.")
     return facts, weights

@@ -200,8 +200,13 @@ def read_state(path: Path, checksum: str) -> Any:
     damaged = FileFormatError(f"{path} is damaged: it does not agree with its checksum.")
     if sha256(path) != checksum:
         raise damaged
-    limits = {"max_bytes": MAX_STATE_BYTES, "max_tensors": MAX_STATE_TENSORS}
-    facts, tensors = read_tensors(path, "state", format=STATE_FORMAT, **limits)
+    facts, tensors = read_tensors(
+        path,
+        "state",
+        format=STATE_FORMAT,
+        max_bytes=MAX_STATE_BYTES,
+        max_tensors=MAX_STATE_TENSORS,
+    )
     try:
         return _nested(facts["value"], tensors)
     except (ValueError, KeyError, TypeError, RecursionError):
