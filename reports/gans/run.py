@@ -214,9 +214,7 @@ def runs_of(name: str, epsilon: float) -> tuple[list[dict], str]:
 
 def table() -> list[str]:
     scratch = census.load_results()
-    lines = [
-        "| system | ε | spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | fit s | seeds |"
-    ]
+    lines = ["| system | ε | spent | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | fit s | seeds |"]
     lines.append("|" + "---|" * 10)
     for name, what in (("real", "real rows"), ("shuffled", "independent columns")):
         row = scratch["reference"][name]
