@@ -106,7 +106,7 @@ def split(folder: Path) -> None:
 
 
 def yardstick(folder: Path, table: Path) -> dict:
-    """The independent ruler's one JSON line."""
+    """The one JSON line of the independent evaluation."""
     script = SHARED / "yardstick" / "yardstick.py"
     done = subprocess.run(
         [sys.executable, script, "score", folder, table], check=True, capture_output=True, text=True

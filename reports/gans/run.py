@@ -8,7 +8,7 @@
 Needs the census table and the yardstick of ../shared. Each run is seeded, so that it can be repeated;
 its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
 without a seed. Of DP-WGAN from scratch the figures are those of reports/census/, of MargNet alone those of
-reports/benchmark/, which has the same split and ruler.
+reports/benchmark/, which has the same split and evaluation.
 """
 
 import json
@@ -21,7 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "census"))
-import run as census  # noqa: E402  the split, the ruler and the schema of the census report
+import run as census  # noqa: E402  the split, the evaluation and the schema of the census report
 
 from tabsynth import DPGAN, DPWGAN, MargNet, read_table, write_table  # noqa: E402
 from tabsynth.synthesizers import Synthesizer  # noqa: E402
@@ -100,8 +100,8 @@ SYSTEMS: dict[str, tuple[str, Build]] = {
 # Rows that today's code does not make again: a warm start at nine tenths of ε, composed with the private steps by the accountant
 # of one plan. By the filter that composes them now, MargNet's part alone takes ε = 1 whole.
 KEPT = {
-    "warm-dp-wgan-before": "DP-WGAN, warm start from MargNet, share .9",
-    "warm-dp-gan-before": "DP-GAN advanced, warm start from MargNet, share .9, critic at 1e-3",
+    "warm-dp-wgan-before": "DP-WGAN, warm start from MargNet, share 0.9",
+    "warm-dp-gan-before": "DP-GAN advanced, warm start from MargNet, share 0.9, critic at 1e-3",
 }
 # What was tried on seed 0 with a quarter of the batch: variant, learning rates of critic and generator,
 # whether the bound is the authors', and at which ε.
