@@ -23,7 +23,6 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.table import Runs
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
@@ -393,15 +392,15 @@ class Synthesizer(BaseEstimator):
         n: int,
         random_state: int | None,
         draw: Callable[[int, torch.Generator], np.ndarray],
-        asked: Mapping[str, Runs] | None = None,
+        within: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
         """A table of ``n`` rows with its certificate, from a sampler of value numbers.
 
-        ``asked``: as of :meth:`TableEncoder.from_index`.
+        ``within``: as of :meth:`TableEncoder.from_index`.
         """
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = self._streams(random_state)
-        table = self.encoder_.from_index(draw(n, for_codes), for_cells, asked)
+        table = self.encoder_.from_index(draw(n, for_codes), for_cells, within)
         attach(table, self.certificate())
         return table
 
