@@ -21,7 +21,7 @@ Head = Literal["softmax", "sigmoid"]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The codes of one column.
+    """The network codes of one column.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Block:
         What a network ends with to make such a block: a softmax where the code is one-hot, else a
         sigmoid per entry.
     codebook : ndarray, shape (size, stop - start), float32 in [0, 1]
-        Row ``i`` is the code of the column's value number ``i``.
+        Row ``i`` is the network code of the column's category code ``i``.
     """
 
     column: str
@@ -43,13 +43,13 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Number of values of the column."""
+        """Number of category codes of the column."""
         return len(self.codebook)
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The blocks of a table, side by side. A function of the schema and the scheme alone (R12)."""
+    """The blocks of a table, side by side. A function of the schema and the scheme alone."""
 
     blocks: tuple[Block, ...]
 
@@ -60,16 +60,16 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of values of each column."""
+        """Number of category codes of each column."""
         return tuple(block.size for block in self.blocks)
 
     def encode(self, index: np.ndarray) -> np.ndarray:
-        """Codes, shape (n, width) float32, of value numbers, shape (n, columns)."""
+        """Network codes, shape (n, width) float32, of category codes, shape (n, columns)."""
         parts = [block.codebook[index[:, j]] for j, block in enumerate(self.blocks)]
         return np.concatenate(parts, axis=1)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Value numbers, shape (n, columns) int64, of the nearest codes; inverse of `encode`."""
+        """Category codes, shape (n, columns) int64, of the nearest network codes; inverse of `encode`."""
         return np.stack([_nearest(b, codes[:, b.start : b.stop]) for b in self.blocks], axis=1)
 
 
@@ -91,7 +91,7 @@ SCHEMES = ("one-hot", "ordinal", "binary", "base-4", "base-10")
 
 
 def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
-    """The code of each of ``size`` values, and the head that makes such codes.
+    """The network code of each of ``size`` category codes, and the head that makes such codes.
 
     Parameters
     ----------
@@ -106,7 +106,16 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
         Rows are distinct, so that the nearest row decodes exactly.
     head : {"softmax", "sigmoid"}
 
-    Codebooks are kept and shared, for an encoder is made many times in a fit: do not write to them.
+    Notes
+    -----
+    The codes are those of category_encoders' ``OneHotEncoder``, ``OrdinalEncoder``, ``BinaryEncoder`` and
+    ``BaseNEncoder``, fitted on the codes that the schema declares, never on rows. Each encoder transforms every
+    code once; rows are then looked up (:meth:`Layout.encode`). The result equals that of ``transform``, scaled to
+    [0, 1], and 10,000 rows of the census table take 2 to 90 ms in place of 110 to 200 ms. Their
+    ``inverse_transform`` takes exact codes only: of a network's output such as (0.2, 0.5, 0.3) it makes no value or
+    an error. So :meth:`Layout.decode` looks for the nearest code.
+
+    Codebooks are cached and shared: do not write to them.
     """
     if not (isinstance(scheme, str) and scheme.startswith("base-")):
         one_of("encoding", scheme, SCHEMES)
@@ -117,27 +126,24 @@ def codebook(size: int, scheme: str) -> tuple[np.ndarray, Head]:
 def _codebook(size: int, scheme: str, base: int) -> tuple[np.ndarray, Head]:
     if size == 1:
         return np.ones((1, 1), dtype=np.float32), "softmax"
-    values = pd.DataFrame({"value": np.arange(size)})
-    keep = {"cols": ["value"], "handle_unknown": "error", "handle_missing": "error"}
+    options = {"cols": ["code"], "handle_unknown": "error", "handle_missing": "error"}
+    encoders = {
+        "one-hot": lambda: ce.OneHotEncoder(**options),
+        "ordinal": lambda: ce.OrdinalEncoder(**options),
+        "binary": lambda: ce.BinaryEncoder(**options),
+    }
+    encoder = encoders[scheme]() if scheme in encoders else ce.BaseNEncoder(base=base, **options)
     with warnings.catch_warnings():
         # category-encoders 2.x still sets a pandas option that pandas 3 calls deprecated.
         warnings.filterwarnings("ignore", message=".*no_silent_downcasting")
-        if scheme == "one-hot":
-            codes = ce.OneHotEncoder(**keep).fit_transform(values).to_numpy()
-            return codes.astype(np.float32), "softmax"
-        if scheme == "ordinal":
-            ranks = ce.OrdinalEncoder(**keep).fit_transform(values).to_numpy(dtype=float)
-            return _scaled(ranks - ranks.min(), size - 1), "sigmoid"
-        if scheme == "binary":
-            return _scaled(ce.BinaryEncoder(**keep).fit_transform(values).to_numpy(), 1), "sigmoid"
-        digits = ce.BaseNEncoder(base=base, **keep).fit_transform(values).to_numpy()
-    return _scaled(digits, base - 1), "sigmoid"
-
-
-def _scaled(digits: np.ndarray, top: int) -> np.ndarray:
-    codes = (digits.astype(np.float64) / top).astype(np.float32)
+        digits = encoder.fit_transform(pd.DataFrame({"code": np.arange(size)})).to_numpy()
+    if scheme == "one-hot":
+        return digits.astype(np.float32), "softmax"
+    if scheme == "ordinal":
+        digits, base = digits - digits.min(), size
+    codes = (digits.astype(np.float64) / (base - 1)).astype(np.float32)
     assert len(np.unique(codes, axis=0)) == len(codes)
-    return codes
+    return codes, "sigmoid"
 
 
 def _base(scheme: str) -> int:
@@ -158,7 +164,7 @@ MAX_CODEBOOKS = 2**26  # numbers in the one-hot codebooks of all columns, those 
 class TableEncoder:
     """Encoder of tables of one schema.
 
-    It has no ``fit``: everything it knows comes from the schema (R12).
+    It has no ``fit``: everything it knows comes from the schema.
 
     Parameters
     ----------
@@ -192,7 +198,7 @@ class TableEncoder:
         self.zeros = zeros(schema.columns, schema.impossible)
 
     def to_index(self, table: pd.DataFrame, what: str = "table") -> np.ndarray:
-        """Value numbers, shape (rows, columns) int64.
+        """Category codes, shape (rows, columns) int64.
 
         Refuses what the schema does not declare, and rows that it declares impossible.
         """

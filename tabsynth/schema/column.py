@@ -7,7 +7,6 @@ whole numbers from 0; null, where a column has nulls, is the last code.
 import dataclasses
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -159,7 +158,7 @@ JsonTypes = Mapping[str, type | tuple[type, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class Column(ABC):
+class Column:
     """One column of a table: its public facts, and the conversion of its values to codes and back.
 
     ``Column(kind="numeric", …)`` gives a :class:`~tabsynth.Numeric`; ``"categorical"`` and ``"ordinal"`` give a
@@ -194,7 +193,7 @@ class Column(ABC):
     Notes
     -----
     A new kind is a frozen, keyword-only dataclass that extends this class. It sets the class attributes below,
-    defines the abstract methods, and overrides what differs from the default of the others.
+    defines the methods in ``REQUIRED``, and overrides what differs from the default of the others.
 
     * ``kind``: the kind's name, as the default of the field.
     * ``dtypes``: the dtypes that it may have, in terms of :func:`base_dtype`.
@@ -210,7 +209,7 @@ class Column(ABC):
     """
 
     name: str
-    kind: str
+    kind: str = ""
     dtype: str
     nulls: bool = False
     provenance: Literal["declared", "drafted"] = "declared"
@@ -261,24 +260,23 @@ class Column(ABC):
 
     # What a kind must define.
 
-    @abstractmethod
     def _check(self, where: str) -> None:
         """InputError, beginning with ``where``, for facts of the kind that contradict each other."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def cells(self) -> int:
         """Number of codes without that of null."""
+        raise NotImplementedError
 
-    @abstractmethod
     def label(self, code: int) -> str:
         """What a code stands for, for people."""
+        raise NotImplementedError
 
-    @abstractmethod
     def domain(self, limit: int = 8) -> str:
         """What values the column has, for people; of a list, at most ``limit`` values."""
+        raise NotImplementedError
 
-    @abstractmethod
     def encode(self, values: pd.Series) -> np.ndarray:
         """Codes of values, shape (n,) int64.
 
@@ -287,14 +285,15 @@ class Column(ABC):
         InputError
             Naming the column and the first value that it does not declare.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
         """Values of codes, shape (n,), in the column's dtype.
 
         ``rng`` draws a value of those that a code stands for; ``within``, from :meth:`restriction`, limits
         which.
         """
+        raise NotImplementedError
 
     # What most kinds take as it is.
 
@@ -605,7 +604,7 @@ class Column(ABC):
                 return bool(value)
         return self._not_of_type(value)
 
-    def _check_exact(self, value: Any, dtype: str = "float64") -> None:  # noqa: B027
+    def _check_exact(self, value: Any, dtype: str = "float64") -> None:
         """InputError for a float that may stand for several listed values; others pass."""
 
     def _all_within(self, values: pd.Series) -> bool:
@@ -709,7 +708,7 @@ class Column(ABC):
             out[COPIED] = list(self.copied)
         return out
 
-    @classmethod  # noqa: B027
+    @classmethod
     def _check_json(cls, item: Mapping[str, Any], where: str) -> None:
         """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
@@ -740,6 +739,7 @@ def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
     return groups
 
 
+REQUIRED = ("_check", "cells", "label", "domain", "encode", "decode")
 KINDS: dict[str, type[Column]] = {}  # filled by register(), in tabsynth/schema/__init__.py
 
 
@@ -750,9 +750,14 @@ def register(kind: type[Column]) -> None:
 
     Raises
     ------
+    TypeError
+        For a class that lacks a method which every kind must define.
     InputError
         For a name that another kind has.
     """
+    missing = [name for name in REQUIRED if getattr(kind, name) is getattr(Column, name)]
+    if missing:
+        raise TypeError(f"{kind.__name__} must define {', '.join(missing)}.")
     if KINDS.get(kind.kind, kind) is not kind:
         raise InputError(f"A column kind {shown(kind.kind)} exists; give the new one another name.")
     KINDS[kind.kind] = kind

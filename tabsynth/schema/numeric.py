@@ -403,9 +403,10 @@ class Numeric(Column):
 
     def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
         """As :meth:`Column.code_range`: the cells between two numbers."""
+        given = low
         low, high = self._declared_number(low, where), self._declared_number(high, where)
         if low > high:
-            raise InputError(f"{where}: low={shown(low)} is above high.")
+            raise InputError(f"{where}: low={shown(given)} is above high.")
         firsts, lasts = self.cell_ends()
         lasts[-1] = self.bounds[1]
         first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
@@ -511,8 +512,9 @@ class Numeric(Column):
             low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
         inside = np.clip(values, low, high)
         breaks = _draft_breaks(inside, low, high, step, least) if math.isfinite(high - low) else ()
-        cells = {"low": low, "high": high, "resolution": step, "breaks": breaks}
-        return cls(**cells, clip=least > 1, **source.facts)
+        return cls(
+            low=low, high=high, resolution=step, breaks=breaks, clip=least > 1, **source.facts
+        )
 
     def review(self) -> list[str]:
         """As :meth:`Column.review`."""

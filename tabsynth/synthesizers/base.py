@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -230,7 +231,8 @@ class Synthesizer(BaseEstimator):
             index = self._rows(encoder, table)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit
-            with progress_bar(self.verbose, progress) as shown_progress:
+            bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
+            with bar as shown_progress:
                 watch = Watch(progress=shown_progress, deadline=deadline)
                 trained = run.train(index, watch)
             # What a later save or sample needs, as it was for this fit, whatever parameters change.
