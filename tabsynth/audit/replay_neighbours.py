@@ -1,4 +1,4 @@
-"""Neighbours of a table: one record more or less, of the kinds that leaks are found by (R1, R12)."""
+"""Neighbouring datasets: a table with one record more or less, of the kinds that reveal leaks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
