@@ -21,7 +21,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.counter import ParquetCounter, count_by
-from tabsynth.tables.frames import as_declared, to_pandas
+from tabsynth.tables.frames import to_pandas
 
 torch.set_num_threads(1)
 TABLE, ENCODER = read_table_of(40, 0), TableEncoder(READ_SCHEMA)
@@ -206,9 +206,9 @@ def test_other_types_in_parquet_are_read_value_by_value(
     frame = to_pandas(pa.table({"c": values}))
     if says is not None:
         with pytest.raises(InputError, match=says):
-            as_declared(column, frame["c"])
+            column.convert(frame["c"])
         return
-    found = as_declared(column, frame["c"])
+    found = column.convert(frame["c"])
     assert str(found.dtype) == dtype
     assert TableEncoder(Schema([column])).to_index(found.to_frame())[:, 0].tolist() == codes
 

@@ -187,7 +187,7 @@ def test_a_range_of_very_many_numbers() -> None:
     column = numeric("cents", "float64", 0, 1e9, resolution=0.01)
     condition = Condition(Schema([column]), {"cents": {"low": 0.005, "high": 1e8}})
     (shares,) = condition.box.values()
-    assert shares.sum() == pytest.approx(6.4) and condition.asked.keys() == {"cents"}
+    assert shares.sum() == pytest.approx(6.4) and condition.within.keys() == {"cents"}
 
 
 @pytest.mark.parametrize(
