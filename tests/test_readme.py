@@ -37,6 +37,7 @@ def people(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_shell_blocks_run(people):
     first, *others = (block.splitlines() for block in blocks("sh"))
     assert len(others) >= 3

@@ -67,6 +67,7 @@ def run(folder, *command):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_quickstart_runs_in_an_empty_folder(environment, tmp_path):
     (quickstart,) = blocks("python")
     quickstart = quickstart.replace("7000", "1000")  # rows: it takes a third of the time
@@ -77,12 +78,14 @@ def test_the_quickstart_runs_in_an_empty_folder(environment, tmp_path):
     assert "<html" in (tmp_path / "report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_command_tells_its_version(environment, tmp_path):
     known = f"tabsynth {tabsynth.__version__}\n"
     assert run(tmp_path, environment / "tabsynth", "--version") == known
     assert run(tmp_path, environment / "python", "-m", "tabsynth", "--version") == known
 
 
+@pytest.mark.slow
 def test_both_tables_are_in_it(environment, tmp_path):
     script = "import tabsynth; print(*(len(f()[0]) for f in (tabsynth.load_census, tabsynth.load_hospital)))"
     assert run(tmp_path, environment / "python", "-c", script).split() == ["10000", "5000"]
