@@ -23,6 +23,7 @@ def test_ranges_are_sets_of_steps(data: st.DataObject) -> None:
     assert ranges.below(ends).tolist() == [sum(s < end for s in steps) for end in ends]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(column=numeric_columns().filter(lambda c: c.step is not None), seed=st.integers(0, 99))
 def test_every_number_made_has_its_step(column: Numeric, seed: int) -> None:

@@ -122,6 +122,7 @@ def test_review_names_every_drafted_column() -> None:
 CELL = st.none() | st.sampled_from(["x", "y", "007", "1", "-2", "3.5", "1e3", "True", " ", "a,b"])
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80,
     deadline=None,

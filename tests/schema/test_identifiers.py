@@ -190,6 +190,7 @@ def test_what_rare_texts_become_is_no_null_and_may_be_there() -> None:
 LETTERS = st.text(string.ascii_lowercase, min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     values=st.lists(LETTERS | st.integers(0, 99).map(str), min_size=1, max_size=60),
@@ -272,6 +273,7 @@ def test_a_refusal_names_no_more_columns_than_a_line_holds() -> None:
         MargNet(schema, epsilon=1.0).check_domain()
 
 
+@pytest.mark.slow
 def test_tables_keep_their_identifiers_and_nothing_reads_them(tmp_path: Path) -> None:
     """A drafted schema fits the table that it was drafted from, whatever counts or completes it."""
     rows = 200

@@ -88,6 +88,7 @@ def alternatives(draw: st.DrawFn, name: str) -> list[Any]:
     return draw(st.lists(some, min_size=1, max_size=4))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_rows_have_the_very_numbers(model: MargNet, data: st.DataObject) -> None:
@@ -129,6 +130,7 @@ def joint(model: MargNet) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", WHERES.values(), ids=WHERES)
 def test_rows_follow_bayes_number_by_number(model: MargNet, where: dict[str, Any]) -> None:
     wanted = joint(model)
