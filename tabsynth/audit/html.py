@@ -110,7 +110,7 @@ def strip(result: AuditResult) -> Markup:
         about += f", seen {estimate:.3g}"
     dot = Markup("")
     if estimate is not None:
-        dot = Markup('<circle cx="{x:.1f}" cy="16" r="5" class="fresh"/>').format(x=x(estimate))
+        dot = Markup('<circle cx="{x:.1f}" cy="16" r="5" class="holdout"/>').format(x=x(estimate))
     return Markup(
         '<svg class="claim" role="img" viewBox="0 0 {w} 44" aria-label="{about}"><title>{about}</title>'
         '<line x1="{a}" x2="{b}" y1="16" y2="16" class="axis"/>'
@@ -126,6 +126,6 @@ def strip(result: AuditResult) -> Markup:
         dot=dot,
         about=about,
         tick="one sensitivity" if unit == MOVE else f"claimed {unit} = {claimed:.3g}",
-        tone="over" if result.verdict == REFUTED else "fresh",
+        tone="over" if result.verdict == REFUTED else "holdout",
         anchor="end" if x(claimed) > 2 * WIDTH / 3 else "middle",
     )

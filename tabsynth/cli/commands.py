@@ -12,7 +12,7 @@ import tabsynth
 from tabsynth._files import check_writable
 from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
-from tabsynth.cli.evaluate import certificate_of, measured, tell, write_report
+from tabsynth.cli.evaluate import certificate_of, measured, measured_privately, tell, write_report
 from tabsynth.cli.fit import fit_and_tell
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
@@ -295,7 +295,10 @@ def evaluate(
         bool, typer.Option("--boosting", help="Gradient boosting beside logistic regression.")
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option(help="Only noised figures, for this price: to be published.")
+        float | None,
+        typer.Option(
+            help="Release only figures with noise, at this privacy cost, which may be published."
+        ),
     ] = None,
     ledger: LedgerOption = None,
     key: Annotated[
@@ -311,9 +314,10 @@ def evaluate(
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    asked: dict[str, Any] = {"target": target, "by": by, "weights": weights}
-    asked |= {"boosting": boosting, "epsilon": epsilon, "ledger": ledger}
+    options = {"target": target, "by": by, "weights": weights, "boosting": boosting}
     certificate = certificate_of(synthetic, key)
-    report = measured(frames[0], frames[1], held, facts, certificate, **asked)
+    report = measured_privately(
+        *frames, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
+    ) or measured(*frames, held, facts, certificate, **options)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     tell(report)

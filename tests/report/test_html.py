@@ -12,12 +12,13 @@ import pytest
 from report_tables import HOSTILE, MATH, PATH, certificate, schema, table
 
 from tabsynth import Column, Schema
-from tabsynth.report import evaluate, evaluating
+from tabsynth.evaluation import evaluating
+from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.evaluation.evaluating import measure
+from tabsynth.report import Report, evaluate
 from tabsynth.report import report as pages
 from tabsynth.report.certificates import NO_CERTIFICATE, privacy_panel
-from tabsynth.report.evaluating import measure
 from tabsynth.report.figures import curve_figure, marginal_figure
-from tabsynth.report.shown import shown_marginals
 from tabsynth.report.summary import NOTICE
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -103,7 +104,7 @@ def test_it_has_every_section(text):
     page = Page(text)
     for words in (
         NOTICE,
-        "Better than shuffled columns".lower(),
+        "Better than independent columns".lower(),
         "Privacy",
         "Predicting each column from the others",
         "Attribute disclosure",
@@ -125,19 +126,19 @@ def test_it_has_every_section(text):
 def test_what_does_not_count_is_not_called_worse(tmp_path):
     made = report()
     asked = [
-        replace(made.evaluation.verdict.comparisons[0], better=better, telling=telling)
-        for better, telling in ((True, False), (False, True), (False, None), (False, False))
+        replace(made.evaluation.verdict.comparisons[0], better=better, conclusive=conclusive)
+        for better, conclusive in ((True, False), (False, True), (False, None), (False, False))
     ]
     verdict = replace(made.evaluation.verdict, comparisons=tuple(asked))
-    replace(made, evaluation=replace(made.evaluation, verdict=verdict)).to_html(tmp_path / "r.html")
+    Report(replace(made.evaluation, verdict=verdict)).to_html(tmp_path / "r.html")
     rows = re.search(
-        r"Against the floor.*?</table>", (tmp_path / "r.html").read_text("utf-8"), re.S
+        r"Against the baseline.*?</table>", (tmp_path / "r.html").read_text("utf-8"), re.S
     )
-    assert re.findall(r"<td>(yes|no|not counted)</td>", rows[0]) == [
+    assert re.findall(r"<td>(yes|no|inconclusive)</td>", rows[0]) == [
         "yes",
         "no",
         "no",
-        "not counted",
+        "inconclusive",
     ]
 
 
@@ -149,7 +150,7 @@ def test_it_loads_nothing(text):
     for _, attrs in page.tags:
         assert not any(name.startswith("on") for name in attrs)
         for name in ("src", "href", "srcset", "action", "background"):
-            assert attrs.get(name, "data:").startswith("data:")
+            assert attrs.get(name, "data:").startswith(("data:", "#"))
     assert "url(" not in text and "@import" not in text
     policy = next(attrs for _, attrs in page.tags if "http-equiv" in attrs)
     assert policy["content"].startswith("default-src 'none'")
@@ -332,7 +333,7 @@ def test_wide_columns_are_folded():
     )
     rng = np.random.default_rng(0)
     index = np.stack([rng.integers(0, size, 3000) for size in wide.sizes], axis=1)
-    c, o, x, n, b = shown_marginals(wide, index, index[:100])
+    c, o, x, n, b = column_summaries(wide, index, index[:100])
     assert len(c.labels) == 31 and c.labels[-1] == "770 others" and c.folded == 770
     assert len(o.labels) == 100 and o.labels[0] == "0–7" and sum(o.widths) == 800
     assert len(x.labels) == 101 and x.labels[-1] == "null" and x.null
