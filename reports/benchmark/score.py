@@ -20,12 +20,12 @@ from prediction import scores as predicted
 from tables import ROOT
 
 from tabsynth import Schema
+from tabsynth.evaluation.inputs import numbers
+from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.marginals import distance
 from tabsynth.evaluation.utility.prediction import fold_rare, subsample
-from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
-from tabsynth.evaluation.inputs import numbers
 
 YARDSTICK = ROOT.parent / "shared" / "yardstick"
 ATTACKED = 300  # rows that the yardstick draws for its disclosure

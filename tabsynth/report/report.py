@@ -134,7 +134,7 @@ def _strip(metric: Metric) -> Markup:
     marks = [
         (name, estimate.value, estimate.low, estimate.high)
         for name, estimate in (
-            ("baseline", metric.baseline),
+            ("baseline", metric.baseline if metric.of_relations else None),
             ("holdout", metric.holdout),
             ("synthetic", metric.synthetic),
         )

@@ -1,4 +1,8 @@
-"""Tables of a comparison as points with intervals, as inline SVG that follows the page's colours."""
+"""Plots of a comparison, points and a forest plot, as inline SVG.
+
+Inline for the reasons that :mod:`tabsynth.report.heatmap` measures. Numbers are placed clear of points, intervals and
+each other, which matplotlib leaves to the caller.
+"""
 
 import math
 from collections.abc import Iterator, Sequence

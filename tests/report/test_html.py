@@ -142,6 +142,41 @@ def test_what_does_not_count_is_not_called_worse(tmp_path):
     ]
 
 
+def test_a_statistician_finds_the_context(text):
+    page = Page(text)
+    anchors = {attrs["href"][1:] for tag, attrs in page.tags if tag == "a"}
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert anchors and anchors <= set(ids) and len(ids) == len(set(ids))
+    for words in (
+        "150 rows · 4 columns · method dp-wgan · evaluated on 20",
+        "by every metric used here (F1 weighted, F1 macro, 2-way distance, 3-way distance)",
+        "It has 100 rows and the synthetic table 150",
+        "a reference for relations only",
+        "0 by construction",
+        "Closest to 1.000 is best",
+        "about one case of twenty",
+        "Standard deviation",
+        "What may be published",
+        "Not this page",
+        "are too small",
+        "Glossary",
+    ):
+        assert words in page.text, words
+    assert not re.search(r"\(R\d+\)", page.text)
+
+
+def test_moments_are_those_of_the_tables(tmp_path):
+    real, synthetic = table(200, 0)["mean"], table(150, 1)["mean"]
+    summary = next(item for item in report().evaluation.columns if item.column == "mean")
+    for moments, column in zip(summary.moments, (real, synthetic), strict=True):
+        known = column.dropna().astype(float)
+        # A coarsened number counts as the midpoint of its cell of up to two years.
+        assert moments.mean == pytest.approx(known.mean(), abs=1)
+        assert moments.deviation == pytest.approx(known.std(), rel=0.05)
+        assert moments.quantiles[2] == pytest.approx(known.median(), abs=2)
+    assert next(i for i in report().evaluation.columns if i.column == HOSTILE).moments is None
+
+
 def test_it_loads_nothing(text):
     page = Page(text)
     assert "http://" not in text and "https://" not in text

@@ -16,6 +16,7 @@ from tabsynth import (
     InputError,
     MargNet,
     ProjectLedger,
+    evaluate_private,
     load,
 )
 from tabsynth.privacy.accounting.accountants import order_of
