@@ -201,8 +201,10 @@ def at_equal_rows(metric: Metric, scale: float) -> Metric:
     holdout, best = metric.holdout, metric.best
     if holdout is not None and best is not None and metric.sampling_power > 0:
         factor = scale ** (2 * metric.sampling_power)
-        ends = (scaled(x, best, factor) for x in (holdout.value, holdout.low, holdout.high))
-        holdout = Estimate(*ends, holdout.n)
+        value, low, high = (
+            scaled(x, best, factor) for x in (holdout.value, holdout.low, holdout.high)
+        )
+        holdout = Estimate(value, low, high, holdout.n)
     return replace(metric, holdout=holdout, reference_scale=scale)
 
 

@@ -253,7 +253,7 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     before, count = project.read_bytes(), len(reads)
     for changes, says in (
         ({"epsilon": 3.9}, "pass its limit of 4"),
-        ({"epsilon": None}, "ledger goes with epsilon"),
+        ({"epsilon": None}, "epsilon"),
         ({"synthetic": margnet().fit(frame(), announce=False).sample(9)}, "was not made under"),
     ):
         asked = {"synthetic": table, "epsilon": 0.1, **changes}
