@@ -34,7 +34,7 @@ from tabsynth.evaluation.metric import Metric
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
 from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.certificate.certificate import incomplete
+from tabsynth.privacy.certificate.certificate import find_missing_mechanisms
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
@@ -249,7 +249,7 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
         )
     if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
         raise InputError("The certificate lists no mechanisms, so its claim has no basis.")
-    problems = incomplete(certificate)
+    problems = find_missing_mechanisms(certificate)
     if problems:
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
