@@ -366,10 +366,12 @@ def evaluate(
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    options = {"target": target, "by": by, "weights": weights, "boosting": boosting}
+    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
+    options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)
+    fitted, drawn = frames
     report = measured_privately(
-        *frames, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
-    ) or measured(*frames, held, facts, certificate, **options)
+        fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
+    ) or measured(fitted, drawn, held, facts, certificate, **options)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     print_summary(report)
