@@ -11,7 +11,14 @@ from tabsynth.tables.files import read_table, write_table
 if TYPE_CHECKING:
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
     from tabsynth.privacy.ledger.project import ProjectLedger
-    from tabsynth.report import PublishedReport, Report, SideBySide, compare, evaluate
+    from tabsynth.report import (
+        ComparisonReport,
+        PublishedReport,
+        Report,
+        compare,
+        evaluate,
+        evaluate_private,
+    )
     from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
 
 __version__ = "0.1.0"
@@ -24,6 +31,7 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Column",
+    "ComparisonReport",
     "FileFormatError",
     "InputError",
     "MargNet",
@@ -35,10 +43,10 @@ __all__ = [
     "Report",
     "RowCounter",
     "Schema",
-    "SideBySide",
     "TabsynthError",
     "compare",
     "evaluate",
+    "evaluate_private",
     "fetch_acs",
     "load",
     "load_census",
@@ -57,12 +65,13 @@ _LATER = {
     "load": "synthesizers",
     "ParquetCounter": "tables.counter",
     "ProjectLedger": "privacy.ledger.project",
+    "ComparisonReport": "report",
     "PublishedReport": "report",
     "Report": "report",
     "RowCounter": "tables.counter",
-    "SideBySide": "report",
     "compare": "report",
     "evaluate": "report",
+    "evaluate_private": "report",
     "fetch_acs": "datasets",
     "load_census": "datasets",
     "load_hospital": "datasets",

@@ -60,7 +60,7 @@ def test_the_main_job(fitted):
         *("--holdout", "holdout.csv", "--schema", "schema.json", "-o", "report"),
         cwd=fitted,
     )
-    assert "shuffled columns" in done.stdout
+    assert "independent columns" in done.stdout
     metrics = json.loads((fitted / "report" / "metrics.json").read_text())
     assert metrics["certificate"]["epsilon"] == certificate["epsilon"]
     assert metrics["authenticated"] is False and "nobody vouches for this claim" in done.stdout
@@ -95,11 +95,14 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     assert "The figures alone cost (0.49" in done.stdout and "together within" not in done.stdout
     assert "neither the table nor any other report" in done.stderr
     found = json.loads((fitted / "published" / "metrics.json").read_text())
-    assert found["format"] == "tabsynth-published-report/2" and found["epsilon"] <= 0.5
+    assert found["format"] == "tabsynth-published-report/3" and found["epsilon"] <= 0.5
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}
     refused(*words, "-o", "no", "--by", "nobody", cwd=fitted, says="by='nobody'")
+    priced = (*words, "-o", "no", "--epsilon", 0.5)
+    refused(*priced, "--holdout", "people.csv", cwd=fitted, says="leave out --holdout")
+    refused(*priced, "--target", "sex", "--boosting", cwd=fitted, says="--target, --boosting")
 
 
 def test_parquet_in_and_out(fitted):

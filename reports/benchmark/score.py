@@ -20,9 +20,9 @@ from prediction import scores as predicted
 from tables import ROOT
 
 from tabsynth import Schema
-from tabsynth.evaluation.marginals import distance
-from tabsynth.evaluation.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.marginals import distance
+from tabsynth.evaluation.utility.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
 

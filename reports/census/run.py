@@ -226,7 +226,7 @@ def value_counts(table: pd.DataFrame) -> dict[str, dict[str, int]]:
 
 def disclosure(report: tabsynth.Report) -> list[dict]:
     """The grid, to four decimals: what Figure 2 draws."""
-    cells = report.to_dict()["evaluation"]["disclosure"]["cells"]
+    cells = report.evaluation.disclosure.to_dict()["cells"]
     out = []
     for cell in cells:
         row = {"s": cell["s"], "k": cell["k"]}

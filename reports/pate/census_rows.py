@@ -7,7 +7,7 @@ import pandas as pd
 
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation.marginals import column_sets, distance
+from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.schema.schema import Schema
 
 ROWS = 8000

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth import evaluate
-from tabsynth.evaluation.disclosure import attribute_disclosure, unknown_levels
+from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, unknown_levels
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmark"))  # behind this folder
 from tables import DATA, TABLES

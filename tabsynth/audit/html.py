@@ -109,7 +109,7 @@ def draw_claim(result: AuditResult) -> Markup:
         about += f", estimated {estimate:.3g}"
     dot = Markup("")
     if estimate is not None:
-        dot = Markup('<circle cx="{x:.1f}" cy="16" r="5" class="fresh"/>').format(x=x(estimate))
+        dot = Markup('<circle cx="{x:.1f}" cy="16" r="5" class="holdout"/>').format(x=x(estimate))
     return Markup(
         '<svg class="claim" role="img" viewBox="0 0 {w} 44" aria-label="{about}"><title>{about}</title>'
         '<line x1="{a}" x2="{b}" y1="16" y2="16" class="axis"/>'
@@ -125,6 +125,6 @@ def draw_claim(result: AuditResult) -> Markup:
         dot=dot,
         about=about,
         tick="one sensitivity" if unit == CHANGE else f"claimed {unit} = {claimed:.3g}",
-        tone="over" if result.verdict == REFUTED else "fresh",
+        tone="over" if result.verdict == REFUTED else "holdout",
         anchor="end" if x(claimed) > 2 * WIDTH / 3 else "middle",
     )

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from tabsynth.audit.replay import ReplayResult, replay_run
-from tabsynth.encoding import TableEncoder
-from tabsynth.report.inputs import certificate_with, indexed_synthetic
-from tabsynth.report.published import published
+from tabsynth.evaluation.publishing import release
+from tabsynth.report.published import PublishedReport
 from tabsynth.schema.schema import Schema
 
 
 def replay_published(
     table: Any, neighbour: Any, synthetic: Any, schema: Schema, *, epsilon: float, seed: int = 0
 ) -> ReplayResult:
-    """Replay ``evaluate(table, synthetic, schema=schema, epsilon=epsilon)`` on a neighbour of the table.
+    """Replay ``evaluate_private(table, synthetic, schema=schema, epsilon=epsilon)`` on a neighbour of the table.
 
     Parameters
     ----------
@@ -28,20 +27,11 @@ def replay_published(
     seed : int
         Of the noise, which is the system's in a report that anyone sees.
     """
-    encoder = TableEncoder(schema)
-    made = indexed_synthetic(encoder, synthetic)
-    certificate, _ = certificate_with(synthetic, None)
 
     def run(rows: Any, note: Callable[[str, Any], None]) -> None:
-        report = published(
-            encoder,
-            rows,
-            made,
-            certificate=certificate,
-            epsilon=epsilon,
-            delta=None,
-            label="replay",
-            rng=np.random.default_rng(seed),
+        rng = np.random.default_rng(seed)
+        report = PublishedReport(
+            release(rows, synthetic, schema=schema, epsilon=epsilon, label="replay", rng=rng)
         )
         note("report", report.to_dict())
         note("report's frame", report.to_frame())

@@ -12,7 +12,13 @@ import tabsynth
 from tabsynth._files import check_writable
 from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
-from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
+from tabsynth.cli.evaluate import (
+    certificate_of,
+    measured,
+    measured_privately,
+    print_summary,
+    write_report,
+)
 from tabsynth.cli.fit import fit_and_print
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
@@ -360,9 +366,12 @@ def evaluate(
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
     held = None if holdout is None else read_table(holdout, facts)
-    asked: dict[str, Any] = {"target": target, "by": by, "weights": weights}
-    asked |= {"boosting": boosting, "epsilon": epsilon, "ledger": ledger}
+    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
+    options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)
-    report = measured(frames[0], frames[1], held, facts, certificate, **asked)
+    fitted, drawn = frames
+    report = measured_privately(
+        fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
+    ) or measured(fitted, drawn, held, facts, certificate, **options)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     print_summary(report)

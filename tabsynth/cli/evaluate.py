@@ -11,7 +11,7 @@ from tabsynth.schema.schema import Schema
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
-    from tabsynth.report import Report
+    from tabsynth.report import PublishedReport, Report
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
@@ -59,7 +59,43 @@ def measured(
         )
 
 
-def write_report(report: "Report", folder: Path, *inputs: Path | None) -> None:
+def measured_privately(
+    real: Any,
+    synthetic: Any,
+    schema: Schema,
+    certificate: Any,
+    epsilon: float | None,
+    ledger: Path | None,
+    confidential: dict[str, Any],
+) -> "PublishedReport | None":
+    """Figures with noise for ``epsilon``; None without it.
+
+    Raises
+    ------
+    InputError
+        If ``confidential`` options, which go into a confidential report only, were given with it, or a
+        ledger without it.
+    """
+    from tabsynth.report import evaluate_private
+
+    if epsilon is None:
+        if ledger is not None:
+            raise InputError(
+                "--ledger goes with epsilon: a report without noise is confidential, and on no ledger."
+            )
+        return None
+    given = [f"--{name}" for name, value in confidential.items() if value]
+    if given:
+        raise InputError(
+            f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
+            " confidential report."
+        )
+    return evaluate_private(
+        real, synthetic, schema=schema, epsilon=epsilon, certificate=certificate, ledger=ledger
+    )
+
+
+def write_report(report: "Report | PublishedReport", folder: Path, *inputs: Path | None) -> None:
     """Write both files of a report; the folder is made only now."""
     make_folder(folder)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # writes both files or neither
@@ -71,7 +107,7 @@ def write_report(report: "Report", folder: Path, *inputs: Path | None) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def print_summary(report: "Report", lines: int | None = None) -> None:
+def print_summary(report: "Report | PublishedReport", lines: int | None = None) -> None:
     """Print the report's summary."""
     for line in report.summary()[:lines]:
         say(line)

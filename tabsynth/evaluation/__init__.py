@@ -1,17 +1,14 @@
 """Metrics of a synthetic table: pure functions of value numbers that return value and interval."""
 
+from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
 from tabsynth.evaluation.attacks.shadow import shadow_membership
-from tabsynth.evaluation.battery import Columns, measure
-from tabsynth.evaluation.disclosure import attribute_disclosure
-from tabsynth.evaluation.floor import shuffled, verdict
-from tabsynth.evaluation.marginals import distances, histogram
+from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.metric import Evaluation, Metric, Part, Tables
-from tabsynth.evaluation.prediction import dimension_wise_prediction
 from tabsynth.evaluation.results import (
     F1,
+    BaselineComparison,
     Cell,
     ColumnPrediction,
-    Comparison,
     Disclosure,
     Distance,
     Distances,
@@ -20,13 +17,16 @@ from tabsynth.evaluation.results import (
     Prediction,
     Verdict,
 )
+from tabsynth.evaluation.suite import Columns, measure
+from tabsynth.evaluation.utility.marginals import distances, histogram
+from tabsynth.evaluation.utility.prediction import dimension_wise_prediction
 
 __all__ = [
     "F1",
+    "BaselineComparison",
     "Cell",
     "ColumnPrediction",
     "Columns",
-    "Comparison",
     "Disclosure",
     "Distance",
     "Distances",
@@ -42,8 +42,8 @@ __all__ = [
     "dimension_wise_prediction",
     "distances",
     "histogram",
+    "independent_columns",
     "measure",
     "shadow_membership",
-    "shuffled",
     "verdict",
 ]

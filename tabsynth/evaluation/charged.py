@@ -8,25 +8,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.floor import shuffled
-from tabsynth.evaluation.marginals import cell_numbers, column_sets
+from tabsynth.evaluation.baseline import independent_columns
 from tabsynth.evaluation.metric import UTILITY, Metric
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.kmarginal import CITATION as NIST
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
+from tabsynth.evaluation.utility.marginals import WAYS, cell_numbers, column_sets
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
 
 CITATION = "Gaussian mechanism, Dwork & Roth 2014; distance as Tao et al. 2021"
 Z_HALF = 2.241402727604947  # two-sided 97.5%: two noises, together 95% (Bonferroni)
-_WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 
 
 def uses(columns: int) -> int:
     """Reads that :func:`charged_metrics` makes of a table: the rows, and a mean for each figure."""
     orders = min(3, columns)
-    return 1 + orders + (orders - 1) + 2  # rows; distances; their floors; k-marginal and its floor
+    return (
+        1 + orders + (orders - 1) + 2
+    )  # rows; distances; their baselines; k-marginal and its baseline
 
 
 def charged_metrics(
@@ -42,7 +43,7 @@ def charged_metrics(
 ) -> list[Metric]:
     """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, and the number of rows.
 
-    The floor is not the training table with its columns shuffled, which is private, but the
+    The baseline is not the training table with its columns shuffled, which is private, but the
     synthetic one: what its histograms alone would score. The interval covers the noise alone, not the
     drawing of rows.
 
@@ -80,7 +81,9 @@ def charged_metrics(
         return float(noise.noisy(value, bound * std, bits or rng, whole=whole))
 
     rows = max(1.0, noisy(lambda rows: float(len(rows)), 1, whole=True))
-    alone = shuffled(synthetic, len(synthetic), rng)  # of the public table: costs nothing
+    alone = independent_columns(
+        synthetic, len(synthetic), rng
+    )  # of the public table: costs nothing
 
     def estimate(
         public: np.ndarray, sets: Sequence[tuple[int, ...]], bins: list | None
@@ -102,14 +105,14 @@ def charged_metrics(
     for order in range(1, min(3, columns) + 1):
         sets = column_sets(columns, order)
         value = estimate(synthetic, sets, None)
-        floor = estimate(alone, sets, None) if order > 1 else None
-        found.append(_distance(order, value, floor))
+        baseline = estimate(alone, sets, None) if order > 1 else None
+        found.append(_distance(order, value, baseline))
     bins = percentile_bins(
         synthetic, sizes, scores
     )  # its percentiles: the private ones are not public
     sets = marginal_sets(list(names))
-    value, floor = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
-    found.append(_score(value, floor))
+    value, baseline = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
+    found.append(_score(value, baseline))
     half = 1.959963984540054 * std
     found.append(_count(Estimate(rows, max(0.0, rows - half), rows + half, round(rows))))
     return found
@@ -131,27 +134,27 @@ def total_gap(
     return total
 
 
-def _distance(order: int, value: Estimate, floor: Estimate | None) -> Metric:
+def _distance(order: int, value: Estimate, baseline: Estimate | None) -> Metric:
     return Metric(
         f"tvd{order}",
-        f"Total variation distance, {_WAYS[order]}",
+        f"Total variation distance, {WAYS[order]}",
         UTILITY,
         value,
         None,
-        floor,
+        baseline,
         "lower",
         0.0,
         "Share of rows that would have to move to make the counts equal, with noise; the interval is"
-        " that of the noise. Floor: the synthetic table with its columns shuffled.",
+        " that of the noise. Baseline: the synthetic table with its columns shuffled.",
         CITATION,
         of_relations=order > 1,
     )
 
 
-def _score(value: Estimate, floor: Estimate) -> Metric:
+def _score(value: Estimate, baseline: Estimate) -> Metric:
     one, other = (
         Estimate(1000 * (1 - e.value), 1000 * (1 - e.high), 1000 * (1 - e.low), e.n)
-        for e in (value, floor)
+        for e in (value, baseline)
     )
     return Metric(
         "k_marginal",

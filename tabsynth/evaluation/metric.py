@@ -1,15 +1,16 @@
-"""The one form in which a figure leaves the evaluation, and the tables that it is computed from."""
+"""`Metric`, the one form of every figure of an evaluation, and the tables that it is computed from."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
+    ColumnSummary,
     Disclosure,
     Distances,
     Estimate,
@@ -20,7 +21,7 @@ from tabsynth.evaluation.results import (
     worse,
 )
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 Other = TypeVar("Other")
 GROUPS = 20  # of the jackknife
 SHOWN_PARTS = 20  # of a metric, the worst first
@@ -35,51 +36,52 @@ class Part(Result):
 
     name: str
     value: float
-    fresh: float | None = None
-    floor: float | None = None
+    holdout: float | None = None
+    baseline: float | None = None
     n: int = 0
 
 
-class Compared(NamedTuple, Generic[Found]):
+class Compared(NamedTuple, Generic[Item]):
     """The same figure, or whatever else, of a synthetic table and of its two references.
 
-    Given as ``*compared`` where a :class:`Metric` takes ``synthetic, fresh, floor``.
+    Given as ``*compared`` where a :class:`Metric` takes ``synthetic, holdout, baseline``.
     """
 
-    synthetic: Found
-    fresh: Found | None
-    floor: Found
+    synthetic: Item
+    holdout: Item | None
+    baseline: Item
 
-    def map(self, change: Callable[[Found], Other]) -> "Compared[Other]":
+    def map(self, change: Callable[[Item], Other]) -> "Compared[Other]":
         """``change`` of each that there is."""
         # In this order: a change may draw random numbers.
         synthetic = change(self.synthetic)
-        fresh = None if self.fresh is None else change(self.fresh)
-        return Compared(synthetic, fresh, change(self.floor))
+        holdout = None if self.holdout is None else change(self.holdout)
+        return Compared(synthetic, holdout, change(self.baseline))
 
-    def part(self, name: str, pick: Callable[[Found], float], n: int = 0) -> Part:
+    def part(self, name: str, pick: Callable[[Item], float], n: int = 0) -> Part:
         """A part of a metric, where ``pick`` takes its value out of each."""
-        value, fresh, floor = self.map(lambda found: float(pick(found)))
-        return Part(name, value, fresh, floor, n)
+        return Part(name, *self.map(lambda item: float(pick(item))), n)
 
 
 @dataclass(frozen=True)
 class Metric(Result):
-    """One figure of a synthetic table between its two references.
+    """One figure of a synthetic table, with the same figure of its two reference tables.
 
     Attributes
     ----------
     key, title : str
         A short name for programs, and one for people.
     kind : {"utility", "privacy", "shown"}
-        ``shown``: printed because people ask for it, and evidence of nothing.
+        ``shown``: listed because readers ask for it, but evidence of neither utility nor privacy.
     synthetic : Estimate
-        Value, 95% interval and number of units. The interval is NaN where it cannot be known.
-    fresh : Estimate or None
-        The same of a fresh real sample (rows of the hold-out): the ceiling. None without a hold-out.
-    floor : Estimate or None
-        The same of independently shuffled columns. None where the figure means nothing of them.
-    better : {"higher", "lower", "neither"}
+        Value, 95% interval and number of units. The interval is NaN where it is unknown.
+    holdout : Estimate or None
+        The hold-out reference: the same figure of real rows that no synthesizer saw, as it is expected for as
+        many rows as the synthetic table has (see ``sampling_power``). None without a hold-out.
+    baseline : Estimate or None
+        The same of independent columns. None where the figure means nothing of them.
+    better : {"higher", "lower", "closest", "neither"}
+        ``closest``: the nearer to ``best``, the better; neither higher nor lower.
     best : float or None
         The value of a perfect table, where there is one.
     reading : str
@@ -88,26 +90,34 @@ class Metric(Result):
     parts : tuple of Part
         What it is made of, worst first.
     of_relations : bool
-        Whether relations between columns enter. If not, shuffled columns are right by construction,
-        and to be worse than they are is no verdict.
-    fresh_scale : float
-        How far from ``best`` a fresh sample of as many rows as the synthetic table would be, as a share
-        of how far ``fresh`` is: see :func:`tabsynth.evaluation.results.fresh_scale`.
+        Whether relations between columns enter. If not, independent columns are right by construction, and
+        they are no reference.
+    reference_scale : float
+        How far from ``best`` real rows are with as many rows as the synthetic table, as a share of how far
+        they are with as many as the hold-out: see :func:`tabsynth.evaluation.results.reference_scale`.
+    sampling_power : float
+        How sampling error moves the figure of a real table away from ``best``: in proportion to
+        (1/n + 1/m) ** power, for n training rows and m rows of the table. :func:`at_equal_rows` uses it. 0 where
+        no such law is known, or the figure is already corrected for the number of rows.
+    details : Result or None
+        The full result that the figure summarises: marginals, columns predicted, or the disclosure grid.
     """
 
     key: str
     title: str
     kind: Literal["utility", "privacy", "shown"]
     synthetic: Estimate
-    fresh: Estimate | None
-    floor: Estimate | None
-    better: Literal["higher", "lower", "neither"]
+    holdout: Estimate | None
+    baseline: Estimate | None
+    better: Literal["higher", "lower", "closest", "neither"]
     best: float | None
     reading: str
     citation: str
     parts: tuple[Part, ...] = field(default=())
     of_relations: bool = True
-    fresh_scale: float = 1.0
+    reference_scale: float = 1.0
+    sampling_power: float = 0.0
+    details: Result | None = None
 
     @property
     def value(self) -> float:
@@ -130,41 +140,72 @@ class Metric(Result):
         return self.synthetic.n
 
     @property
-    def below_floor(self) -> bool:
-        """Whether it counts against the table that it is worse than shuffled columns.
+    def below_baseline(self) -> bool:
+        """Whether it is worse than independent columns, and this counts against the table.
 
-        Beyond both intervals, where a fresh real sample is not worse than they are, too; without a
-        hold-out, that is not known.
+        Worse means beyond both intervals. It does not count where the hold-out reference is worse than
+        independent columns, too; without a hold-out this is unknown.
         """
-        return self._past_floor and not self._fresh_past_floor
+        return self._past_baseline and not self._holdout_past_baseline
 
     @property
-    def untold(self) -> bool:
-        """Whether it is worse than shuffled columns, but a fresh real sample is, too.
+    def inconclusive(self) -> bool:
+        """Whether it is worse than independent columns, but the hold-out reference is, too.
 
-        The floor has the training table's own marginals, without the noise of drawing rows. Where
-        columns are weakly related, that noise is more than all that shuffling destroys.
+        Independent columns have the marginals of the training table, without sampling error. Where columns
+        are weakly related, sampling error is larger than what independence destroys.
         """
-        return self._past_floor and self._fresh_past_floor
+        return self._past_baseline and self._holdout_past_baseline
 
     @property
-    def worse_than_fresh(self) -> bool:
-        """Whether it is worse than a fresh real sample, beyond both intervals."""
-        return self.fresh is not None and worse(self.synthetic, self.fresh, self.better)
+    def worse_than_holdout(self) -> bool:
+        """Whether it is worse than the hold-out reference, beyond both intervals."""
+        return self.holdout is not None and worse(
+            self.synthetic, self.holdout, self.better, self.best
+        )
 
     @property
-    def _past_floor(self) -> bool:
-        if self.floor is None or self.kind != UTILITY or not self.of_relations:
+    def _past_baseline(self) -> bool:
+        if self.baseline is None or self.kind != UTILITY or not self.of_relations:
             return False
-        return worse(self.synthetic, self.floor, self.better)
+        return worse(self.synthetic, self.baseline, self.better, self.best)
 
     @property
-    def _fresh_past_floor(self) -> bool:
-        # By the values: what a fresh sample may well reach by chance is not held against a table.
-        if self.fresh is None or self.floor is None:
+    def _holdout_past_baseline(self) -> bool:
+        # By the values: what real rows may well reach by chance does not count against a table.
+        if self.holdout is None or self.baseline is None:
             return False
-        fresh = scaled(self.fresh.value, self.best, self.fresh_scale)
-        return fresh < self.floor.value if self.better == "higher" else fresh > self.floor.value
+        value = self.holdout.value
+        if self.sampling_power == 0:  # not corrected: a hold-out of few rows must excuse no table
+            value = scaled(value, self.best, self.reference_scale)
+        if self.better == "closest" and self.best is not None:
+            return abs(value - self.best) > abs(self.baseline.value - self.best)
+        return (
+            value < self.baseline.value if self.better == "higher" else value > self.baseline.value
+        )
+
+
+def at_equal_rows(metric: Metric, scale: float) -> Metric:
+    """The metric with its hold-out reference corrected to the number of rows of the synthetic table.
+
+    Multiplies the distance of the reference and of its interval from ``best`` by ``scale ** (2 ·
+    sampling_power)``. On the bundled census (4,100 training rows, 1,757 hold-out rows, 4,100 other real rows in
+    the place of the synthetic table; means of 5 splits) the corrected distance of one, two and three columns is 1.00,
+    1.01 and 0.98 times the distance of the other real rows; uncorrected it is 1.29, 1.31 and 1.27 times as large.
+
+    Parameters
+    ----------
+    scale : float
+        Of :func:`tabsynth.evaluation.results.reference_scale`.
+    """
+    holdout, best = metric.holdout, metric.best
+    if holdout is not None and best is not None and metric.sampling_power > 0:
+        factor = scale ** (2 * metric.sampling_power)
+        value, low, high = (
+            scaled(x, best, factor) for x in (holdout.value, holdout.low, holdout.high)
+        )
+        holdout = Estimate(value, low, high, holdout.n)
+    return replace(metric, holdout=holdout, reference_scale=scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +214,12 @@ class Tables:
 
     Attributes
     ----------
-    floor : ndarray
-        The training table with its columns shuffled independently.
+    baseline : ndarray
+        The training table with its columns permuted independently.
     holdout : ndarray or None
-        Real rows that the synthesizer never saw; ``fresh`` and ``control`` are its halves, for
-        metrics that need a fresh table and, besides, rows to try it on. Without a hold-out of two
-        rows or more these are None.
+        Real rows that the synthesizer never saw: at most as many as the synthetic table has. ``reference``
+        and ``control`` are the halves of all of them, for metrics that need a real table and, besides, rows
+        to try it on. These are None without a hold-out of two rows or more.
     scores : tuple of (ndarray or None)
         For each column, the number that each value number stands for (NaN: null), shape (size,); None
         where the values have no order.
@@ -188,9 +229,9 @@ class Tables:
 
     train: np.ndarray
     synthetic: np.ndarray
-    floor: np.ndarray
+    baseline: np.ndarray
     holdout: np.ndarray | None
-    fresh: np.ndarray | None
+    reference: np.ndarray | None
     control: np.ndarray | None
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -198,31 +239,59 @@ class Tables:
     labels: tuple[tuple[str, ...], ...]
 
     @property
-    def others(self) -> Compared[np.ndarray]:
-        """What is held against the training table: synthetic, the whole hold-out, floor."""
-        return Compared(self.synthetic, self.holdout, self.floor)
+    def compared(self) -> Compared[np.ndarray]:
+        """The tables that are compared with the training table: synthetic, hold-out, baseline."""
+        return Compared(self.synthetic, self.holdout, self.baseline)
 
     @property
-    def held(self) -> Compared[np.ndarray]:
-        """As ``others``, with the half of the hold-out that leaves the other half for tests."""
-        return Compared(self.synthetic, self.fresh, self.floor)
+    def compared_beside_control(self) -> Compared[np.ndarray]:
+        """As ``compared``, with the half of the hold-out that leaves the other half for tests."""
+        return Compared(self.synthetic, self.reference, self.baseline)
 
 
 @dataclass(frozen=True)
 class Evaluation(Result):
-    """Everything that was measured of one synthetic table.
+    """Everything that was measured of one synthetic table, and of which tables.
 
-    ``metrics`` holds every figure in the one form; the other fields are what pages and tables of
-    their own are made of.
+    Attributes
+    ----------
+    rows : dict
+        Rows of the ``train``, ``synthetic`` and ``holdout`` tables, and ``test`` rows of predictions.
+    metrics : tuple of Metric
+    verdict : Verdict
+        Against independent columns.
+    overlap : Overlap or None
+        Of the hold-out with the training table.
+    columns : tuple of ColumnSummary
+        Each column's histogram and moments in both tables.
+    label : str
+        The name of the synthetic table.
+    certificate : dict or None
+        What came with the table; nothing is claimed without one.
+    authenticated : bool
+        Whether the certificate's signature was checked against a key that the caller gave.
+    left_out : int
+        Synthetic rows with a value that the schema does not declare: they are only in ``violations``.
+    schema_sha256, real_sha256 : str
+        Digests of the schema, and of the rows of the training table and the hold-out.
+    created : str
+        UTC, ISO 8601.
+    versions : dict
     """
 
     rows: dict[str, int]
     metrics: tuple[Metric, ...]
-    prediction: Prediction
-    distances: tuple[Distances, ...]
-    disclosure: Disclosure
     verdict: Verdict
-    overlap: Overlap | None = None  # of hold-out and training table
+    overlap: Overlap | None = None
+    columns: tuple[ColumnSummary, ...] = ()
+    label: str = "synthetic"
+    certificate: Mapping[str, Any] | None = None
+    authenticated: bool = False
+    left_out: int = 0
+    schema_sha256: str = ""
+    real_sha256: str = ""
+    created: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key; KeyError if it was not measured."""
@@ -230,6 +299,25 @@ class Evaluation(Result):
             if metric.key == key:
                 return metric
         raise KeyError(key)
+
+    @property
+    def prediction(self) -> Prediction:
+        """Dimension-wise prediction by logistic regression, column by column."""
+        details = self["prediction_weighted"].details
+        assert isinstance(details, Prediction)
+        return details
+
+    @property
+    def distances(self) -> tuple[Distances, ...]:
+        """Distances of the marginals of one, two and three columns, as far as the table has columns."""
+        return tuple(m.details for m in self.metrics if isinstance(m.details, Distances))
+
+    @property
+    def disclosure(self) -> Disclosure:
+        """The grid of attribute disclosure."""
+        details = self["attribute_disclosure"].details
+        assert isinstance(details, Disclosure)
+        return details
 
 
 def halves(

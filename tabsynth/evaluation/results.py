@@ -60,20 +60,20 @@ class ColumnPrediction(Result):
     column : str
     classes : int
         Number of values that the column can take, null included.
-    train, synthetic, floor : F1
-        Classifier fitted on the training table, the synthetic table, and shuffled columns (mean over
+    train, synthetic, baseline : F1
+        Classifier fitted on the training table, the synthetic table, and independent columns (mean over
         several shuffles).
     ratio : F1
         synthetic / train.
     gain : F1
-        synthetic − floor; its interval allows for the chance of the shuffles.
+        synthetic − baseline; its interval allows for the chance of the shuffles.
     """
 
     column: str
     classes: int
     train: F1
     synthetic: F1
-    floor: F1
+    baseline: F1
     ratio: F1
     gain: F1
 
@@ -159,51 +159,106 @@ class Distance(Result):
 class Distances(Result):
     """Distances from the training table, of marginals of ``order`` columns.
 
-    ``fresh`` is the hold-out: what a fresh real sample of its size would score. It is None where no
+    ``holdout`` is what the hold-out scores, at its own number of rows. It is None where no
     hold-out was given.
     """
 
     order: int
     synthetic: Distance
-    floor: Distance
-    fresh: Distance | None
+    baseline: Distance
+    holdout: Distance | None
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
-    """One metric of the synthetic table against shuffled columns.
+class BaselineComparison(Result):
+    """One metric of the synthetic table against independent columns.
 
-    ``share`` is how far it is on the way from the floor (0) to the reference (1), and ``better``
-    says whether it is beyond doubt and margin above the floor. ``telling`` is false where a fresh real
-    sample is itself worse than the floor: then not to be better counts for nothing. None: not known,
-    for want of a hold-out.
+    Attributes
+    ----------
+    metric : str
+    synthetic, baseline, best : float
+        ``best`` is 0 for a distance; for F1 it is the score of the classifier fitted on the training table.
+    gap_closed : float
+        Share of the gap between the baseline (0) and the best value (1) that the synthetic table closes.
+    better : bool
+        Whether it is above the baseline beyond its interval and a margin.
+    conclusive : bool or None
+        False where the hold-out reference is itself worse than the baseline: then not to be better counts
+        for nothing. None without a hold-out, where this is unknown.
     """
 
     metric: str
     synthetic: float
-    floor: float
-    reference: float
-    share: float
+    baseline: float
+    best: float
+    gap_closed: float
     better: bool
-    telling: bool | None = None
+    conclusive: bool | None = None
 
 
 @dataclass(frozen=True)
 class Verdict(Result):
-    """Whether the synthetic table is any better than shuffled columns, overall and by metric."""
+    """Whether the synthetic table is any better than independent columns, overall and by metric."""
 
     text: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[BaselineComparison, ...]
 
 
-def fresh_scale(train: int, synthetic: int, fresh: int) -> float:
-    """How much nearer a fresh sample of ``synthetic`` rows is than one of ``fresh`` rows; at most 1.
+@dataclass(frozen=True)
+class Moments(Result):
+    """Mean, standard deviation and quantiles of a column of numbers in one table, nulls left out.
+
+    A coarsened number counts as the midpoint of its cell. The deviation has the divisor n − 1. All are NaN
+    where no value is known.
+    """
+
+    mean: float
+    deviation: float
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSummary(Result):
+    """One column in the training and the synthetic table: a histogram, and moments of numbers.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    real, synthetic : tuple of float
+        Shares of rows, one per label; they sum to 1.
+    widths : tuple of float
+        How many values (steps of the column; cells where it has none, or breaks) a label stands for.
+    folded : int
+        How many rare categories the last label but null stands for; 0 if none.
+    null : bool
+        Whether the last label is null.
+    distance : float
+        Total variation distance of the whole marginal, before anything was folded.
+    moments : tuple of (Moments, Moments) or None
+        Of the training and of the synthetic table; None for a column without numbers.
+    """
+
+    column: str
+    kind: str
+    description: str | None
+    labels: tuple[str, ...]
+    real: tuple[float, ...]
+    synthetic: tuple[float, ...]
+    widths: tuple[float, ...]
+    folded: int
+    null: bool
+    distance: float
+    moments: tuple[Moments, Moments] | None = None
+
+
+def reference_scale(train: int, synthetic: int, holdout: int) -> float:
+    """How much nearer a real sample of ``synthetic`` rows is than one of ``holdout`` rows; at most 1.
 
     What drawing n and m rows adds to a distance grows with √(1/n + 1/m), and more slowly where most
     cells hold a row or none: a larger sample is at least this near. Without it a hold-out of a few
     rows, which is far from everything, would excuse any table.
     """
-    return min(1.0, math.sqrt((1 / train + 1 / synthetic) / (1 / train + 1 / fresh)))
+    return min(1.0, math.sqrt((1 / train + 1 / synthetic) / (1 / train + 1 / holdout)))
 
 
 def scaled(value: float, best: float | None, scale: float) -> float:
@@ -211,11 +266,23 @@ def scaled(value: float, best: float | None, scale: float) -> float:
     return value if best is None else best + scale * (value - best)
 
 
-def worse(one: Estimate, other: Estimate, better: str) -> bool:
-    """Whether ``one`` is worse than ``other``, beyond both intervals."""
+def worse(one: Estimate, other: Estimate, better: str, best: float | None = None) -> bool:
+    """Whether ``one`` is worse than ``other``, beyond both intervals.
+
+    ``better`` as in :class:`tabsynth.evaluation.Metric`; "closest" compares distances from ``best``.
+    """
+    if better == "closest" and best is not None:
+        one, other, better = _distance_from(one, best), _distance_from(other, best), "lower"
     if better == "higher":
         return one.high < other.low
     return better == "lower" and one.low > other.high
+
+
+def _distance_from(estimate: Estimate, best: float) -> Estimate:
+    """|value − best| with the range that it has over the interval."""
+    ends = abs(estimate.low - best), abs(estimate.high - best)
+    low = 0.0 if estimate.low <= best <= estimate.high else min(ends)
+    return Estimate(abs(estimate.value - best), low, max(ends), estimate.n)
 
 
 def mean_of_shares(shares: np.ndarray) -> Estimate:

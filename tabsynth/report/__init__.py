@@ -1,8 +1,14 @@
-"""One synthetic table, measured and shown: ``evaluate`` returns a ``Report``."""
+"""Renders what the evaluation measured, as HTML, Markdown and JSON; it computes nothing."""
 
-from tabsynth.report.compare import SideBySide, compare
-from tabsynth.report.evaluating import evaluate
-from tabsynth.report.published import PublishedReport
-from tabsynth.report.report import Report
+from tabsynth.report.comparison import ComparisonReport, compare
+from tabsynth.report.published import PublishedReport, evaluate_private
+from tabsynth.report.report import Report, evaluate
 
-__all__ = ["PublishedReport", "Report", "SideBySide", "compare", "evaluate"]
+__all__ = [
+    "ComparisonReport",
+    "PublishedReport",
+    "Report",
+    "compare",
+    "evaluate",
+    "evaluate_private",
+]

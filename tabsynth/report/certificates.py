@@ -1,10 +1,11 @@
-"""The privacy panel: what a certificate says, in words, whatever it lacks."""
+"""The privacy section of a report: the claims of a certificate in words, whatever fields it lacks."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tabsynth.evaluation.inputs import is_conditional, is_private
 from tabsynth.privacy.certificate.certificate import condition, conditional_of
 
 NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
@@ -70,15 +71,6 @@ def privacy_panel(
     )
 
 
-def is_private(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, without a condition."""
-    return (
-        bool(certificate.get("private", False))
-        and _bounded(certificate)
-        and not conditional_of(certificate.get("public"))
-    )
-
-
 def unauthenticated(certificate: Mapping[str, Any]) -> str:
     """The claim of a certificate that nobody vouches for, in sentences."""
     return (
@@ -86,11 +78,6 @@ def unauthenticated(certificate: Mapping[str, Any]) -> str:
         f" δ = {_text(certificate.get('delta'))}. It is not authenticated: no signature of it was checked"
         " against a key, so nobody vouches for this claim."
     )
-
-
-def is_conditional(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
-    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
 
 
 def condition_sentence(certificate: Mapping[str, Any]) -> str:
@@ -102,12 +89,6 @@ def condition_sentence(certificate: Mapping[str, Any]) -> str:
         f"CONDITIONAL: ε holds only if {condition(names)}. It was copied from the rows of a table, and these"
         " real values appear in the synthetic table as they are."
     )
-
-
-def _bounded(certificate: Mapping[str, Any]) -> bool:
-    epsilon = _number(certificate.get("epsilon"))
-    finite = epsilon is not None and math.isfinite(epsilon)
-    return finite and not certificate.get("seeded", False)
 
 
 def epsilon_text(value: Any) -> str:

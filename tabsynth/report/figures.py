@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tabsynth.evaluation.results import Cell, Disclosure, Estimate
-from tabsynth.report.shown import ShownMarginal, shortened
+from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
+from tabsynth.report.page import shortened
 
 REAL, SYNTHETIC, REFERENCE = "#3b6ea5", "#bd640c", "#6d7480"
 INK, SOFT, EDGE, GRID = "#22272e", "#5c6570", "#9aa0a8", "#dfe3e8"
@@ -154,7 +154,7 @@ def _band(
     )
 
 
-def marginal_figure(marginal: ShownMarginal) -> str:
+def marginal_figure(marginal: ColumnSummary) -> str:
     """Figures 3 and 4 of the source: one column's marginal in both tables, side by side."""
     with _style():
         figure = Figure(figsize=(5.2, 2.5), layout="constrained")
@@ -175,7 +175,7 @@ def marginal_figure(marginal: ShownMarginal) -> str:
         return _svg(figure)
 
 
-def _positions(marginal: ShownMarginal) -> np.ndarray:
+def _positions(marginal: ColumnSummary) -> np.ndarray:
     """Where the bars stand; null a little apart from the values."""
     count = len(marginal.labels)
     places = np.arange(count, dtype=float)
@@ -184,7 +184,7 @@ def _positions(marginal: ShownMarginal) -> np.ndarray:
     return places
 
 
-def _bars(axes: Axes, marginal: ShownMarginal) -> None:
+def _bars(axes: Axes, marginal: ColumnSummary) -> None:
     places = _positions(marginal)
     axes.bar(places - 0.21, marginal.real, 0.4, color=REAL)
     axes.bar(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
@@ -195,7 +195,7 @@ def _bars(axes: Axes, marginal: ShownMarginal) -> None:
     axes.set_xticks(places, labels, rotation=rotation, fontsize=size, parse_math=False)
 
 
-def _steps(axes: Axes, marginal: ShownMarginal) -> None:
+def _steps(axes: Axes, marginal: ColumnSummary) -> None:
     """Shares per value as steps, on an axis of values; null left out."""
     values = len(marginal.labels) - int(marginal.null)
     widths = np.array(marginal.widths[:values])
@@ -212,7 +212,7 @@ def _steps(axes: Axes, marginal: ShownMarginal) -> None:
         axes.set_ylabel("per value", fontsize=8)
 
 
-def _null(axes: Axes, marginal: ShownMarginal) -> None:
+def _null(axes: Axes, marginal: ColumnSummary) -> None:
     axes.bar([0], marginal.real[-1], 0.9, color=REAL)
     axes.bar([1], marginal.synthetic[-1], 0.9, color=SYNTHETIC)
     axes.yaxis.tick_right()

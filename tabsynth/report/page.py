@@ -43,3 +43,9 @@ def render_page(
             css=Markup(packaged("style.css")),  # our own file, never data
         )
     )
+
+
+def shortened(text: str, letters: int) -> str:
+    """On one line, of at most so many letters."""
+    text = " ".join(text.split())
+    return text if len(text) <= letters else text[: letters - 1] + "…"

@@ -1,96 +1,79 @@
-"""A report that may be published with its table: every figure has noise that is charged to a ledger.
+"""The report of `evaluate_private`, which may be published with its table: every figure has charged noise."""
 
-Under a project's ledger the figures are charged there, and the statement is that of the ledger: its budget covers
-all fits and reports under it. Without one the report states the cost of its own figures and nothing else. What the
-table cost, and other reports of the same rows, are not included: no accountant here knows of them, and a report
-that is made after its reader has seen others is chosen adaptively, which the sum of their costs at one δ does not
-cover.
-"""
-
+import inspect
 import json
-import logging
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
-import numpy as np
 import pandas as pd
 
 from tabsynth._files import write_text
-from tabsynth._validate import between, positive, shown
-from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
-from tabsynth.evaluation import Metric
-from tabsynth.evaluation.charged import charged_metrics, uses
+from tabsynth.evaluation import publishing
+from tabsynth.evaluation.metric import Metric
+from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.evaluation.results import plain
-from tabsynth.privacy.accounting.accountants import Spend
-from tabsynth.privacy.accounting.calibration import calibrate
-from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.certificate.certificate import (
-    conditional_of,
-    find_missing_mechanisms,
-    number,
-    rounded_up,
-)
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.privacy.noise.samplers import Keystream
-from tabsynth.report.certificates import (
-    condition_sentence,
-    is_conditional,
-    is_private,
-    unauthenticated,
-)
-from tabsynth.report.inputs import REAL, Synthetic, indexed
+from tabsynth.privacy.certificate.certificate import conditional_of, number, rounded_up
+from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
-FORMAT = "tabsynth-published-report/2"
-PURPOSE = "report"
-ALONE = (
-    "The privacy cost of this published report is that of its figures alone: it includes neither the table nor any"
-    " other report or fit of the same rows. Give a project's ledger (ledger=, --ledger) to have all of them counted"
-    " together."
-)
-logger = logging.getLogger(__name__)
+FORMAT = "tabsynth-published-report/3"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PublishedReport:
-    """Noisy figures of one synthetic table, and what they cost.
+    """What :func:`tabsynth.evaluate_private` measured, to be read and written."""
 
-    Attributes
-    ----------
-    metrics : tuple of Metric
-    epsilon, delta : float
-        Privacy cost of the figures alone.
-    mechanisms : tuple of dict
-        As a certificate lists them; of the figures alone.
-    certificate : dict
-        Of the table.
-    authenticated : bool
-        Whether the certificate's signature was checked against a key that the reader gave.
-    project : dict or None
-        What the project's ledger states after them, where they were charged to one.
-    budget : tuple of float or None
-        (epsilon, delta) of that ledger, which covers all fits and reports under it.
-    """
+    evaluation: PrivateEvaluation
 
-    label: str
-    metrics: tuple[Metric, ...]
-    epsilon: float
-    delta: float
-    mechanisms: tuple[dict[str, Any], ...]
-    certificate: Mapping[str, Any]
-    schema_sha256: str
-    created: str = field(default="")
-    authenticated: bool = False
-    project: Mapping[str, Any] | None = None
-    budget: tuple[float, float] | None = None
+    @property
+    def label(self) -> str:
+        """The name of the synthetic table."""
+        return self.evaluation.label
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every figure, with noise."""
+        return self.evaluation.metrics
+
+    @property
+    def epsilon(self) -> float:
+        """Privacy cost of the figures alone."""
+        return self.evaluation.epsilon
+
+    @property
+    def delta(self) -> float:
+        """δ of that cost."""
+        return self.evaluation.delta
+
+    @property
+    def mechanisms(self) -> tuple[dict[str, Any], ...]:
+        """The mechanisms of the figures, as a certificate lists them."""
+        return self.evaluation.mechanisms
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The certificate of the table."""
+        return self.evaluation.certificate
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether its signature was checked against a key that the caller gave."""
+        return self.evaluation.authenticated
+
+    @property
+    def project(self) -> Mapping[str, Any] | None:
+        """The statement of the project ledger, if the figures were charged to one."""
+        return self.evaluation.project
+
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """(epsilon, delta) of that ledger."""
+        return self.evaluation.budget
 
     @property
     def conditional(self) -> list[str]:
@@ -128,15 +111,15 @@ class PublishedReport:
         """The findings in plain words; a conditional statement comes first, any other last."""
         out: list[str] = []
         for metric in self.metrics:
-            floor = (
+            baseline = (
                 ""
-                if metric.floor is None
-                else f"; its own histograms {with_interval(metric.floor)}"
+                if metric.baseline is None
+                else f"; its independent columns {with_interval(metric.baseline)}"
             )
-            out.append(f"{metric.title}: {with_interval(metric.synthetic)}{floor}.")
-        worse = [metric.title for metric in self.metrics if metric.below_floor]
+            out.append(f"{metric.title}: {with_interval(metric.synthetic)}{baseline}.")
+        worse = [metric.title for metric in self.metrics if metric.below_baseline]
         if worse:
-            out.append(f"WORSE than the table's own shuffled columns by {'; '.join(worse)}.")
+            out.append(f"WORSE than its own independent columns by {'; '.join(worse)}.")
         warned = [f"Warning: {text}" for text in self.warnings]
         if self.conditional:
             return [self.statement, *out, *warned]
@@ -157,8 +140,8 @@ class PublishedReport:
             "metrics": [metric.to_dict() for metric in self.metrics],
             "certificate": plain(dict(self.certificate)),
             "authenticated": self.authenticated,
-            "schema_sha256": self.schema_sha256,
-            "created": self.created,
+            "schema_sha256": self.evaluation.schema_sha256,
+            "created": self.evaluation.created,
             **({} if self.project is None else {"project": plain(dict(self.project))}),
             **({} if self.budget is None else {"budget": [number(x) for x in self.budget]}),
         }
@@ -183,137 +166,30 @@ class PublishedReport:
     def to_html(self, path: str | Path) -> None:
         """Write a page of its own that loads nothing else."""
         frame = [
-            (m.title, [with_interval(m.synthetic), with_interval(m.floor)], m.below_floor)
+            (m.title, [with_interval(m.synthetic), with_interval(m.baseline)], m.below_baseline)
             for m in self.metrics
         ]
-        header = ("Figure, with noise", "Synthetic", "Its columns shuffled")
+        header = ("Figure, with noise", "Synthetic", "Independent columns")
         write_text(
             path, render_page(self.label, "published report", self.summary(), [(header, frame)], [])
         )
 
 
-def published(
-    encoder: TableEncoder,
-    real: Any,
-    made: Synthetic,
-    *,
-    certificate: Mapping[str, Any] | None,
-    authenticated: bool = False,
-    epsilon: float,
-    delta: float | None,
-    label: str,
-    ledger: str | Path | None = None,
-    rng: np.random.Generator | None = None,
-) -> PublishedReport:
-    """Release the figures of bounded sensitivity for ``epsilon``; see :mod:`tabsynth.evaluation.charged`.
-
-    ``rng`` is for audits alone: a report of seeded noise is not private.
-
-    Raises
-    ------
-    InputError
-        If the synthetic table has no certificate that makes it public, or one of another schema; under a
-        project's ledger, if the table was not made under it.
-    BudgetError
-        If no noise keeps the figures within ``epsilon``, or the project's limit does not allow them.
-    """
-    schema = encoder.schema
-    positive("epsilon", epsilon)
-    _check_certificate(certificate, schema.fingerprint())
-    assert certificate is not None
-    if delta is None:
-        delta = float(certificate.get("delta", math.nan))
-    delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
-    count = uses(len(schema.columns))
-    sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
-    spend = (Gaussian(noise_multiplier=sigma), count)
-    with _charged(ledger, certificate, epsilon, delta, spend) as (own, project):
-        rows = indexed(encoder, real, REAL)  # refused before it is entered
-        if project is not None:
-            project.begin(own.run, PURPOSE)
-        account = own.open(PURPOSE, *spend)
-        if project is None:
-            logger.warning("%s", ALONE)  # after the last refusal, before the first row is read
-        try:
-            metrics = charged_metrics(
-                PrivateTable(rows, own),
-                account,
-                made.index,
-                names=schema.names,
-                sizes=schema.sizes,
-                scores=[column.scores() for column in schema.columns],
-                rng=np.random.default_rng() if rng is None else rng,
-                bits=Keystream() if rng is None else rng,
-            )
-        finally:
-            own.close()
-        stated = None if project is None else project.statement(own.run)
-        budget = None if project is None else (project.epsilon, project.delta)
-    return PublishedReport(
-        label=label,
-        metrics=(*metrics, made.violations),
-        epsilon=own.spent,
-        delta=delta,
-        mechanisms=tuple(own.to_list()),
-        certificate=certificate,
-        schema_sha256=schema.fingerprint(),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        authenticated=authenticated,
-        project=stated,
-        budget=budget,
-    )
+Arguments = ParamSpec("Arguments")
 
 
-@contextmanager
-def _charged(
-    path: str | Path | None,
-    certificate: Mapping[str, Any],
-    epsilon: float,
-    delta: float,
-    spend: Spend,
-) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
-    """The figures' ledger: of their own, or in a project's file if that affords them."""
-    known = certificate.get("project")
-    known = known if isinstance(known, Mapping) else {}
-    if path is None:
-        if known:
-            raise InputError(
-                f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
-                " ledger, so that this report is counted there too."
-            )
-        yield Ledger(epsilon, delta), None
-        return
-    with ProjectLedger(path) as project:
-        project.check_on_it("The synthetic table", known.get("project"), known.get("run"))
-        own = project.ledger(epsilon, delta)
-        project.check(own.run, [spend])
-        yield own, project
+def _as_report(
+    compute: Callable[Arguments, PrivateEvaluation],
+) -> Callable[Arguments, PublishedReport]:
+    """``compute`` with its signature and documentation, whose result is a :class:`PublishedReport`."""
+
+    @wraps(compute)
+    def evaluate_private(*args: Arguments.args, **options: Arguments.kwargs) -> PublishedReport:
+        return PublishedReport(compute(*args, **options))
+
+    signature = inspect.signature(compute).replace(return_annotation=PublishedReport)
+    evaluate_private.__signature__ = signature  # type: ignore[attr-defined]
+    return evaluate_private
 
 
-def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) -> None:
-    """Refuse a table whose certificate does not make it public."""
-    if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
-        raise InputError(
-            "epsilon publishes figures of a table that is public, and this one came without a"
-            " certificate that makes it private; give certificate=, or leave epsilon out."
-        )
-    items, public = certificate.get("mechanisms"), certificate.get("public")
-    known = public.get("schema_sha256") if isinstance(public, Mapping) else None
-    if known != fingerprint:
-        raise InputError(
-            "The certificate is for another schema, so what is public is not known; give the schema"
-            " that the table was fitted with."
-        )
-    if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
-        raise InputError("The certificate lists no mechanisms, so its claim has no basis.")
-    problems = find_missing_mechanisms(certificate)
-    if problems:
-        raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
-    delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
-    budget = float(certificate.get("epsilon_asked", math.inf))
-    found, claimed = Ledger.from_list(budget, delta, items).spent, float(certificate["epsilon"])
-    if found > claimed * 1.01:
-        raise InputError(
-            f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"
-            f" {found:.4g}; nothing is published beside such a table."
-        )
+evaluate_private = _as_report(publishing.evaluate_private)

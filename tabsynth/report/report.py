@@ -1,50 +1,57 @@
-"""The report of one synthetic table: a summary, files, and one HTML page that fetches nothing from anywhere."""
+"""The report of one synthetic table: a summary in words, files, and one HTML page that loads nothing else."""
 
 import base64
+import inspect
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pandas as pd
 from markupsafe import Markup
 
 from tabsynth._files import write_text
+from tabsynth.evaluation import evaluating
+from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.prediction import MAX_CLASSES
-from tabsynth.evaluation.results import Distances, Estimate, Marginal, plain
+from tabsynth.evaluation.results import ColumnSummary, Distances, Estimate, Marginal
+from tabsynth.evaluation.utility.prediction import MAX_CLASSES
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
+from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import environment, packaged
-from tabsynth.report.shown import ShownMarginal
-from tabsynth.report.summary import NOTICE, summarise
+from tabsynth.report.summary import NOTICE, STANDARD_ERRORS, equal_rows, subtitle, summarise
 from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
 
 MAX_PICTURES = 64
 KINDS = (
     (
         "utility",
-        "Utility: every figure",
-        "A fresh real sample is the ceiling: nobody can ask more of a synthetic table. Shuffled"
-        " columns are the floor: they keep no relation between columns.",
+        "Utility: every metric",
+        "The hold-out reference is the same figure of real rows that no synthesizer saw. A synthetic table at the"
+        " reference is as good as other real rows; it can be nearer to the training table than the reference, because"
+        " it was fitted to that table. Independent columns keep no relation between columns. On single columns they are"
+        " right by construction, so there they are no reference.",
     ),
     (
         "privacy",
-        "Attacks: every figure",
-        "Each attack is tried on people of the training table and on a control group. That an attack"
-        " fails proves nothing; ε is what promises. A fresh real sample holds none of these"
-        " people, so there the attack can only find nothing.",
+        "Attacks: every metric",
+        "Each attack is tried on people of the training table and on a control group. An attack that fails is no"
+        " evidence of leakage, but it proves nothing; the guarantee is ε. The hold-out reference and independent"
+        " columns hold no row of these people, so there an attack can only find chance: its 95% interval excludes"
+        " the best value in about one case of twenty.",
     ),
     (
         "shown",
-        "Shown, and evidence of nothing",
-        "Distances to the nearest row are asked for. They prove no privacy, and are not part of any"
-        " verdict here.",
+        "Distance to the nearest row (not a privacy metric)",
+        "Readers ask for distances to the nearest row. They are no evidence of privacy, and they are in no verdict.",
     ),
 )
+ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
 WORST = 10
 MAX_PAIRS = 500  # in the table beside the heat map
 
@@ -72,26 +79,38 @@ def render(report: "Report") -> str:
         notice=NOTICE,
         evaluation=evaluation,
         panel=privacy_panel(
-            report.certificate,
+            evaluation.certificate,
             evaluation.rows["synthetic"],
-            report.schema_sha256,
-            authenticated=report.authenticated,
+            evaluation.schema_sha256,
+            authenticated=evaluation.authenticated,
         ),
         disclosure=_disclosure(evaluation),
-        marginals=_marginals(report.marginals),
+        marginals=_marginals(evaluation.columns),
         max_classes=MAX_CLASSES,
         folded=any(item.classes > MAX_CLASSES for item in evaluation.prediction.columns),
-        not_predicted=len(report.marginals) - len(evaluation.prediction.columns),
-        left_out=max(0, len(report.marginals) - MAX_PICTURES),
+        not_predicted=len(evaluation.columns) - len(evaluation.prediction.columns),
+        left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
         worst=[(item, worst(item)) for item in evaluation.distances],
-        heat=heat_map(evaluation.distances, [item.column for item in report.marginals]),
+        heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
         pairs=worst(evaluation.distances[1], MAX_PAIRS) if len(evaluation.distances) > 1 else (),
         kinds=[
-            (title, note, [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind])
+            (
+                ANCHORS[kind],
+                title,
+                note,
+                [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind],
+            )
             for kind, title, note in KINDS
         ],
-        attacked=any(m.kind == "privacy" for m in evaluation.metrics),
-        curves=_curves(report.certificate),
+        attacked=any(m.kind == "privacy" and math.isfinite(m.value) for m in evaluation.metrics),
+        moments=[item for item in evaluation.columns if item.moments is not None],
+        standard_errors=STANDARD_ERRORS,
+        subtitle=subtitle(evaluation),
+        sections=SECTIONS,
+        glossary=GLOSSARY,
+        quantiles=[f"{100 * q:g}%" for q in QUANTILES],
+        equal_rows=equal_rows(evaluation),
+        curves=_curves(evaluation.certificate),
     )
 
 
@@ -115,8 +134,8 @@ def _strip(metric: Metric) -> Markup:
     marks = [
         (name, estimate.value, estimate.low, estimate.high)
         for name, estimate in (
-            ("floor", metric.floor),
-            ("fresh", metric.fresh),
+            ("baseline", metric.baseline if metric.of_relations else None),
+            ("holdout", metric.holdout),
             ("synthetic", metric.synthetic),
         )
         if estimate is not None
@@ -148,13 +167,13 @@ def _disclosure(evaluation: Evaluation) -> Picture | None:
     return Picture("Attribute disclosure", _uri(disclosure_figure(disclosure)), alt)
 
 
-def _marginals(marginals: tuple[ShownMarginal, ...]) -> list[Picture]:
+def _marginals(marginals: tuple[ColumnSummary, ...]) -> list[Picture]:
     """A picture for every column; of very wide tables, of those furthest apart."""
     furthest = sorted(marginals, key=lambda item: -item.distance)[:MAX_PICTURES]
     return [_marginal(item) for item in marginals if item in furthest]
 
 
-def _marginal(item: ShownMarginal) -> Picture:
+def _marginal(item: ColumnSummary) -> Picture:
     largest = sorted(zip(item.real, item.synthetic, item.labels, strict=True), reverse=True)[:5]
     shares = "; ".join(f"{label}: {real:.1%} and {other:.1%}" for real, other, label in largest)
     alt = (
@@ -179,54 +198,42 @@ def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
     return out
 
 
-FORMAT = "tabsynth-report/2"
+FORMAT = "tabsynth-report/3"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Report:
-    """What was measured of one synthetic table. Computed from real data: confidential (R18).
+    """What :func:`tabsynth.evaluate` measured, to be read and written.
 
-    Attributes
-    ----------
-    label : str
-        What the synthetic table is called.
-    evaluation : Evaluation
-    marginals : tuple of ShownMarginal
-    certificate : dict or None
-        What came with the table; nothing is claimed without one.
-    authenticated : bool
-        Whether its signature was checked against a key that the reader gave. What is not authenticated is
-        shown as a claim that nobody vouches for.
-    schema_sha256 : str
-    real_sha256 : str, of the training table's and the hold-out's rows
-    created : str, UTC, ISO 8601
-    versions : dict
-    left_out : int
-        Synthetic rows with a value that the schema does not declare: in no figure but violations.
+    It is computed from real rows without noise: treat it as confidential.
     """
 
-    label: str
     evaluation: Evaluation
-    marginals: tuple[ShownMarginal, ...]
-    certificate: Mapping[str, Any] | None
-    schema_sha256: str
-    real_sha256: str
-    created: str
-    versions: Mapping[str, str] = field(default_factory=dict)
-    left_out: int = 0
-    authenticated: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of the synthetic table."""
+        return self.evaluation.label
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The certificate that came with the table, if any."""
+        return self.evaluation.certificate
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether its signature was checked against a key that the caller gave."""
+        return self.evaluation.authenticated
 
     @property
     def verdict(self) -> str:
-        """``better than``, ``partly better than``, ``no better than`` or ``not to be told from``
-        ``shuffled columns``."""
+        """``better than``, ``partly better than``, ``no better than`` or ``inconclusive against``
+        ``independent columns``."""
         return self.evaluation.verdict.text
 
     def summary(self) -> list[str]:
-        """The findings in plain words, a sentence or a few for each."""
-        return summarise(
-            self.evaluation, self.certificate, self.left_out, authenticated=self.authenticated
-        )
+        """The results in plain words, a sentence or a few for each."""
+        return summarise(self.evaluation)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: no NaN, no infinity."""
@@ -234,17 +241,9 @@ class Report:
             "format": FORMAT,
             "notice": NOTICE,
             "label": self.label,
-            "created": self.created,
             "verdict": self.verdict,
             "summary": self.summary(),
             "evaluation": self.evaluation.to_dict(),
-            "marginals": [marginal.to_dict() for marginal in self.marginals],
-            "left_out": self.left_out,
-            "schema_sha256": self.schema_sha256,
-            "real_sha256": self.real_sha256,
-            "certificate": None if self.certificate is None else plain(dict(self.certificate)),
-            "authenticated": self.authenticated,
-            "versions": plain(dict(self.versions)),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -257,7 +256,7 @@ class Report:
         write_text(path, render(self))
 
     def to_frame(self) -> pd.DataFrame:
-        """A row per metric: value, interval, n, a fresh real sample, shuffled columns, citation."""
+        """A row per metric: value, interval, n, hold-out reference, independent columns, citation."""
         return metrics_frame(self.evaluation.metrics)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
@@ -271,7 +270,7 @@ class Report:
     def prediction_frame(self) -> pd.DataFrame:
         """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.
 
-        Columns are ``{train,synthetic,floor,ratio,gain}_{weighted,macro}`` and the same with
+        Columns are ``{train,synthetic,baseline,ratio,gain}_{weighted,macro}`` and the same with
         ``_low`` and ``_high``; the last row is the mean.
         """
         rows: dict[int, dict[str, float]] = {}
@@ -279,9 +278,27 @@ class Report:
         # A column of the table may itself be called "mean": rows are told apart by position.
         for item in (*prediction.columns, prediction.mean):
             row: dict[str, float] = {}
-            for name in ("train", "synthetic", "floor", "ratio", "gain"):
+            for name in ("train", "synthetic", "baseline", "ratio", "gain"):
                 row |= flat(name, getattr(item, name))
             rows[len(rows)] = row
         frame = pd.DataFrame.from_dict(rows, orient="index")
         names = [item.column for item in prediction.columns]
         return frame.set_axis(pd.Index([*names, "mean"], name="column"), axis=0)
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def _as_report(compute: Callable[Arguments, Evaluation]) -> Callable[Arguments, Report]:
+    """``compute`` with its signature and documentation, whose result is a :class:`Report`."""
+
+    @wraps(compute)
+    def evaluate(*args: Arguments.args, **options: Arguments.kwargs) -> Report:
+        return Report(compute(*args, **options))
+
+    signature = inspect.signature(compute).replace(return_annotation=Report)
+    evaluate.__signature__ = signature  # type: ignore[attr-defined]
+    return evaluate
+
+
+evaluate = _as_report(evaluating.evaluate)

@@ -1,4 +1,8 @@
-"""Tables of a comparison as points with intervals, as inline SVG that follows the page's colours."""
+"""Plots of a comparison, points and a forest plot, as inline SVG.
+
+Inline for the reasons that :mod:`tabsynth.report.heatmap` measures. Numbers are placed clear of points, intervals and
+each other, which matplotlib leaves to the caller.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from tabsynth.evaluation.results import Estimate
-from tabsynth.report.shown import shortened
+from tabsynth.report.page import shortened
 from tabsynth.report.tabular import with_interval
 
 WIDTH, HEIGHT = 800, 430
@@ -52,7 +56,7 @@ class Point:
     name: str
     x: Estimate
     y: Estimate
-    told: str
+    words: str
 
 
 def linear(
@@ -112,15 +116,15 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis) -> Markup:
     for point, (left, top), (beside, above) in zip(points, centres, spots, strict=True):
         if math.hypot(beside - left, above - top) > 22:
             parts.append(_line("leader", left, top, beside, above))
-        parts.append(_dot(left, top, f"{point.number} {_told(point)}"))
+        parts.append(_dot(left, top, f"{point.number} {_description(point)}"))
         parts.append(_text(beside, above + 4, str(point.number), "middle", "number"))
-    about = f"{y.title} against {x.title}: " + "; ".join(map(_told, points))
+    about = f"{y.title} against {x.title}: " + "; ".join(map(_description, points))
     items = [Markup('<li value="{}">{}</li>').format(point.number, point.name) for point in points]
     key = Markup('<ol class="key">{}</ol>').format(Markup("").join(items))
     return _svg("scatter", HEIGHT, about, parts) + key
 
 
-def ladder(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
+def forest_plot(points: Sequence[tuple[str, Estimate]], x: Axis) -> Markup:
     """One figure alone: a row for each table, with its interval and the references."""
     head = TOP + 14 * len(x.references)
     bottom = head + ROW * len(points) + 6
@@ -244,8 +248,8 @@ def _sorted(box: Box) -> Box:
     return min(a, c), min(b, d), max(a, c), max(b, d)
 
 
-def _told(point: Point) -> str:
-    return f"{point.name}: {point.told}, {with_interval(point.y)}"
+def _description(point: Point) -> str:
+    return f"{point.name}: {point.words}, {with_interval(point.y)}"
 
 
 def _number(value: float, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""The report in plain words: what the numbers say, and what they cannot say."""
+"""The summary of a report in plain words: what its figures say, and what they cannot say."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,23 +6,29 @@ from typing import Any
 
 from scipy.stats import norm
 
-from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING, UNTOLD
+from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
+from tabsynth.evaluation.inputs import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
-from tabsynth.evaluation.results import Z95, Disclosure, Distances, Estimate
+from tabsynth.evaluation.results import (
+    Z95,
+    BaselineComparison,
+    Disclosure,
+    Estimate,
+    reference_scale,
+)
 from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
     epsilon_text,
-    is_conditional,
-    is_private,
     unauthenticated,
 )
 
-NOTICE = (
-    "This report is itself computed from real data and is not covered by ε (R18): treat it as"
-    " confidential."
+NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
+STANDARD_ERRORS = (
+    "Standard errors, p-values and confidence intervals that are computed from synthetic rows as if they were real"
+    " are too small: they ignore the noise and the error of the synthesizer."
 )
 NAMES = {
     "presence": "presence",
@@ -35,11 +41,11 @@ NAMES = {
 
 
 _TOO_WEAK = (
-    "a fresh real sample is itself worse than shuffled columns: these columns are too weakly related"
+    "the hold-out reference is itself worse than independent columns: these columns are too weakly related"
     " for so few rows to tell"
 )
 _UNKNOWN = (
-    "Without a hold-out it cannot be known whether a fresh real sample does better by distances: where"
+    "Without a hold-out it cannot be known whether real rows do better by distances: where"
     " columns are weakly related, it does not."
 )
 NAMED = 5  # groups, before "and so many others"
@@ -50,25 +56,60 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
     return f"{estimate.value:.{digits}f} (95%: {estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
-def summarise(
-    evaluation: Evaluation,
-    certificate: Mapping[str, Any] | None,
-    left_out: int = 0,
-    *,
-    authenticated: bool = False,
-) -> list[str]:
+def subtitle(evaluation: Evaluation) -> str:
+    """Rows, columns, method with its claim, and date of the evaluation."""
+    rows = evaluation.rows["synthetic"] + evaluation.left_out
+    columns = len(evaluation.columns)
+    parts = [f"{rows:,} rows", f"{columns} column{'' if columns == 1 else 's'}"]
+    certificate = evaluation.certificate
+    parts.append(
+        "method not stated: no certificate"
+        if certificate is None
+        else f"method {certificate.get('method', 'not stated')}"
+    )
+    if evaluation.created:
+        parts.append(f"evaluated on {evaluation.created[:10]}")
+    return " · ".join(parts)
+
+
+def equal_rows(evaluation: Evaluation) -> str:
+    """How the hold-out reference was made comparable with the synthetic table; empty without a hold-out."""
+    train, synthetic, holdout = (
+        evaluation.rows[name] for name in ("train", "synthetic", "holdout")
+    )
+    if not holdout:
+        return ""
+    text = (
+        "The hold-out is compared at the number of rows of the synthetic table, because a table with fewer rows is"
+        " further from the training table by sampling error alone."
+    )
+    if holdout == synthetic:
+        return f"{text} Both have {synthetic:,} rows, so nothing was corrected."
+    if holdout > synthetic:
+        return f"{text} Of its {holdout:,} rows, {synthetic:,} drawn at random were used."
+    scale = reference_scale(train, synthetic, holdout)
+    return (
+        f"{text} It has {holdout:,} rows and the synthetic table {synthetic:,}: its distances, k-marginal score,"
+        " associations, probabilities and totals are corrected by the expected sampling error, which is proportional"
+        f" to √(1/n + 1/m) (factor {scale:.2f}). Where most cells hold at most one row, the corrected reference is"
+        " somewhat too good. Other metrics are not corrected: there, a smaller hold-out can look worse than it is."
+    )
+
+
+def summarise(evaluation: Evaluation) -> list[str]:
     """Sentences in the order of a reader's questions: useful? how close? private? confidential?"""
     out = [_verdict(evaluation)]
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
-    out.append(_distances(evaluation.distances))
+    out.append(_distances(evaluation))
     out += _holdout(evaluation.overlap)
-    out += _broken(evaluation, left_out)
+    out += _broken(evaluation, evaluation.left_out)
     out += _below(evaluation)
     out += _groups(evaluation)
     out.append(_disclosure(evaluation.disclosure))
     out += _attacks(evaluation)
-    out.append(_privacy(certificate, authenticated))
+    out.append(_privacy(evaluation.certificate, evaluation.authenticated))
+    out.append(STANDARD_ERRORS)
     out.append(NOTICE)
     return out
 
@@ -90,26 +131,31 @@ def _verdict(evaluation: Evaluation) -> str:
     if text == NOTHING:
         return "The table has one column, so there are no relations between columns to judge."
     comparisons = evaluation.verdict.comparisons
-    worse = [c.metric for c in comparisons if not c.better and c.telling is not False]
-    untold = [c.metric for c in comparisons if not c.better and c.telling is False]
+    worse = [c.metric for c in comparisons if not c.better and c.conclusive is not False]
+    better = [c.metric for c in comparisons if c.better]
+    inconclusive = [c.metric for c in comparisons if not c.better and c.conclusive is False]
     aside = ""
-    if untold and text != UNTOLD:
-        aside = f" Not counted: {', '.join(untold)}, by which {_TOO_WEAK}."
-    if any(not c.better and c.telling is None for c in comparisons):
+    if inconclusive and text != INCONCLUSIVE:
+        aside = f" Not counted: {', '.join(inconclusive)}, by which {_TOO_WEAK}."
+    if any(not c.better and c.conclusive is None for c in comparisons):
         aside = f" {_UNKNOWN}"
-    if text == UNTOLD:
-        reason = f"by every metric used here, {_TOO_WEAK}"
+    if text == INCONCLUSIVE:
+        reason = f"by every metric used here ({_named(comparisons)}), {_TOO_WEAK}"
     elif text == BETTER:
-        counted = "every metric that counts" if untold else "every metric used here"
-        reason = f"it keeps relations between columns, by {counted}"
+        counted = "every metric that counts" if inconclusive else "every metric used here"
+        reason = f"it keeps relations between columns, by {counted} ({', '.join(better)})"
     elif text == NO_BETTER:
         reason = (
-            "by no metric used here does it keep relations between columns; publishing each"
-            " column's histogram would serve as well"
+            f"by no metric used here ({_named(comparisons)}) does it keep relations between columns;"
+            " publishing each column's histogram would serve as well"
         )
     else:
-        reason = f"it is not by {', '.join(worse)}"
+        reason = f"it is by {', '.join(better)}, and it is not by {', '.join(worse)}"
     return f"The synthetic table is {text}: {reason}.{aside}"
+
+
+def _named(comparisons: Sequence[BaselineComparison]) -> str:
+    return ", ".join(comparison.metric for comparison in comparisons)
 
 
 def _prediction(evaluation: Evaluation) -> str:
@@ -124,22 +170,25 @@ def _prediction(evaluation: Evaluation) -> str:
     return (
         "Predicting each column from the others, a classifier fitted on the synthetic table reaches"
         f" a mean weighted F1 of {mean.synthetic.weighted.value:.3f} {where}; fitted on the training"
-        f" table it reaches {mean.train.weighted.value:.3f}, on shuffled columns"
-        f" {mean.floor.weighted.value:.3f}. The synthetic table keeps"
+        f" table it reaches {mean.train.weighted.value:.3f}, on independent columns"
+        f" {mean.baseline.weighted.value:.3f}. The synthetic table keeps"
         f" {interval(mean.ratio.weighted, 2)} of the training table's score."
     )
 
 
-def _distances(distances: tuple[Distances, ...]) -> str:
+def _distances(evaluation: Evaluation) -> str:
     names = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
     parts = []
-    for item in distances:
-        reference = [f"shuffled columns {item.floor.mean.value:.3f}"]
-        if item.fresh is not None:
-            reference.append(f"a fresh real sample {item.fresh.mean.value:.3f}")
-        parts.append(
-            f"{item.synthetic.mean.value:.3f} for {names[item.order]} ({', '.join(reference)})"
-        )
+    for item in evaluation.distances:
+        metric = evaluation[f"tvd{item.order}"]
+        # On single columns the baseline is 0 by construction: no reference.
+        references = []
+        if metric.baseline is not None and metric.of_relations:
+            references.append(f"independent columns {metric.baseline.value:.3f}")
+        if metric.holdout is not None:
+            references.append(f"hold-out reference {metric.holdout.value:.3f}")
+        beside = f" ({', '.join(references)})" if references else ""
+        parts.append(f"{metric.value:.3f} for {names[item.order]}{beside}")
     return (
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
@@ -163,13 +212,10 @@ def _disclosure(disclosure: Disclosure) -> str:
         moral = "The table leaks what is particular to its training records."
     else:
         finding = (
-            "Training records are not seen to be guessed better than records the synthesizer never"
+            "Training records are not guessed better, beyond chance, than records the synthesizer never"
             " saw"
         )
-        moral = (
-            "This attack is one of many: that it fails is no proof of privacy, which is what ε is"
-            " for."
-        )
+        moral = "This is no evidence of leakage by this attack. Other attacks may succeed; only ε is a guarantee."
     return (
         f"{finding}: {mean.target.value:.1%} against {mean.control.value:.1%} of unknown attributes,"
         f" a difference of {100 * mean.leakage.value:.1f} points (95%: {low:.1f} to {high:.1f})."
@@ -192,28 +238,28 @@ def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
 
 
 def _below(evaluation: Evaluation) -> list[str]:
-    """The metrics by which the table is worse than shuffled columns, and what a fresh sample does."""
+    """The metrics by which the table is worse than independent columns, and what the hold-out reference does."""
     out = []
-    worse = [metric.title for metric in evaluation.metrics if metric.below_floor]
+    worse = [metric.title for metric in evaluation.metrics if metric.below_baseline]
     if worse:
         out.append(
-            f"WORSE than shuffled columns, beyond chance, by {len(worse)} metrics: {'; '.join(worse)}."
+            f"WORSE than independent columns, beyond chance, by {len(worse)} metrics: {'; '.join(worse)}."
         )
-        if any(metric.below_floor and metric.fresh is None for metric in evaluation.metrics):
+        if any(metric.below_baseline and metric.holdout is None for metric in evaluation.metrics):
             out[-1] += (
-                " Without a hold-out it cannot be known whether a fresh real sample would be, too: where"
+                " Without a hold-out it cannot be known whether real rows would be, too: where"
                 " columns are weakly related, it is."
             )
-    untold = [metric for metric in evaluation.metrics if metric.untold]
-    if untold:
+    inconclusive = [metric for metric in evaluation.metrics if metric.inconclusive]
+    if inconclusive:
         text = (
-            f"Below shuffled columns by {'; '.join(m.title for m in untold)}, but so is a fresh real"
-            " sample: these columns are too weakly related for so few rows to tell, and this is not"
-            " held against the table."
+            f"Below independent columns by {'; '.join(m.title for m in inconclusive)}, but so is the hold-out"
+            " reference: these columns are too weakly related for so few rows to tell, and this does not"
+            " count against the table."
         )
-        also = [metric.title for metric in untold if metric.worse_than_fresh]
+        also = [metric.title for metric in inconclusive if metric.worse_than_holdout]
         if also:
-            text += f" It is worse than that sample, too, beyond chance, by {'; '.join(also)}."
+            text += f" It is worse than that reference, too, beyond chance, by {'; '.join(also)}."
         out.append(text)
     return out
 
@@ -276,9 +322,11 @@ def _attacks(evaluation: Evaluation) -> list[str]:
     if not won:
         return [
             f"None of {len(tried)} other attacks ({', '.join(NAMES.get(m.key, m.title) for m in tried)})"
-            " does better on training records than on others, beyond chance (5% for all together)."
+            " does better on training records than on others, beyond chance (5% for all together): no evidence of leakage by them."
         ]
-    names = "; ".join(f"{m.title}: {interval(m.synthetic)}, nothing is {m.best:g}" for m in won)
+    names = "; ".join(
+        f"{m.title}: {interval(m.synthetic)}, without leakage {m.best:g}" for m in won
+    )
     return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]
 
 

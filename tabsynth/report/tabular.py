@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tabsynth.evaluation import Metric
+from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.results import F1, Estimate
 
 COLUMNS = (
     *("kind", "title", "value", "low", "high", "n"),
-    *("fresh", "fresh_low", "fresh_high", "floor", "floor_low", "floor_high"),
-    *("better", "best", "below_floor", "citation"),
+    *("holdout", "holdout_low", "holdout_high", "baseline", "baseline_low", "baseline_high"),
+    *("better", "best", "below_baseline", "citation"),
 )
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
@@ -20,7 +20,7 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
     """A row per metric, by its key: value, interval, n, both references, citation."""
     rows = []
     for metric in metrics:
-        fresh, floor = metric.fresh or _NOTHING, metric.floor or _NOTHING
+        holdout, baseline = metric.holdout or _NOTHING, metric.baseline or _NOTHING
         rows.append(
             {
                 "kind": metric.kind,
@@ -29,15 +29,15 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
                 "low": metric.low,
                 "high": metric.high,
                 "n": metric.n,
-                "fresh": fresh.value,
-                "fresh_low": fresh.low,
-                "fresh_high": fresh.high,
-                "floor": floor.value,
-                "floor_low": floor.low,
-                "floor_high": floor.high,
+                "holdout": holdout.value,
+                "holdout_low": holdout.low,
+                "holdout_high": holdout.high,
+                "baseline": baseline.value,
+                "baseline_low": baseline.low,
+                "baseline_high": baseline.high,
                 "better": metric.better,
                 "best": math.nan if metric.best is None else metric.best,
-                "below_floor": metric.below_floor,
+                "below_baseline": metric.below_baseline,
                 "citation": metric.citation,
             }
         )
@@ -83,14 +83,14 @@ def metrics_markdown(metrics: Sequence[Metric]) -> str:
     for kind, title in (
         ("utility", "Utility"),
         ("privacy", "Attacks"),
-        ("shown", "Shown, and evidence of nothing"),
+        ("shown", "Distance to the nearest row (not a privacy metric)"),
     ):
         rows = [
             [
                 metric.title,
                 with_interval(metric.synthetic),
-                with_interval(metric.fresh),
-                with_interval(metric.floor),
+                with_interval(metric.holdout),
+                with_interval(metric.baseline),
                 metric.better,
                 str(metric.n),
                 metric.citation,
@@ -98,7 +98,15 @@ def metrics_markdown(metrics: Sequence[Metric]) -> str:
             for metric in metrics
             if metric.kind == kind
         ]
-        header = ("Metric", "Synthetic", "Fresh real", "Shuffled", "Better", "n", "Citation")
+        header = (
+            "Metric",
+            "Synthetic",
+            "Hold-out reference",
+            "Independent columns",
+            "Better",
+            "n",
+            "Citation",
+        )
         if rows:
             parts.append(f"## {title}\n\n{table(header, rows)}")
     return "\n\n".join(parts)

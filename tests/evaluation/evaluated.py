@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tabsynth.evaluation import Tables, shuffled
+from tabsynth.evaluation import Tables, independent_columns
 from tabsynth.evaluation.metric import halves
 
 NAMES, SIZES = ("a", "b", "c", "d"), (3, 4, 2, 30)
@@ -18,14 +18,14 @@ def related(rng, rows):
 
 def tables(train, synthetic, holdout=None, *, sizes=SIZES, numeric=True, seed=0):
     rng = np.random.default_rng(seed)
-    fresh, control = halves(holdout, rng)
+    reference, control = halves(holdout, rng)
     scores = [np.arange(s, dtype=float) if numeric and s > 2 else None for s in sizes]
     return Tables(
         train=train,
         synthetic=synthetic,
-        floor=shuffled(train, len(synthetic), rng),
+        baseline=independent_columns(train, len(synthetic), rng),
         holdout=holdout,
-        fresh=fresh,
+        reference=reference,
         control=control,
         names=tuple("abcdefgh"[: len(sizes)]),
         sizes=tuple(sizes),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth.evaluation.disclosure import (
+from tabsynth.evaluation.attacks.disclosure import (
     Attack,
     attribute_disclosure,
     hit_shares,

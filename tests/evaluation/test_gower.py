@@ -16,9 +16,9 @@ CELLS = 100
 
 def plain(table, scores, **others):
     sizes = tuple(int(table[:, j].max()) + 1 if s is None else len(s) for j, s in enumerate(scores))
-    held = {"synthetic": table, "holdout": None, "fresh": None, "control": None} | others
+    held = {"synthetic": table, "holdout": None, "reference": None, "control": None} | others
     about = {"names": ("x",) * len(sizes), "labels": ((),) * len(sizes)}
-    return Tables(train=table, floor=table, sizes=sizes, scores=tuple(scores), **held, **about)
+    return Tables(train=table, baseline=table, sizes=sizes, scores=tuple(scores), **held, **about)
 
 
 def share(scores, table, a, b):
@@ -98,7 +98,7 @@ def test_a_copy_moved_by_a_cell_is_called_a_leak():
     assert found["presence"].value > 0.97 and found["density_ratio"].value > 0.97
     assert found["linkability"].value > 0.9 and found["inference"].value > 0.9
     for key in ("presence", "density_ratio", "linkability", "inference"):
-        for reference in (found[key].fresh, found[key].floor):
+        for reference in (found[key].holdout, found[key].baseline):
             assert abs(reference.value - found[key].best) < 0.15, key
     # What counting unequal values sees of it: nothing.
     parts = {part.name: part.value for part in found["presence"].parts}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth.evaluation import marginals
-from tabsynth.evaluation.marginals import column_sets, distance, distances, histogram
+from tabsynth.evaluation.utility import marginals
+from tabsynth.evaluation.utility.marginals import column_sets, distance, distances, histogram
 
 
 def table(rng, rows, sizes):
@@ -96,8 +96,8 @@ def test_distances_of_all_three():
     found = distances(
         train, (train, other, None), 2, names="ab", sizes=(2, 3), progress=calls.append
     )
-    assert found.order == 2 and found.synthetic.mean.value == 0 and found.fresh is None
-    assert found.floor.mean.n == 60 and calls[-1] == 1.0
+    assert found.order == 2 and found.synthetic.mean.value == 0 and found.holdout is None
+    assert found.baseline.mean.n == 60 and calls[-1] == 1.0
 
 
 def test_histogram():

@@ -57,24 +57,26 @@ def test_halves_are_apart_and_whole():
     assert halves(None, np.random.default_rng(0)) == (None, None)
 
 
-def metric(value, floor, better="lower", **changes):
-    around = [Estimate(x, x - 0.1, x + 0.1, 5) for x in (value, floor)]
+def metric(value, baseline, better="lower", **changes):
+    around = [Estimate(x, x - 0.1, x + 0.1, 5) for x in (value, baseline)]
     fields = {"key": "k", "title": "t", "kind": "utility", "reading": "", "citation": "c"}
     return Metric(
         **{**fields, **changes},
         synthetic=around[0],
-        fresh=None,
-        floor=around[1],
+        holdout=None,
+        baseline=around[1],
         better=better,
         best=None,
     )
 
 
 def test_below_the_floor():
-    assert metric(0.9, 0.5).below_floor and not metric(0.65, 0.5).below_floor
-    assert metric(0.1, 0.5, "higher").below_floor and not metric(0.9, 0.5, "higher").below_floor
-    assert not metric(0.9, 0.5, of_relations=False).below_floor
-    assert not metric(0.9, 0.5, kind="privacy").below_floor
+    assert metric(0.9, 0.5).below_baseline and not metric(0.65, 0.5).below_baseline
+    assert (
+        metric(0.1, 0.5, "higher").below_baseline and not metric(0.9, 0.5, "higher").below_baseline
+    )
+    assert not metric(0.9, 0.5, of_relations=False).below_baseline
+    assert not metric(0.9, 0.5, kind="privacy").below_baseline
     found = metric(0.9, 0.5)
     assert (found.value, found.low, found.high, found.n) == (0.9, 0.8, 1.0, 5)
     assert plain(found)["synthetic"]["value"] == 0.9

@@ -49,7 +49,7 @@ def subsampled(census, names, share, seed):
     rng = np.random.default_rng(seed)
     part = train[rng.choice(len(train), round(share * len(train)), replace=False)]
     made = tables(train, part, sizes=(1,) * 8)  # names of its own, given below
-    changes = {"names": tuple(names), "sizes": sizes, "scores": scores, "floor": part}
+    changes = {"names": tuple(names), "sizes": sizes, "scores": scores, "baseline": part}
     return k_marginal(type(made)(**{**vars(made), **changes})).value
 
 

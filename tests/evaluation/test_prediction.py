@@ -12,8 +12,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from tabsynth.datasets import load_hospital
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import prediction as rooms
-from tabsynth.evaluation.prediction import (
+from tabsynth.evaluation.utility import prediction as rooms
+from tabsynth.evaluation.utility.prediction import (
     boost_column,
     bootstrap_weights,
     dimension_wise_prediction,
@@ -33,12 +33,12 @@ def related(rng, rows):
     return np.stack([a, b, c], axis=1)
 
 
-def run(train, synthetic, floor, test, sizes=SIZES, **kwargs):
-    floors = floor if isinstance(floor, list) else [floor, floor]
+def run(train, synthetic, baseline, test, sizes=SIZES, **kwargs):
+    baselines = baseline if isinstance(baseline, list) else [baseline, baseline]
     names = [f"c{j}" for j in range(len(sizes))]
     rng = np.random.default_rng(0)
     return dimension_wise_prediction(
-        train, synthetic, floors, test, names=names, sizes=sizes, rng=rng, **kwargs
+        train, synthetic, baselines, test, names=names, sizes=sizes, rng=rng, **kwargs
     )
 
 
@@ -89,9 +89,9 @@ def test_one_hot_is_a_block_for_each_column():
 def test_a_table_against_itself_has_ratio_one():
     rng = np.random.default_rng(1)
     train, test = related(rng, 300), related(rng, 200)
-    floor = np.stack([rng.permutation(column) for column in train.T], axis=1)
+    baseline = np.stack([rng.permutation(column) for column in train.T], axis=1)
     calls = []
-    found = run(train, train, floor, test, progress=calls.append)
+    found = run(train, train, baseline, test, progress=calls.append)
     for row in (*found.columns, found.mean):
         for ratio in (row.ratio.weighted, row.ratio.macro):
             assert ratio.value == pytest.approx(1.0, abs=0.01)
@@ -191,10 +191,12 @@ def test_rare_classes_leave_the_value_in_its_interval():
     places = [schema.names.index(name) for name in names]
     index = TableEncoder(schema).to_index(frame)[:, places]
     sizes = tuple(schema.sizes[j] for j in places)
-    floor = [np.stack([np.roll(c, 7 * i) for i, c in enumerate(index[s:700].T)], 1) for s in (0, 1)]
-    found = run(index[:700], index[700:1_400], floor, index[1_400:2_000], sizes)
+    baseline = [
+        np.stack([np.roll(c, 7 * i) for i, c in enumerate(index[s:700].T)], 1) for s in (0, 1)
+    ]
+    found = run(index[:700], index[700:1_400], baseline, index[1_400:2_000], sizes)
     for column in (*found.columns, found.mean):
-        for table in ("train", "synthetic", "floor", "ratio"):
+        for table in ("train", "synthetic", "baseline", "ratio"):
             for estimate in vars(getattr(column, table)).values():
                 assert estimate.low <= estimate.value + 1e-12
                 assert estimate.value <= estimate.high + 1e-12
@@ -218,4 +220,4 @@ def test_boosted_trees_learn_what_main_effects_cannot():
     assert (predict_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).mean() < 0.8
     found = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), predict=boost_column)
     assert found.columns[2].synthetic.macro.value == 1.0
-    assert found.columns[2].floor.macro.value < 0.9
+    assert found.columns[2].baseline.macro.value < 0.9

@@ -52,7 +52,7 @@ def test_k_marginal_is_nists_formula(region):
     ]
     assert found.value == pytest.approx(nist(*frames, region))
     assert found.low < found.value < found.high and found.best == 1000
-    assert found.floor.value < found.value
+    assert found.baseline.value < found.value
 
 
 def test_marginals_that_are_scored():
@@ -109,11 +109,11 @@ def test_correlations_are_pandas():
 def test_associations_of_a_fresh_sample_and_of_shuffled_columns():
     made = drawn(rows=(3_000, 3_000, 3_000))
     for metric in associations(made, np.random.default_rng(0)):
-        assert metric.value < 0.06 and metric.floor.low > metric.high
+        assert metric.value < 0.06 and metric.baseline.low > metric.high
         assert metric.low <= metric.value <= metric.high and len(metric.parts) >= 3
     same = tables(made.train, made.train)
     for metric in associations(same, np.random.default_rng(0)):
-        assert metric.value == pytest.approx(0, abs=1e-12) and metric.fresh is None
+        assert metric.value == pytest.approx(0, abs=1e-12) and metric.holdout is None
 
 
 def test_probabilities_and_rare_values_by_hand():
@@ -143,7 +143,7 @@ def test_a_tree_sees_what_main_effects_do_not():
     made = drawn(rows=(1_500, 1_500, 1_500))
     effects, tree = propensity(made, np.random.default_rng(0))
     assert 0.5 < effects.value < 2 and 0.7 < tree.value < 1.5
-    assert effects.floor.value < 1.5 and tree.floor.value > 4
+    assert effects.baseline.value < 1.5 and tree.baseline.value > 4
     assert not effects.of_relations and tree.of_relations
 
 

@@ -9,7 +9,7 @@ import pytest
 from evaluated import related, tables
 
 from tabsynth.evaluation import Columns, measure
-from tabsynth.evaluation.marginals import distance
+from tabsynth.evaluation.utility.marginals import distance
 from tabsynth.evaluation.utility.subgroups import BLOCKS, _resampled, subgroup_gap
 from tabsynth.report.summary import summarise
 
@@ -26,7 +26,7 @@ def test_a_minority_that_fares_worse_is_found():
     assert unfair.parts[0].name == "2" and unfair.parts[0].value > 0.3
     gone = subgroup_gap(tables(train, synthetic[synthetic[:, 0] != 1]), 0, rng)
     assert gone.parts[0].name == "1" and gone.parts[0].value == 1.0
-    assert gone.high == 1.0 and unfair.floor.low <= unfair.floor.value <= unfair.floor.high
+    assert gone.high == 1.0 and unfair.baseline.low <= unfair.baseline.value <= unfair.baseline.high
 
 
 def test_no_group_is_seen_to_fare_worse_in_fresh_samples():
@@ -35,9 +35,9 @@ def test_no_group_is_seen_to_fare_worse_in_fresh_samples():
     for seed in range(25):
         rng = np.random.default_rng(seed)
         gap = subgroup_gap(tables(related(rng, 400), related(rng, 400), related(rng, 300)), 1, rng)
-        for estimate in (gap.synthetic, gap.fresh, gap.floor):
+        for estimate in (gap.synthetic, gap.holdout, gap.baseline):
             assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-        reached += [gap.low == 0, gap.fresh.low == 0]
+        reached += [gap.low == 0, gap.holdout.low == 0]
     assert np.mean(reached) >= 0.9
 
 
@@ -68,7 +68,7 @@ def test_small_groups_are_named():
     assert [p.name for p in gap.parts[:2]] != ["1"] and gap.parts[2].name == "1"
     assert gap.parts[2].n == 7 and math.isnan(gap.parts[2].value) and gap.value >= 0
     none = subgroup_gap(tables(train[:5], synthetic), 0, rng)
-    assert math.isnan(none.value) and math.isnan(none.floor.value) and none.parts
+    assert math.isnan(none.value) and math.isnan(none.baseline.value) and none.parts
     found = measure(
         train,
         synthetic,
@@ -79,13 +79,13 @@ def test_small_groups_are_named():
         m=2,
         k=(1,),
     )
-    said = " ".join(summarise(found, None))
+    said = " ".join(summarise(found))
     assert "Too small to judge: 1." in said and "fares worst" not in said
     gone = measure(
         train, synthetic[synthetic[:, 0] != 0], None, names="abcd", sizes=(3, 4, 2, 30),
         columns=Columns(by=(0,)), m=2, k=(1,),
     )  # fmt: skip
-    said = " ".join(summarise(gone, None))
+    said = " ".join(summarise(gone))
     assert "Of the groups of a, 0 (" in said and "fares worst, with a distance of 1.000" in said
 
 
@@ -96,7 +96,7 @@ def test_one_group_is_not_too_small():
     found = measure(
         train, train, None, names="abcd", sizes=(3, 4, 2, 30), columns=Columns(by=(0,)), m=2, k=(1,)
     )
-    said = " ".join(summarise(found, None))
+    said = " ".join(summarise(found))
     assert "All training rows are of one group of a" in said and "Too small" not in said
 
 

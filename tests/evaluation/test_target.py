@@ -60,7 +60,7 @@ def test_synthetic_rows_teach_as_real_ones_do(boosting):
     for metric in found:
         assert metric.low <= metric.value <= metric.high
         if metric.better == "higher":
-            assert metric.value > 0.8 and metric.floor.value < 0.65 and metric.best > 0.8
+            assert metric.value > 0.8 and metric.baseline.value < 0.65 and metric.best > 0.8
             assert metric.value == pytest.approx(metric.best, abs=0.06)
         else:
             assert metric.value < 0.15
@@ -138,7 +138,7 @@ def test_conclusions_by_hand():
 def test_conclusions_agree_with_a_fresh_sample_and_not_with_the_floor(column):
     made = drawn(seed=3, rows=(2_000, 2_000, 2_000))
     overlap, same = inference(made, column)
-    assert overlap.value > 0.4 > overlap.floor.value and same.value > 0.7
+    assert overlap.value > 0.4 > overlap.baseline.value and same.value > 0.7
     equal, agreed = inference(tables(made.train, made.train), column)
     assert equal.value == pytest.approx(1) and agreed.value == 1
     names = [part.name for part in equal.parts]
@@ -163,7 +163,7 @@ def test_without_a_holdout_the_best_is_not_of_rows_that_were_learned():
     )
     metric = found["target_auroc_logistic"]
     assert metric.value > 0.8  # the synthetic table is the training table: it holds the test rows
-    assert metric.best < 0.65 and metric.floor.value < 0.65
+    assert metric.best < 0.65 and metric.baseline.value < 0.65
     assert "ones that the synthesizer was fitted on" in metric.reading
 
 
@@ -176,7 +176,7 @@ def test_each_value_is_a_part():
     counts = {"012"[v]: n for v, n in enumerate(np.bincount(made.control[:, 0]))}
     for metric in (auroc_, auprc_):
         assert {part.name: part.n for part in metric.parts} == counts
-        for name in ("value", "floor", "fresh"):
+        for name in ("value", "baseline", "holdout"):
             whole = getattr(metric, "synthetic" if name == "value" else name).value
             each = [getattr(part, name) for part in metric.parts]
             weights = [part.n for part in metric.parts]

@@ -1,4 +1,4 @@
-"""A fresh real sample of weakly related columns is further away than shuffled columns are."""
+"""A fresh real sample of weakly related columns is further away than independent columns are."""
 
 import math
 from dataclasses import replace
@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tabsynth.evaluation import Columns, distances, measure, shuffled
-from tabsynth.evaluation.floor import UNTOLD, verdict
-from tabsynth.evaluation.marginals import distance
-from tabsynth.evaluation.results import Comparison, fresh_scale, scaled
-from tabsynth.evaluation.summing import distant
+from tabsynth.evaluation import Columns, distances, independent_columns, measure
+from tabsynth.evaluation.baseline import INCONCLUSIVE, verdict
+from tabsynth.evaluation.metric import at_equal_rows
+from tabsynth.evaluation.results import BaselineComparison, Estimate, reference_scale, scaled, worse
+from tabsynth.evaluation.utility.marginals import distance, distant
 from tabsynth.report.summary import summarise
 
 D, SIZES = 20, (2,) * 20
@@ -22,8 +22,8 @@ def unrelated(rng, rows, share=0.2):
 
 
 def pairs(train, synthetic, holdout, rng):
-    floor = shuffled(train, len(synthetic), rng)
-    return distances(train, (synthetic, floor, holdout), 2, names=NAMES, sizes=SIZES)
+    baseline = independent_columns(train, len(synthetic), rng)
+    return distances(train, (synthetic, baseline, holdout), 2, names=NAMES, sizes=SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -36,26 +36,28 @@ def samples():
 def test_a_fresh_sample_is_not_called_worse(samples):
     found = measure(*samples, names=NAMES, sizes=SIZES, m=2, k=(1,), columns=Columns(by=(0,)))
     pair = found["tvd2"]
-    # The finding itself: below the floor beyond both intervals, as is the fresh sample by its value.
-    assert pair.low > pair.floor.high and pair.fresh.value > pair.floor.value
-    assert pair.untold and not pair.below_floor and not pair.worse_than_fresh
-    assert not any(metric.below_floor for metric in found.metrics)
-    assert [c.telling for c in found.verdict.comparisons if "distance" in c.metric] == [False] * 2
-    said = summarise(found, None)
+    # The finding itself: below the baseline beyond both intervals, as is the fresh sample by its value.
+    assert pair.low > pair.baseline.high and pair.holdout.value > pair.baseline.value
+    assert pair.inconclusive and not pair.below_baseline and not pair.worse_than_holdout
+    assert not any(metric.below_baseline for metric in found.metrics)
+    assert [c.conclusive for c in found.verdict.comparisons if "distance" in c.metric] == [
+        False
+    ] * 2
+    said = summarise(found)
     assert "too weakly related for so few rows to tell" in said[0]
     assert not any("WORSE" in sentence for sentence in said)
-    below = next(sentence for sentence in said if sentence.startswith("Below shuffled columns"))
-    assert "pairs of columns" in below and "so is a fresh real sample" in below
-    assert "that sample" not in below
+    below = next(sentence for sentence in said if sentence.startswith("Below independent columns"))
+    assert "pairs of columns" in below and "so is the hold-out reference" in below
+    assert "that reference" not in below
     assert any("No group of c0 is seen to fare worse" in sentence for sentence in said)
 
 
 @pytest.mark.slow
 def test_without_a_holdout_it_is_said_not_to_be_known(samples):
     found = measure(*samples[:2], None, names=NAMES, sizes=SIZES, m=2, k=(1,))
-    assert found["tvd2"].below_floor and not found["tvd2"].untold
-    assert [c.telling for c in found.verdict.comparisons if "distance" in c.metric] == [None] * 2
-    said = summarise(found, None)
+    assert found["tvd2"].below_baseline and not found["tvd2"].inconclusive
+    assert [c.conclusive for c in found.verdict.comparisons if "distance" in c.metric] == [None] * 2
+    said = summarise(found)
     assert "Without a hold-out it cannot be known" in said[0]
     worse = next(sentence for sentence in said if sentence.startswith("WORSE"))
     assert "Without a hold-out it cannot be known" in worse
@@ -67,9 +69,9 @@ def test_a_table_that_is_worse_than_a_fresh_sample_too_is_told_so(samples):
     found = measure(
         samples[0], unrelated(rng, 600, 0.4), samples[2], names=NAMES, sizes=SIZES, m=2, k=(1,)
     )
-    assert found["tvd2"].untold and found["tvd2"].worse_than_fresh
-    below = next(s for s in summarise(found, None) if s.startswith("Below shuffled columns"))
-    assert "worse than that sample, too, beyond chance" in below
+    assert found["tvd2"].inconclusive and found["tvd2"].worse_than_holdout
+    below = next(s for s in summarise(found) if s.startswith("Below independent columns"))
+    assert "worse than that reference, too, beyond chance" in below
 
 
 def test_a_small_holdout_excuses_no_table():
@@ -83,12 +85,12 @@ def test_a_small_holdout_excuses_no_table():
     train, few = related(600), related(20)
     bad = np.ones((600, D), dtype=int)
     pair = pairs(train, bad, few, rng)
-    assert pair.fresh.mean.value > pair.floor.mean.value
-    scale = fresh_scale(600, 600, 20)
-    metric = replace(distant(pair), fresh_scale=scale)
-    assert metric.below_floor and distant(pair).untold
+    assert pair.holdout.mean.value > pair.baseline.mean.value
+    scale = reference_scale(600, 600, 20)
+    metric = at_equal_rows(distant(pair), scale)
+    assert metric.below_baseline and distant(pair).inconclusive
     (row,) = verdict(replace(_NOBODY, columns=()), [pair], scale).comparisons
-    assert row.telling and not row.better
+    assert row.conclusive and not row.better
 
 
 def test_a_larger_fresh_sample_is_as_near_as_its_scale_says():
@@ -101,10 +103,10 @@ def test_a_larger_fresh_sample_is_as_near_as_its_scale_says():
         for rows, found in ((250, few), (1_000, many)):
             fresh = unrelated(rng, rows)
             found.append(distance(train, fresh, sets, NAMES, SIZES).mean.value)
-    scale = fresh_scale(1_000, 1_000, 250)
+    scale = reference_scale(1_000, 1_000, 250)
     assert scale == pytest.approx(math.sqrt(2 / 5))
     assert np.mean(many) == pytest.approx(scale * np.mean(few), rel=0.1)
-    assert fresh_scale(1_000, 250, 1_000) == 1
+    assert reference_scale(1_000, 250, 1_000) == 1
     assert scaled(900, 1_000, 0.5) == 950 and scaled(0.3, None, 0.5) == 0.3
 
 
@@ -113,12 +115,36 @@ def test_what_cannot_be_told_counts_only_in_favour():
     train, holdout = unrelated(rng, 300), unrelated(rng, 300)
     nobody = replace(_NOBODY, columns=())
     own = verdict(nobody, [pairs(train, train, holdout, rng)])
-    assert own.text == "better than shuffled columns" and own.comparisons[0].telling is False
+    assert own.text == "better than independent columns" and own.comparisons[0].conclusive is False
     fresh = verdict(nobody, [pairs(train, unrelated(rng, 300), holdout, rng)])
-    assert fresh.text == UNTOLD
-    assert isinstance(fresh.comparisons[0], Comparison)
+    assert fresh.text == INCONCLUSIVE
+    assert isinstance(fresh.comparisons[0], BaselineComparison)
 
 
 _NOBODY = measure(
     np.zeros((1, 1), int), np.zeros((1, 1), int), None, names=("c0",), sizes=(1,), m=1, k=(1,)
 ).prediction
+
+
+def test_the_holdout_reference_is_compared_at_equal_rows():
+    """A hold-out of fewer rows is not further away by its size; of a larger one as many rows are used."""
+    rng = np.random.default_rng(6)
+    train, other = unrelated(rng, 800), unrelated(rng, 800)
+    about = {"names": NAMES, "sizes": SIZES, "m": 2, "k": (1,)}
+    values = {}
+    for rows in (200, 800, 3_000):
+        found = measure(train, other, unrelated(rng, rows), **about)
+        values[rows] = [found[key].holdout.value for key in ("tvd1", "tvd2")]
+    for rows in (200, 3_000):
+        assert values[rows] == pytest.approx(values[800], rel=0.25), rows
+    few = measure(train, other, unrelated(rng, 200), **about)
+    measured_at = few.distances[1].holdout.mean.value
+    assert few["tvd2"].holdout.value == pytest.approx(few["tvd2"].reference_scale * measured_at)
+    assert few["pmse_tree"].sampling_power == 0 and measured_at > 1.3 * values[800][1]
+
+
+def test_the_closest_to_the_best_value_is_better():
+    near, above, below = (Estimate(v, v - 0.1, v + 0.1, 9) for v in (1.05, 2.0, 0.3))
+    assert worse(above, near, "closest", 1.0) and worse(below, near, "closest", 1.0)
+    assert not worse(near, above, "closest", 1.0) and not worse(near, near, "closest", 1.0)
+    assert worse(above, below, "closest", 1.0)

@@ -10,16 +10,16 @@ import pytest
 from markupsafe import escape
 from report_tables import HOSTILE, PATH, certificate, schema, table
 
-from tabsynth import BudgetError, InputError, Schema, compare, evaluate
+from tabsynth import BudgetError, InputError, Report, Schema, compare, evaluate, evaluate_private
 from tabsynth.encoding import TableEncoder
 from tabsynth.evaluation.charged import charged_metrics, total_gap, uses
-from tabsynth.evaluation.marginals import column_sets, distance
+from tabsynth.evaluation.inputs import rows_sha256
+from tabsynth.evaluation.publishing import ALONE
+from tabsynth.evaluation.utility.marginals import column_sets, distance
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.certificate import attach
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.report.inputs import rows_sha256
-from tabsynth.report.published import ALONE
 
 REAL, HOLDOUT = table(300, 0), table(200, 2)
 
@@ -65,7 +65,9 @@ def test_the_comparison_page(both, tmp_path):
 def test_a_conditional_claim_is_not_set_beside_private_ones(both):
     public = {**both.reports[0].certificate["public"], "drafted": ["mean"]}
     certificate = {**both.reports[0].certificate, "private": False, "public": public}
-    mixed = compare([replace(both.reports[0], certificate=certificate), both.reports[1]])
+    mixed = compare(
+        [Report(replace(both.reports[0].evaluation, certificate=certificate)), both.reports[1]]
+    )
     assert mixed.epsilons == (math.inf, math.inf)
     assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997 (claimed, not authenticated).")
 
@@ -85,8 +87,8 @@ def test_what_cannot_be_compared(both):
 
 
 def test_the_digest_is_of_the_real_rows_in_any_order(both):
-    one, other = (found.real_sha256 for found in both.reports)
-    assert one == other == both.to_dict()["reports"][0]["real_sha256"]
+    one, other = (found.evaluation.real_sha256 for found in both.reports)
+    assert one == other == both.to_dict()["reports"][0]["evaluation"]["real_sha256"]
     real, kept = index(REAL), index(HOLDOUT)
     rng = np.random.default_rng(0)
     assert rows_sha256(rng.permutation(real), rng.permutation(kept)) == one
@@ -100,7 +102,7 @@ def test_the_digest_is_of_the_real_rows_in_any_order(both):
 
 def test_every_metric_in_one_frame(both):
     frame = both.reports[1].to_frame()
-    assert {"value", "low", "high", "n", "fresh", "floor", "citation"} <= set(frame.columns)
+    assert {"value", "low", "high", "n", "holdout", "baseline", "citation"} <= set(frame.columns)
     assert frame["citation"].str.len().min() > 5 and frame.index.is_unique
     assert frame.loc["presence", "low"] > 0.5
     assert any("SUCCEED" in sentence for sentence in both.reports[1].summary())
@@ -121,13 +123,23 @@ def test_asked_columns_are_measured():
         ({"target": "no"}, "target='no'"),
         ({"by": [PATH, "no"]}, "by='no'"),
         ({"weights": PATH}, "survey weights are numeric"),
-        ({"delta": 1e-5}, "delta goes with epsilon"),
-        ({"epsilon": 1.0}, "holdout"),
     ],
 )
 def test_refusals(options, words):
     with pytest.raises(InputError, match=words):
         report(table(20, 1), "x", **options)
+
+
+@pytest.mark.parametrize("option", ["epsilon", "delta", "ledger"])
+def test_a_confidential_report_has_no_privacy_cost(option):
+    with pytest.raises(TypeError, match=option):
+        report(table(20, 1), "x", **{option: 1.0})
+
+
+@pytest.mark.parametrize("option", ["holdout", "target", "shadow", "random_state"])
+def test_a_published_report_takes_no_confidential_option(option):
+    with pytest.raises(TypeError, match=option):
+        evaluate_private(REAL, table(20, 1), schema=schema(), epsilon=1.0, **{option: 0})
 
 
 def test_rows_that_break_the_schema_are_counted():
@@ -143,7 +155,7 @@ def test_rows_that_break_the_schema_are_counted():
     broken = made.iloc[5:]
     count = int(((broken[PATH] == 3) & broken["mean"].notna()).sum())
     metric = found.evaluation["violations"]
-    assert metric.value == pytest.approx((count + 5) / 100) and found.left_out == 5
+    assert metric.value == pytest.approx((count + 5) / 100) and found.evaluation.left_out == 5
     assert any("BREAK the schema" in s and "5 rows hold" in s for s in found.summary())
     assert found.evaluation.rows["synthetic"] == 95
     with pytest.raises(InputError, match="impossible"):
@@ -217,12 +229,12 @@ def consistent(**changes):
 def test_a_published_report_adds_up(tmp_path):
     made = table(300, 1)
     attach(made, consistent())
-    found = evaluate(REAL, made, schema=schema(), epsilon=0.5)
+    found = evaluate_private(REAL, made, schema=schema(), epsilon=0.5)
     assert 0.49 < found.epsilon <= 0.5
     listed = Ledger.from_list(math.inf, 1e-5, found.mechanisms)
     assert listed.spent == pytest.approx(found.epsilon)
     assert sum(item["count"] for item in found.mechanisms) == uses(4)
-    again = evaluate(REAL, made, schema=schema(), epsilon=0.5)
+    again = evaluate_private(REAL, made, schema=schema(), epsilon=0.5)
     assert again.to_frame()["value"].tolist() != found.to_frame()["value"].tolist()  # never seeded
     found.to_html(tmp_path / "p.html")
     found.to_json(tmp_path / "p.json")
@@ -239,7 +251,7 @@ def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
     for label in ("first", "second"):
         caplog.clear()
         with caplog.at_level("WARNING"):
-            found = evaluate(REAL, made, schema=schema(), epsilon=0.5, label=label)
+            found = evaluate_private(REAL, made, schema=schema(), epsilon=0.5, label=label)
         assert [record.getMessage() for record in caplog.records] == [ALONE]
         assert found.statement.startswith("The figures alone cost (0.499, 1e-05)-differential")
         found.to_html(tmp_path / "p.html")
@@ -259,7 +271,9 @@ def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
 def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be():
     for authenticated in (False, True):
         given = Verification(consistent(), 1.0, authenticated=authenticated)
-        found = evaluate(REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given)
+        found = evaluate_private(
+            REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given
+        )
         told = any("nobody vouches" in text for text in found.warnings)
         assert told is not authenticated and found.to_dict()["authenticated"] is authenticated
 
@@ -277,7 +291,7 @@ def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be()
 )
 def test_what_is_not_public_is_not_published(given, words):
     with pytest.raises(InputError, match=words):
-        evaluate(REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given)
+        evaluate_private(REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given)
 
 
 def test_a_ledger_that_refuses_reads_nothing():

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from report_tables import schema, table
 
-from tabsynth import Column, Schema, compare, evaluate
-from tabsynth.evaluation import shuffled
-from tabsynth.evaluation.marginals import distances
+from tabsynth import Column, Report, Schema, compare, evaluate
+from tabsynth.evaluation import independent_columns
+from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.utility.marginals import distances, distant
 from tabsynth.report import figures
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
 from tabsynth.report.page import packaged
-from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, ladder, linear, scatter
-from tabsynth.report.shown import shown_marginals
+from tabsynth.report.scatter import WIDTH, Point, epsilon_axis, forest_plot, linear, scatter
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 
@@ -74,7 +74,7 @@ def test_images_have_the_colours_of_the_page():
         ("soft", figures.SOFT),
     ):
         assert (found["light"][name], found["dark"][name]) == (colour, figures.DARK[colour])
-    (marginal,) = shown_marginals(schema().select(["mean"]), *np.arange(60).reshape(2, 30, 1))
+    (marginal,) = column_summaries(schema().select(["mean"]), *np.arange(60).reshape(2, 30, 1))
     svg = figures.marginal_figure(marginal)
     style = next(e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}style"))
     assert "prefers-color-scheme: dark" in style and figures.DARK[figures.REAL] in style
@@ -118,7 +118,7 @@ def test_intervals_references_and_numbers_that_stay_apart():
         for i, (x, y) in enumerate(values)
     ]
     x = linear("leak", [p.x for p in points], [(0.0, "no leakage")])
-    y = linear("score", [p.y for p in points], [(702.0, "fresh"), (701.9, "shuffled")])
+    y = linear("score", [p.y for p in points], [(702.0, "holdout"), (701.9, "shuffled")])
     svg, key = scatter(points, x, y).split("<ol")
     tree = ElementTree.fromstring(svg)
     kinds = [element.get("class") for element in tree.iter()]
@@ -127,7 +127,7 @@ def test_intervals_references_and_numbers_that_stay_apart():
     boxes = [
         (float(e.get("x")), float(e.get("y")))
         for e in tree.iter()
-        if e.get("class") == "number" or e.text in ("fresh", "shuffled")
+        if e.get("class") == "number" or e.text in ("holdout", "shuffled")
     ]
     for i, (a, b) in enumerate(boxes):
         assert 0 < a < WIDTH
@@ -141,10 +141,10 @@ def test_without_a_privacy_axis_utility_is_shown_alone(tmp_path):
     both = compare(made)
     ((heading, picture),) = both._pictures()
     assert heading.startswith("Utility:") and picture.count('class="whisker"') == 2
-    assert "shuffled columns" in picture and "t1" in picture and "t2" in picture
+    assert "independent columns" in picture and "t1" in picture and "t2" in picture
     both.to_html(tmp_path / "c.html")
     assert (tmp_path / "c.html").read_text("utf-8").count("<svg") == 1
-    assert "–" in ladder([("x", UNKNOWN)], linear("t", [], [(0.0, "a"), (1.0, "b")]))
+    assert "–" in forest_plot([("x", UNKNOWN)], linear("t", [], [(0.0, "a"), (1.0, "b")]))
 
 
 def wide(columns):
@@ -170,9 +170,9 @@ def measured(columns, rng):
         np.stack([rng.integers(0, size, 100) for size in declared.sizes], axis=1) for _ in "ab"
     )
     about = {"names": declared.names, "sizes": declared.sizes, "seed": 0}
-    tables = (other, shuffled(train, 100, rng), None)
+    tables = (other, independent_columns(train, 100, rng), None)
     found = tuple(distances(train, tables, order, **about) for order in (1, 2))
-    return found, shown_marginals(declared, train, other)
+    return found, column_summaries(declared, train, other)
 
 
 @pytest.mark.slow
@@ -181,10 +181,11 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
     base = evaluate(table(60, 0), table(60, 1), schema=schema(), m=5, k=(1,))
     for columns, drawn, words in ((24, 24, "All 276 pairs"), (33, 1, "The worst 500 of 528 pairs")):
         found, marginals = measured(columns, rng)
-        evaluation = replace(base.evaluation, distances=found)
-        replace(base, evaluation=evaluation, marginals=marginals[:drawn]).to_html(
-            tmp_path / "r.html"
+        kept = [m for m in base.evaluation.metrics if not m.key.startswith("tvd")]
+        evaluation = replace(
+            base.evaluation, metrics=(*map(distant, found), *kept), columns=marginals[:drawn]
         )
+        Report(evaluation).to_html(tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text("utf-8")
         assert len(text.encode()) < 3_000_000 and words in text
         pairs = text.split('<details class="pairs">')[1].split("</details>")[0]

@@ -13,13 +13,13 @@ from report_tables import HOSTILE, certificate, schema, table
 
 from tabsynth import InputError
 from tabsynth.encoding import TableEncoder
-from tabsynth.evaluation import shuffled
+from tabsynth.evaluation import evaluating, independent_columns
+from tabsynth.evaluation.evaluating import measure
 from tabsynth.privacy.certificate.certificate import attach
 from tabsynth.privacy.certificate.verification import Verification
-from tabsynth.report import Report, compare, evaluate, evaluating
+from tabsynth.report import Report, compare, evaluate, evaluate_private
 from tabsynth.report import report as pages
 from tabsynth.report.certificates import NO_CERTIFICATE
-from tabsynth.report.evaluating import measure
 from tabsynth.report.figures import marginal_figure
 from tabsynth.report.summary import NOTICE
 
@@ -53,19 +53,19 @@ def made():
 
 def test_summary_in_plain_words(made):
     sentences = made.summary()
-    assert made.verdict == "better than shuffled columns"
-    assert sentences[0].startswith("The synthetic table is better than shuffled columns")
+    assert made.verdict == "better than independent columns"
+    assert sentences[0].startswith("The synthetic table is better than independent columns")
     assert any("ε = 0.997" in sentence for sentence in sentences)
     assert sentences[-1] == NOTICE
-    assert "confidential" in NOTICE and "R18" in NOTICE
+    assert "confidential" in NOTICE and "not covered by ε" in NOTICE
 
 
 def test_shuffled_columns_are_called_so():
     real = table(300, 0)
     encoder, rng = TableEncoder(schema()), np.random.default_rng(1)
-    floor = encoder.from_index(shuffled(encoder.to_index(real), 300, rng), rng)
-    found = report(real=real, synthetic=floor)
-    assert found.verdict == "no better than shuffled columns"
+    baseline = encoder.from_index(independent_columns(encoder.to_index(real), 300, rng), rng)
+    found = report(real=real, synthetic=baseline)
+    assert found.verdict == "no better than independent columns"
     assert "histogram would serve as well" in found.summary()[0]
 
 
@@ -104,10 +104,11 @@ def test_json_round_trip_without_nan(made, tmp_path):
 
     found = json.loads(path.read_text("utf-8"), parse_constant=refuse)
     assert found == made.to_dict()
-    assert found["format"] == "tabsynth-report/2" and found["notice"] == NOTICE
-    assert found["certificate"]["epsilon"] == 0.997
-    assert len(found["evaluation"]["disclosure"]["cells"]) == 3 * 2
-    for marginal in found["marginals"]:
+    assert found["format"] == "tabsynth-report/3" and found["notice"] == NOTICE
+    assert found["evaluation"]["certificate"]["epsilon"] == 0.997
+    details = {metric["key"]: metric["details"] for metric in found["evaluation"]["metrics"]}
+    assert len(details["attribute_disclosure"]["cells"]) == 3 * 2
+    for marginal in found["evaluation"]["columns"]:
         assert sum(marginal["real"]) == pytest.approx(1)
         assert sum(marginal["synthetic"]) == pytest.approx(1)
         assert len(marginal["labels"]) == len(marginal["real"]) == len(marginal["widths"])
@@ -140,7 +141,8 @@ def test_other_data_frames_and_column_order():
     expected = report(real=real, synthetic=synthetic)
     arrow = pa.Table.from_pandas(synthetic)
     found = report(real=real[list(reversed(real.columns))], synthetic=arrow)
-    assert found.evaluation == expected.evaluation
+    assert found.evaluation.metrics == expected.evaluation.metrics
+    assert found.evaluation.columns == expected.evaluation.columns
 
 
 def test_progress_goes_from_stage_to_stage():
@@ -152,7 +154,8 @@ def test_progress_goes_from_stage_to_stage():
 
 def test_same_tables_same_report(made):
     again = report()
-    assert made.evaluation == again.evaluation and made.marginals == again.marginals
+    assert made.evaluation.metrics == again.evaluation.metrics
+    assert made.evaluation.columns == again.evaluation.columns
     assert isinstance(again, Report)
 
 
@@ -232,10 +235,10 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
     assert found.certificate is None and NO_CERTIFICATE in found.summary()
     assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
     with pytest.raises(InputError, match="without a certificate"):
-        evaluate(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
+        evaluate_private(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
     with pytest.raises(InputError, match="without a certificate"):
         given = synthetic.attrs["certificate"]
-        evaluate(table(200, 0), synthetic, schema=schema(), epsilon=1.0, certificate=given)
+        evaluate_private(table(200, 0), synthetic, schema=schema(), epsilon=1.0, certificate=given)
 
 
 @pytest.mark.slow
@@ -245,15 +248,15 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     texts = {}
     for authenticated in (False, True):
         found = measured_once(certificate=Verification(listed, 0.997, authenticated=authenticated))
-        picture = marginal_figure(found.marginals[0])
+        picture = marginal_figure(found.evaluation.columns[0])
         with mock.patch.object(pages, "marginal_figure", lambda _, drawn=picture: drawn):
             found.to_html(tmp_path / "r.html")
         texts[authenticated] = (tmp_path / "r.html").read_text("utf-8")
-        assert found.to_dict()["authenticated"] is authenticated
+        assert found.to_dict()["evaluation"]["authenticated"] is authenticated
         told = " ".join(found.summary())
         assert ("nobody vouches for this claim" in told) is not authenticated
         assert ("signed by the key that was given" in told) is authenticated
-        both = compare([found, replace(found, label="other")]).summary()[0]
+        both = compare([found, Report(replace(found.evaluation, label="other"))]).summary()[0]
         assert ("(claimed, not authenticated)" in both) is not authenticated
     statement = listed["statement"]
     assert statement in texts[True] and statement not in texts[False]

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tabsynth import Column, Schema, compare, evaluate
+from tabsynth import Column, Report, Schema, compare, evaluate, evaluate_private
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import make_certificate
 from tabsynth.privacy.ledger.ledger import Ledger
@@ -116,8 +116,8 @@ def pages(texts: tuple[str, ...], folder: Path) -> dict[str, tuple[str, str]]:
         **certificate,
         "method": "margnet",
     }  # of an unknown one nothing is published
-    public = evaluate(real, synthetic, epsilon=1.0, label=texts[1], **known)
-    both = compare([report, replace(report, label=texts[7])])
+    public = evaluate_private(real, synthetic, epsilon=1.0, label=texts[1], **known)
+    both = compare([report, Report(replace(report.evaluation, label=texts[7]))])
     out = {}
     for name, page in (("report", report), ("published", public), ("compare", both)):
         page.to_html(folder / "page.html")

@@ -16,7 +16,7 @@ from tabsynth import (
     InputError,
     MargNet,
     ProjectLedger,
-    evaluate,
+    evaluate_private,
     load,
 )
 from tabsynth.privacy.accounting.accountants import order_of
@@ -238,7 +238,7 @@ def test_a_refit_of_one_object(project: Path) -> None:
 def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     table = margnet(2.0).fit(frame(), announce=False, ledger=project).sample(60)
     count = len(reads)
-    report = evaluate(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
+    report = evaluate_private(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
     found = ProjectLedger.read(project)
     assert [e.what for e in found.runs()] == ["margnet", "report"]
     assert found.runs()[1].epsilon == pytest.approx(report.epsilon)
@@ -254,13 +254,13 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     before, count = project.read_bytes(), len(reads)
     for changes, says in (
         ({"epsilon": 3.9}, "exceed its limit of 4"),
-        ({"epsilon": None}, "ledger goes with epsilon"),
+        ({"epsilon": None}, "epsilon"),
         ({"synthetic": margnet().fit(frame(), announce=False).sample(9)}, "was not made under"),
     ):
         asked = {"synthetic": table, "epsilon": 0.1, **changes}
         reads.clear()
         with pytest.raises((BudgetError, InputError), match=says):
-            evaluate(frame(), schema=SCHEMA, ledger=project, **asked)
+            evaluate_private(frame(), schema=SCHEMA, ledger=project, **asked)
         assert reads == []
     assert project.read_bytes() == before
 
@@ -289,7 +289,7 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
     with pytest.raises(BudgetError, match=r"Ledger g\.ledger: .*--composition renyi"):
         small(rate=0.2).fit(frame(), announce=False, ledger=path)
     assert (len(reads), path.read_bytes()) == (count, lines)
-    evaluate(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)
+    evaluate_private(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)
     left = ProjectLedger.read(path).left()
     rest = margnet(left).fit(frame(), announce=False, ledger=path)
     assert 0.999 < ProjectLedger.read(path).share <= 1 + 1e-9

@@ -115,7 +115,7 @@ def _singling_out(
         one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
         return risk(one, other, alike(sparse.hstack([*met, meeting(predicates, searched)])))
 
-    found = tables.held.map(attack)
+    found = tables.compared_beside_control.map(attack)
     return _metric(
         "singling_out",
         "Singling-out risk",
@@ -204,7 +204,7 @@ def _linkability(
         ]
         return risk(*tried)
 
-    found = tables.held.map(attack)
+    found = tables.compared_beside_control.map(attack)
     return _metric(
         "linkability",
         "Linkability risk",
@@ -250,7 +250,7 @@ def _inference(
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
         return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
 
-    found = tables.held.map(attack)
+    found = tables.compared_beside_control.map(attack)
     parts = [
         found.part(name, lambda f, j=j: f[1][j], len(people) + len(controls))  # type: ignore[misc]
         for j, name in enumerate(tables.names)

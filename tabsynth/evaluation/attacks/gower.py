@@ -34,13 +34,14 @@ def places(tables: Tables) -> Places:
 
     Values outside the range, which no table holds, are at its ends.
     """
-    held = [t for t in (tables.train, tables.synthetic, tables.holdout) if t is not None]
+    given = (tables.train, tables.synthetic, tables.holdout, tables.reference, tables.control)
+    present = [t for t in given if t is not None]
     out: list[np.ndarray | None] = []
     for j, scores in enumerate(tables.scores):
         if scores is None:
             out.append(None)
             continue
-        found = scores[np.unique(np.concatenate([np.unique(t[:, j]) for t in held]))]
+        found = scores[np.unique(np.concatenate([np.unique(t[:, j]) for t in present]))]
         found = found[np.isfinite(found)]
         low, high = (found.min(), found.max()) if len(found) else (0.0, 0.0)
         width = high - low

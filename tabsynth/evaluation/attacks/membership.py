@@ -51,11 +51,11 @@ def membership(
     people, controls : ndarray, shape (records, columns)
         Rows of the training table, and rows that are in no table that the attacker holds.
     """
-    assert tables.fresh is not None
-    cut = len(tables.fresh) // 2
-    reference, fresh = tables.fresh[cut:], tables.fresh[:cut]
+    assert tables.reference is not None
+    cut = len(tables.reference) // 2
+    known_people, holdout = tables.reference[cut:], tables.reference[:cut]
     both = np.concatenate([people, controls])
-    held = tables.held._replace(fresh=fresh if len(fresh) else None)
+    held = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
     ordered = places(tables)
 
     def searched(table: np.ndarray) -> Graded:
@@ -63,7 +63,7 @@ def membership(
             table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
         return Graded(table, tables.sizes, ordered)
 
-    others = searched(reference)
+    others = searched(known_people)
     width = bandwidth(seen(both, others, rng).steps)
     known = seen(both, others, rng, width).density
     found = held.map(lambda table: seen(both, searched(table), rng, width))

@@ -11,7 +11,6 @@ from operator import itemgetter
 
 import numpy as np
 
-from tabsynth.evaluation.marginals import column_sets
 from tabsynth.evaluation.metric import (
     GROUPS,
     SHOWN_PARTS,
@@ -23,8 +22,9 @@ from tabsynth.evaluation.metric import (
     jackknifed,
     worst_first,
 )
-from tabsynth.evaluation.prediction import fold_rare
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.utility.marginals import column_sets
+from tabsynth.evaluation.utility.prediction import fold_rare
 
 PEARSON = "Pearson 1895; interval: delete-a-group jackknife, Kott 2001"
 CRAMER = "Cramér 1946, bias-corrected by Bergsma 2013; interval: Kott 2001"
@@ -33,7 +33,7 @@ INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
     """Mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
-    known = [t for t in (tables.train, *tables.others) if t is not None]
+    known = [t for t in (tables.train, *tables.compared) if t is not None]
     folded, sizes = fold_rare(known, tables.sizes)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
@@ -85,7 +85,7 @@ def _metric(
 ) -> Metric:
     """From values of shape (pairs, 1 + groups), of the training table and of each other one."""
     train = values[0]
-    remaining = iter(zip(values[1:], [t for t in tables.others if t is not None], strict=True))
+    remaining = iter(zip(values[1:], [t for t in tables.compared if t is not None], strict=True))
 
     def compare(_: np.ndarray) -> tuple[np.ndarray, Estimate]:
         other, table = next(remaining)
@@ -94,7 +94,7 @@ def _metric(
         mean = gaps.mean(axis=0)
         return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
 
-    found = tables.others.map(compare)
+    found = tables.compared.map(compare)
     parts = [
         found.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
         for i, name in enumerate(names)
@@ -110,6 +110,7 @@ def _metric(
         " difference over the pairs. 0 is equal.",
         citation,
         worst_first(parts, "lower", SHOWN_PARTS),
+        sampling_power=0.5,
     )
 
 

@@ -37,7 +37,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         n = min(len(other), len(tables.train))
         return shares[0], clipped(jackknifed(float(r[0]), r[1:], n), -1.0, 1.0)
 
-    found = tables.others.map(measure)
+    found = tables.compared.map(measure)
     gaps = np.abs(train[0] - found.synthetic[0])
     parts = []
     for i in np.argsort(-gaps)[:SHOWN_PARTS]:
@@ -51,11 +51,12 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         *found.map(itemgetter(1)),
         "higher",
         1.0,
-        "Correlation of the probabilities of all values in the two tables. Shuffled columns have it"
+        "Correlation of the probabilities of all values in the two tables. Independent columns have it"
         " right by construction: it says nothing of relations. Parts: differences of probability.",
         PROBABILITY,
         tuple(parts),
         of_relations=False,
+        sampling_power=1.0,
     )
 
 
@@ -89,7 +90,7 @@ def rare_coverage(tables: Tables) -> Metric:
     def measure(other: np.ndarray) -> list[bool]:
         return [bool(hit) for j, values in enumerate(rare) for hit in np.isin(values, other[:, j])]
 
-    found = tables.others.map(measure)
+    found = tables.compared.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
         Part(f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int(counts[j][v]))

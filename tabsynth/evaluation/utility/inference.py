@@ -68,7 +68,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     if not _judged(real).any():
         return []
 
-    found = tables.others.map(lambda table: _agreement(real, fitted(table)))
+    found = tables.compared.map(lambda table: _agreement(real, fitted(table)))
     parts = [
         found.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
         for i, name in enumerate(terms.names)

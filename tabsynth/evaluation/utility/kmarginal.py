@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.marginals import distance
 from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Distance, Estimate
+from tabsynth.evaluation.utility.marginals import distance
 
 CITATION = "Task et al. 2023, SDNist v2 (NIST): k-marginal score"
 REGIONS = ("PUMA", "SECTOR", "FIPST")  # as SDNist: the first that there is joins every pair
@@ -24,7 +24,7 @@ ALL_PAIRS_BELOW, DRAWN, BINS, SHOWN_PARTS = 30, 200, 20, 20
 
 
 def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
-    """The score of the synthetic table, of a fresh real sample, and of shuffled columns."""
+    """The score of the synthetic table, of a fresh real sample, and of independent columns."""
     bins = percentile_bins(tables.train, tables.sizes, tables.scores)
     sets = marginal_sets(tables.names, seed)
     sizes = [int(group.max()) + 1 for group in bins]
@@ -32,7 +32,7 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     def score(other: np.ndarray) -> Distance:
         return distance(binned(tables.train, bins), binned(other, bins), sets, tables.names, sizes)
 
-    found = tables.others.map(score)
+    found = tables.compared.map(score)
     parts = [
         Part(" × ".join(m.columns), 1000 * (1 - m.value), n=len(tables.synthetic))
         for m in found.synthetic.marginals
@@ -48,6 +48,7 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
         " only between scores on the same columns.",
         CITATION,
         worst_first(parts, "higher", SHOWN_PARTS),
+        sampling_power=0.5,
     )
 
 

@@ -6,7 +6,7 @@ table would score (Snoke, Raab, Nowok, Dibben & Slavković 2018): 1 is perfect, 
 
 Two classifiers: a logistic regression on main effects, whose expectation is known in closed form; and
 a tree, which sees relations between columns, whose expectation is found by permuting the labels.
-Shuffled columns pass the first and fail the second.
+Independent columns pass the first and fail the second.
 
 NOTE[DIFF]: Snoke et al. hold the real table fixed, (k − 1)(1 − c)² c / N with k coefficients and N rows.
 Here a perfect table is a fresh real sample, and the drawing of both counts: (k − 1)(1 − c) c / N, which
@@ -28,8 +28,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from tabsynth.evaluation.metric import UTILITY, Metric, Tables
-from tabsynth.evaluation.prediction import fold_rare, one_hot, subsample
 from tabsynth.evaluation.results import Z95, Estimate
+from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, subsample
 
 CITATION = "Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181"
 MAX_ROWS = 8_000  # of each table
@@ -37,7 +37,8 @@ PERMUTATIONS = 10
 LEAF = 0.01  # of the rows: the smallest leaf of the tree
 READING = (
     "How well {} tells synthetic rows from real ones: the mean square of its propensity score over"
-    " that expected of a perfect table. 1 is perfect."
+    " that expected of a perfect table. Best is near 1: above, the classifier tells the tables apart; below,"
+    " the table is nearer to the training rows than other real rows are, as copies and overfitting are."
 )
 
 
@@ -58,8 +59,8 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
                 key,
                 title,
                 UTILITY,
-                *tables.others.map(measure),
-                "lower",
+                *tables.compared.map(measure),
+                "closest",
                 1.0,
                 READING.format(words),
                 CITATION,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tabsynth.evaluation.marginals import cell_numbers, column_sets, distance
 from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.utility.marginals import cell_numbers, column_sets, distance
 
 CITATION = (
     "Bhanot et al. 2021, The problem of fairness in synthetic healthcare data, Entropy 23; interval:"
@@ -59,7 +59,7 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         gap = Estimate(value, max(0.0, value - half), min(1.0, value + half), len(other))
         return _Fared(excesses, gap)
 
-    found = tables.others.map(fared)
+    found = tables.compared.map(fared)
     parts = [
         found.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
         for i, v in enumerate(judged)

@@ -29,8 +29,14 @@ from tabsynth.evaluation.metric import (
     jackknifed,
     worst_first,
 )
-from tabsynth.evaluation.prediction import MAX_ITERATIONS, TOLERANCE, fold_rare, one_hot, subsample
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.utility.prediction import (
+    MAX_ITERATIONS,
+    TOLERANCE,
+    fold_rare,
+    one_hot,
+    subsample,
+)
 
 CITATION = "Esteban et al. 2017, arXiv:1706.02633; interval over test rows: Kott 2001"
 CALIBRATION = "Guo et al. 2017, arXiv:1706.04599; interval over test rows: Kott 2001"
@@ -63,14 +69,14 @@ def train_on_synthetic(
     Parameters
     ----------
     tables : Tables
-        ``train`` and ``floor`` must not hold the rows of ``test``.
+        ``train`` and ``baseline`` must not hold the rows of ``test``.
     test : ndarray
-        Real rows: the half of the hold-out that ``tables.fresh`` leaves. Without a hold-out, rows that
+        Real rows: the half of the hold-out that ``tables.reference`` leaves. Without a hold-out, rows that
         the synthesizer was fitted on; the readings then say so.
     boosting : bool
         Gradient boosted trees beside the logistic regression: slower.
     """
-    known = [tables.train, *tables.held]
+    known = [tables.train, *tables.compared_beside_control]
     present = [subsample(t, MAX_FIT, rng) for t in known if t is not None]
     folded, sizes = fold_rare([*present, subsample(test, MAX_TEST, rng)], tables.sizes)
     *fits, test = folded
@@ -88,7 +94,7 @@ def train_on_synthetic(
             measured.append(_scores(chances, test[:, column], groups))
         train, *others = measured
         remaining = iter(others)
-        found = tables.held.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
+        found = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
         for i in range(len(_KINDS)):
             parts = _parts(i, found, tables.labels[column], counts) if named and i < 2 else ()
             means = found.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]

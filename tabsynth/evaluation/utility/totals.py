@@ -47,7 +47,7 @@ def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> 
             clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    found = tables.others.map(measure)
+    found = tables.compared.map(measure)
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
     return [
         _metric(
@@ -85,6 +85,7 @@ def _metric(
         CITATION,
         parts if key == "weighted_totals" else (),
         of_relations=key == "weighted_totals",
+        sampling_power=0.5,
     )
 
 

@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
 
+CITATION = "Tao et al. 2021, arXiv:2112.09238; delta method, van der Vaart 1998"
+WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 MAX_SETS = {1: 10_000, 2: 2_000, 3: 60}  # marginals of each order; more are subsampled
 DENSE_CELLS = 1 << 17  # above it, only the cells that occur are numbered
 _ENUMERABLE = 1_000_000
@@ -28,7 +31,7 @@ def distances(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Distances:
-    """Distances from ``train`` of the synthetic table, the floor, and the hold-out (may be None).
+    """Distances from ``train`` of the synthetic table, the baseline, and the hold-out (may be None).
 
     All three are compared on the same marginals: those of ``column_sets(columns, order, seed)``.
     """
@@ -38,9 +41,42 @@ def distances(
         done.append(None if other is None else distance(train, other, sets, names, sizes))
         if progress is not None:
             progress((i + 1) / len(others))
-    synthetic, floor, fresh = done
-    assert synthetic is not None and floor is not None
-    return Distances(order, synthetic, floor, fresh)
+    synthetic, baseline, holdout = done
+    assert synthetic is not None and baseline is not None
+    return Distances(order, synthetic, baseline, holdout)
+
+
+def distant(distances: Distances) -> Metric:
+    """Mean total variation distance of the marginals of one order; the worst are its parts."""
+    names = [" × ".join(marginal.columns) for marginal in distances.synthetic.marginals]
+    holdout, baseline = _values(distances.holdout), _values(distances.baseline)
+    parts = [
+        Part(
+            name, marginal.value, holdout[i] if holdout else None, baseline[i] if baseline else None
+        )
+        for i, (name, marginal) in enumerate(zip(names, distances.synthetic.marginals, strict=True))
+    ]
+    return Metric(
+        f"tvd{distances.order}",
+        f"Total variation distance, {WAYS[distances.order]}",
+        UTILITY,
+        distances.synthetic.mean,
+        None if distances.holdout is None else distances.holdout.mean,
+        distances.baseline.mean,
+        "lower",
+        0.0,
+        "Share of rows that would have to move to make the counts equal: mean over"
+        f" {len(parts)} sets of columns. 0 is equal, 1 is disjoint.",
+        CITATION,
+        worst_first(parts, "lower", SHOWN_PARTS),
+        of_relations=distances.order > 1,
+        sampling_power=0.5,
+        details=distances,
+    )
+
+
+def _values(distance: Distance | None) -> list[float] | None:
+    return None if distance is None else [marginal.value for marginal in distance.marginals]
 
 
 def column_sets(columns: int, order: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -72,7 +108,7 @@ def distance(
     1998, chapter 20): row i of ``a`` moves a marginal's distance by ½ sign(p − q) at its cell, and
     a row of ``b`` by the opposite, over the number of rows. It covers the drawing of rows; note
     that sampling noise itself makes the distance of two samples of one population positive, which
-    is what the fresh real sample shows.
+    is what the hold-out reference shows.
 
     Parameters
     ----------

@@ -1,60 +1,55 @@
-"""What of each column's marginal a picture can show: at most so many bars, and the rest as one."""
+"""Each column by itself, in the training and the synthetic table: histogram, mean, deviation, quantiles."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tabsynth.evaluation.marginals import histogram
-from tabsynth.evaluation.results import Result
+from tabsynth.evaluation.results import ColumnSummary, Moments
+from tabsynth.evaluation.utility.marginals import histogram
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
 TOP_CATEGORIES = 30
 MAX_STEPS = 100
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@dataclass(frozen=True)
-class ShownMarginal(Result):
-    """One column's relative frequencies in the training and the synthetic table, as shown.
+def column_summaries(
+    schema: Schema,
+    train: np.ndarray,
+    synthetic: np.ndarray,
+    scores: Sequence[np.ndarray | None] | None = None,
+) -> tuple[ColumnSummary, ...]:
+    """A summary of every column; tables as category codes, shape (rows, columns).
 
-    Attributes
-    ----------
-    labels : tuple of str
-    real, synthetic : tuple of float
-        Shares of rows, one per label; they sum to 1.
-    widths : tuple of float
-        How many values (steps of the column; cells where it has none, or breaks) a label stands for.
-    folded : int
-        How many rare categories the last label but null stands for; 0 if none.
-    null : bool
-        Whether the last label is null.
-    distance : float
-        Total variation distance of the whole marginal, before anything was folded.
+    ``scores`` as in :class:`tabsynth.evaluation.Tables`; without them there are no moments.
     """
-
-    column: str
-    kind: str
-    description: str | None
-    labels: tuple[str, ...]
-    real: tuple[float, ...]
-    synthetic: tuple[float, ...]
-    widths: tuple[float, ...]
-    folded: int
-    null: bool
-    distance: float
-
-
-def shown_marginals(
-    schema: Schema, train: np.ndarray, synthetic: np.ndarray
-) -> tuple[ShownMarginal, ...]:
-    """The marginal of every column; tables as value numbers, shape (rows, columns)."""
-    return tuple(
-        _shown(column, histogram(train[:, j], column.size), histogram(synthetic[:, j], column.size))
-        for j, column in enumerate(schema.columns)
-    )
+    out = []
+    for j, column in enumerate(schema.columns):
+        codes = train[:, j], synthetic[:, j]
+        summary = _shown(column, *(histogram(part, column.size) for part in codes))
+        numbers = None if scores is None else scores[j]
+        if numbers is not None:
+            summary = replace(
+                summary, moments=(moments(numbers[codes[0]]), moments(numbers[codes[1]]))
+            )
+        out.append(summary)
+    return tuple(out)
 
 
-def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ShownMarginal:
+def moments(values: np.ndarray) -> Moments:
+    """Of numbers, shape (rows,); NaN counts as null."""
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
+        return Moments(math.nan, math.nan, (math.nan,) * len(QUANTILES))
+    deviation = float(known.std(ddof=1)) if len(known) > 1 else math.nan
+    quantiles = tuple(np.quantile(known, QUANTILES).tolist())
+    return Moments(float(known.mean()), deviation, quantiles)
+
+
+def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:
     cells = column.cells
     shares = np.stack([real[:cells], synthetic[:cells]])
     folded = 0
@@ -67,7 +62,7 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ShownMarg
         labels.append("null")
         widths.append(1.0)
         shares = np.concatenate([shares, [[real[cells]], [synthetic[cells]]]], axis=1)
-    return ShownMarginal(
+    return ColumnSummary(
         column.name,
         column.kind,
         column.description,
@@ -104,9 +99,3 @@ def _grouped(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray,
         labels.append(low if first == last else f"{low.split('–')[0]}–{high.split('–')[-1]}")
     widths = np.add.reduceat(column.code_widths(), starts[:-1])
     return labels, np.add.reduceat(shares, starts[:-1], axis=1), widths.tolist()
-
-
-def shortened(text: str, letters: int) -> str:
-    """On one line, of at most so many letters."""
-    text = " ".join(text.split())
-    return text if len(text) <= letters else text[: letters - 1] + "…"

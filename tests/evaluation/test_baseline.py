@@ -1,4 +1,4 @@
-"""The floor, the verdict, and the whole battery."""
+"""The baseline, the verdict, and the whole suite."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tabsynth
-from tabsynth.evaluation import measure, shuffled
-from tabsynth.evaluation.floor import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
+from tabsynth.evaluation import independent_columns, measure
+from tabsynth.evaluation.baseline import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
 from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares, plain
 
 NAMES, SIZES = ("a", "b", "c", "d"), (3, 4, 2, 5)
@@ -31,11 +31,11 @@ def run(train, synthetic, holdout, **kwargs):
 def test_shuffling_keeps_marginals_only(rows):
     rng = np.random.default_rng(0)
     train = related(rng, 50)
-    floor = shuffled(train, rows, rng)
-    assert floor.shape == (rows, 4)
+    baseline = independent_columns(train, rows, rng)
+    assert baseline.shape == (rows, 4)
     if rows == 50:
-        np.testing.assert_array_equal(np.sort(floor, axis=0), np.sort(train, axis=0))
-        assert not np.array_equal(floor, train)
+        np.testing.assert_array_equal(np.sort(baseline, axis=0), np.sort(train, axis=0))
+        assert not np.array_equal(baseline, train)
 
 
 def test_a_fresh_sample_is_better_than_shuffled_columns():
@@ -52,7 +52,7 @@ def test_a_fresh_sample_is_better_than_shuffled_columns():
 def test_shuffled_columns_are_no_better(seed):
     rng = np.random.default_rng(seed)
     train, holdout = related(rng, 500), related(rng, 300)
-    found = run(train, shuffled(train, 500, rng), holdout, seed=seed, m=20)
+    found = run(train, independent_columns(train, 500, rng), holdout, seed=seed, m=20)
     assert found.verdict.text == NO_BETTER
 
 
@@ -72,7 +72,7 @@ def test_a_table_against_itself():
     found = run(train, train, holdout)
     assert [item.synthetic.mean.value for item in found.distances] == [0, 0, 0]
     assert found.prediction.mean.ratio.weighted.value == pytest.approx(1, abs=0.01)
-    assert found.distances[0].floor.mean.value == 0 and found.verdict.text == BETTER
+    assert found.distances[0].baseline.mean.value == 0 and found.verdict.text == BETTER
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_without_holdout_the_test_rows_were_seen():
     stages = []
     found = run(train, train, None, progress=lambda *call: stages.append(call))
     assert found.prediction.seen and found.prediction.test_rows == 60
-    assert found.disclosure.controls == 0 and found.distances[0].fresh is None
+    assert found.disclosure.controls == 0 and found.distances[0].holdout is None
     names = dict.fromkeys(stage for stage, _ in stages)
     assert list(names) == [
         "1-way marginals",

@@ -1,4 +1,4 @@
-"""Attribute disclosure: what the synthetic table tells about people whose other attributes one knows.
+"""Attribute disclosure: what the synthetic table reveals about people whose other attributes are known.
 
 Choi et al. 2017 (medGAN, arXiv:1703.06490), as in sections 2.4 and 3.3 of Jutras-Dubé's DP-WGAN: an
 attacker knows all but s attributes of a training record, finds its k nearest synthetic rows on the
@@ -9,14 +9,25 @@ attributes go together, which is its purpose; so the attack is repeated on recor
 synthesizer never saw, and leakage is the difference (as in Giomi et al. 2023, anonymeter).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
-from tabsynth.evaluation.results import Cell, Disclosure, difference_of_shares, mean_of_shares
+from tabsynth.evaluation.metric import PRIVACY, SHOWN_PARTS, Metric, Part, Tables, worst_first
+from tabsynth.evaluation.results import (
+    Cell,
+    Disclosure,
+    Estimate,
+    difference_of_shares,
+    mean_of_shares,
+)
 
+CITATION = "Choi et al. 2017 (medGAN); control group as Giomi et al. 2023 (Anonymeter)"
+REFERENCE_RECORDS = 200  # attacked in each group where a reference table is searched
+REFERENCE_NEIGHBOURS = (1, 10)
 MAX_LEVELS = 63  # values of s: all of 1…d−1 up to here, else as many evenly spaced ones
 MAX_NEIGHBOURS = 1_000_000  # rows that the attacker searches: more are subsampled
 
@@ -79,6 +90,56 @@ def attribute_disclosure(
     guess = guessed_by_mode(targets, synthetic, sizes)
     controls = len(chosen[1]) if len(chosen) > 1 else 0
     return Disclosure(cells, mean, guess, len(targets), controls)
+
+
+def disclosed(
+    disclosure: Disclosure, tables: Tables, k: Sequence[int], rng: np.random.Generator
+) -> Metric:
+    """Mean leakage over the grid; NaN without a control group or with one column.
+
+    The references search a half of the hold-out and independent columns, with fewer records; their control
+    group is the other half.
+    """
+    mean = disclosure.mean
+    leakage = None if mean is None else mean.leakage
+    some = [x for x in k if x in REFERENCE_NEIGHBOURS] or [min(k)]
+
+    def leak(table: np.ndarray | None) -> Estimate | None:
+        if leakage is None or table is None or tables.control is None:
+            return None
+        found = attribute_disclosure(
+            tables.train,
+            table,
+            tables.control,
+            sizes=tables.sizes,
+            k=some,
+            m=REFERENCE_RECORDS,
+            rng=rng,
+            exposed=False,
+        )
+        assert found.mean is not None
+        return found.mean.leakage
+
+    parts = [
+        Part(f"s = {cell.s}, k = {cell.k}", cell.leakage.value, n=cell.leakage.n)
+        for cell in disclosure.cells
+        if cell.leakage is not None
+    ]
+    return Metric(
+        "attribute_disclosure",
+        "Attribute disclosure: leakage",
+        PRIVACY,
+        leakage or Estimate(math.nan, math.nan, math.nan, 0),
+        leak(tables.reference),
+        leak(tables.baseline),
+        "lower",
+        0.0,
+        "How much oftener a vote of the nearest rows guesses the unknown attributes of people of the"
+        " training table than of people who are not in it. Mean over the grid of s and k.",
+        CITATION,
+        worst_first(parts, "lower", SHOWN_PARTS),
+        details=disclosure,
+    )
 
 
 def unknown_levels(columns: int) -> tuple[int, ...]:

@@ -7,26 +7,30 @@ from typing import Any
 import numpy as np
 
 from tabsynth.evaluation.attacks.anonymeter import anonymeter
+from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosed
 from tabsynth.evaluation.attacks.membership import membership
-from tabsynth.evaluation.disclosure import attribute_disclosure
-from tabsynth.evaluation.floor import shuffled, verdict
-from tabsynth.evaluation.marginals import distances
-from tabsynth.evaluation.metric import Evaluation, Metric, Tables, halves
+from tabsynth.evaluation.baseline import independent_columns, verdict
+from tabsynth.evaluation.metric import Evaluation, Metric, Tables, at_equal_rows, halves
 from tabsynth.evaluation.overlap import overlap
-from tabsynth.evaluation.prediction import boost_column, dimension_wise_prediction
-from tabsynth.evaluation.results import Prediction, fresh_scale
-from tabsynth.evaluation.summing import disclosed, distant, predicted
+from tabsynth.evaluation.results import Prediction, reference_scale
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.inference import inference
 from tabsynth.evaluation.utility.kmarginal import k_marginal
+from tabsynth.evaluation.utility.marginals import distances, distant
+from tabsynth.evaluation.utility.prediction import (
+    boost_column,
+    dimension_wise_prediction,
+    predicted,
+    subsample,
+)
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
 from tabsynth.evaluation.utility.target import train_on_synthetic
 from tabsynth.evaluation.utility.totals import population_totals
 
 Progress = Callable[[str, float], None]
-FLOORS = 4  # shuffles fitted in prediction, to know what chance alone scores
+BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
 TEST_SHARE = 0.3  # of the training table, where there is no hold-out
 MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disclosure
 
@@ -72,7 +76,7 @@ def measure(
     """Every metric of utility and every attack, and the verdict.
 
     Without a hold-out, prediction is tested on 30% of the training table: the classifiers of the
-    training table and the floor do not see these rows, but the synthesizer did. Attacks that need
+    training table and the baseline do not see these rows, but the synthesizer did. Attacks that need
     a control group are then left out.
 
     Parameters
@@ -88,13 +92,19 @@ def measure(
     progress : callable, optional
         Called with a stage's name and its finished share in [0, 1].
     """
-    asked = columns or Columns()
+    columns = columns or Columns()
     rng = np.random.default_rng(seed)
-    floors = [shuffled(train, len(synthetic), rng) for _ in range(FLOORS)]
+    baselines = [independent_columns(train, len(synthetic), rng) for _ in range(BASELINES)]
+    # Of a larger hold-out as many rows as the synthetic table has; a smaller one is corrected for below.
+    reference = (
+        None
+        if holdout is None
+        else subsample(holdout, len(synthetic), np.random.default_rng([seed, 3]))
+    )
     ways = tuple(
         distances(
             train,
-            (synthetic, floors[0], holdout),
+            (synthetic, baselines[0], reference),
             order,
             names=names,
             sizes=sizes,
@@ -104,20 +114,21 @@ def measure(
         for order in range(1, min(3, len(sizes)) + 1)
     )
     own = np.random.default_rng([seed, 1])
-    tables = _tables(train, synthetic, holdout, floors[0], names, sizes, asked, own)
-    found = _of_utility(tables, asked, own, seed, _stage(progress, "relations"))
+    tables = _tables(train, synthetic, holdout, baselines[0], names, sizes, columns, own)
+    tables = replace(tables, holdout=reference)
+    utility = _of_utility(tables, columns, own, seed, _stage(progress, "relations"))
     fit, test = _fit_and_test(train, holdout, rng)
     if holdout is None:
-        floors = [shuffled(fit, len(synthetic), rng) for _ in range(FLOORS)]
+        baselines = [independent_columns(fit, len(synthetic), rng) for _ in range(BASELINES)]
     prediction, by_classifier = _of_prediction(
-        tables, fit, floors, test, asked.boosting, rng, own, progress
+        tables, fit, baselines, test, columns.boosting, rng, own, progress
     )
-    if asked.target is not None:
+    if columns.target is not None:
         if tables.control is not None:
             shown, rows = tables, tables.control
-        else:  # the classifiers of the training table and of the floor do not see the test rows
-            shown, rows = replace(tables, train=fit, floor=floors[0]), test
-        found += train_on_synthetic(shown, rows, asked.target, own, boosting=asked.boosting)
+        else:  # the classifiers of the training table and of the baseline do not see the test rows
+            shown, rows = replace(tables, train=fit, baseline=baselines[0]), test
+        utility += train_on_synthetic(shown, rows, columns.target, own, boosting=columns.boosting)
     disclosure = attribute_disclosure(
         train,
         synthetic,
@@ -128,49 +139,48 @@ def measure(
         rng=rng,
         progress=_stage(progress, "disclosure"),
     )
-    leakage = disclosed(disclosure, tables, k, own)
-    attacks = [leakage] if leakage is not None else []
+    attacks = [disclosed(disclosure, tables, k, own)]
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
-    known = None if holdout is None else overlap(train, holdout)
-    scale = 1.0 if holdout is None else fresh_scale(*map(len, (train, synthetic, holdout)))
-    metrics = tuple(
-        replace(metric, fresh_scale=scale)
-        for metric in (*map(distant, ways), *by_classifier, *found, *extra, *attacks)
+    scale = 1.0 if holdout is None else reference_scale(*map(len, (train, synthetic, holdout)))
+    metrics = (*map(distant, ways), *by_classifier, *utility, *extra, *attacks)
+    return Evaluation(
+        counts,
+        tuple(at_equal_rows(metric, scale) for metric in metrics),
+        verdict(prediction, ways, scale),
+        None if holdout is None else overlap(train, holdout),
     )
-    judged = verdict(prediction, ways, scale)
-    return Evaluation(counts, metrics, prediction, ways, disclosure, judged, known)
 
 
 def _tables(
     train: np.ndarray,
     synthetic: np.ndarray,
     holdout: np.ndarray | None,
-    floor: np.ndarray,
+    baseline: np.ndarray,
     names: Sequence[str],
     sizes: Sequence[int],
-    asked: Columns,
+    columns: Columns,
     rng: np.random.Generator,
 ) -> Tables:
-    fresh, control = halves(holdout, rng)
+    reference, control = halves(holdout, rng)
     return Tables(
         train=train,
         synthetic=synthetic,
-        floor=floor,
+        baseline=baseline,
         holdout=holdout,
-        fresh=fresh,
+        reference=reference,
         control=control,
         names=tuple(names),
         sizes=tuple(sizes),
-        scores=asked.scores or (None,) * len(sizes),
-        labels=asked.labels or tuple(tuple(map(str, range(size))) for size in sizes),
+        scores=columns.scores or (None,) * len(sizes),
+        labels=columns.labels or tuple(tuple(map(str, range(size))) for size in sizes),
     )
 
 
 def _of_utility(
     tables: Tables,
-    asked: Columns,
+    columns: Columns,
     rng: np.random.Generator,
     seed: int,
     progress: Callable[[float], None] | None,
@@ -183,12 +193,12 @@ def _of_utility(
         *propensity(tables, rng),
         rare_coverage(tables),
     ]
-    for column in asked.by:
+    for column in columns.by:
         found.append(subgroup_gap(tables, column, rng))
-    if asked.weights is not None:
-        found += population_totals(tables, asked.weights, rng)
-    if asked.target is not None:
-        found += inference(tables, asked.target)
+    if columns.weights is not None:
+        found += population_totals(tables, columns.weights, rng)
+    if columns.target is not None:
+        found += inference(tables, columns.target)
     if progress is not None:
         progress(1.0)
     return found
@@ -197,7 +207,7 @@ def _of_utility(
 def _of_prediction(
     tables: Tables,
     fit: np.ndarray,
-    floors: Sequence[np.ndarray],
+    baselines: Sequence[np.ndarray],
     test: np.ndarray,
     boosting: bool,
     rng: np.random.Generator,
@@ -209,13 +219,13 @@ def _of_prediction(
     about: dict[str, Any] = {"names": tables.names, "sizes": tables.sizes, "seen": seen}
     stage = _stage(progress, "prediction")
     prediction = dimension_wise_prediction(
-        fit, tables.synthetic, floors, test, rng=rng, progress=stage, **about
+        fit, tables.synthetic, baselines, test, rng=rng, progress=stage, **about
     )
     metrics = predicted(prediction, "logistic regression", "prediction")
     if boosting:
         about |= {"predict": boost_column, "progress": _stage(progress, "boosting")}
         boosted = dimension_wise_prediction(
-            fit, tables.synthetic, floors[:2], test, rng=own, **about
+            fit, tables.synthetic, baselines[:2], test, rng=own, **about
         )
         metrics += predicted(boosted, "gradient boosting", "boosting")
     return prediction, metrics

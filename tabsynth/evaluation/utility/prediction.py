@@ -18,8 +18,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from tabsynth.evaluation.attacks.nearest import workers
+from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
 
+CITATION = "Choi et al. 2017 (medGAN), arXiv:1703.06490; bootstrap over test rows"
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
 MAX_FIT_ROWS = 50_000
 MAX_TEST_ROWS = 20_000
@@ -37,7 +39,7 @@ Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int]], np.ndarray]
 def dimension_wise_prediction(
     train: np.ndarray,
     synthetic: np.ndarray,
-    floors: Sequence[np.ndarray],
+    baselines: Sequence[np.ndarray],
     test: np.ndarray,
     *,
     names: Sequence[str],
@@ -50,7 +52,7 @@ def dimension_wise_prediction(
     """F1 of every column on ``test``, for classifiers fitted on each of the other tables.
 
     The intervals are bootstrap percentiles over the test rows, the same draws for all columns and
-    tables, so that ratios are paired. The gain over the floor (the mean over ``floors``) also allows
+    tables, so that ratios are paired. The gain over the baseline (the mean over ``baselines``) also allows
     for what another shuffle would have scored.
 
     To bound the time: fits use at most 50,000 rows (in wide tables fewer, but 1,000), tests 20,000;
@@ -61,7 +63,7 @@ def dimension_wise_prediction(
     ----------
     train, synthetic, test : ndarray, shape (rows, columns), int64
         Value numbers; ``sizes[j]`` of them in column j, null being one of them.
-    floors : sequence of two such tables or more
+    baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
     seen : bool
         Whether the synthesizer was fitted on the test rows; only noted.
@@ -71,7 +73,7 @@ def dimension_wise_prediction(
         Called with the finished share of the fits, in [0, 1].
     """
     classes = sizes
-    (*tables, test), sizes = fold_rare([train, synthetic, *floors, test], sizes)
+    (*tables, test), sizes = fold_rare([train, synthetic, *baselines, test], sizes)
     targets = np.sort(rng.permutation(len(sizes))[:MAX_TARGETS]).tolist()
     work = len(sizes) * sum(sizes[j] for j in targets) * len(tables)  # of a row of every table
     rows = min(MAX_FIT_ROWS, max(MIN_FIT_ROWS, MAX_WORK // work))
@@ -91,6 +93,45 @@ def dimension_wise_prediction(
     )
     mean = _column("mean", 0, scores.mean(axis=0), len(test))
     return Prediction(columns, mean, len(test), seen)
+
+
+def predicted(prediction: Prediction, classifier: str, key: str) -> list[Metric]:
+    """Mean F1 over columns, weighted and macro, by one classifier.
+
+    The hold-out reference is the training table itself: the rows that all are tested on are not in it.
+    """
+    out = []
+    for average in ("weighted", "macro"):
+        parts = [
+            Part(
+                column.column,
+                getattr(column.synthetic, average).value,
+                getattr(column.train, average).value,
+                getattr(column.baseline, average).value,
+                prediction.test_rows,
+            )
+            for column in prediction.columns
+        ]
+        mean = prediction.mean
+        seen = " The test rows were seen by the synthesizer: optimistic." if prediction.seen else ""
+        out.append(
+            Metric(
+                f"{key}_{average}",
+                f"Dimension-wise prediction, {average} F1, {classifier}",
+                UTILITY,
+                getattr(mean.synthetic, average),
+                getattr(mean.train, average),
+                getattr(mean.baseline, average),
+                "higher",
+                getattr(mean.train, average).value,
+                "Each column predicted from the others by a classifier fitted on the table and tested"
+                f" on real rows: mean F1. Hold-out reference: fitted on the training table.{seen}",
+                CITATION,
+                worst_first(parts, "higher", SHOWN_PARTS),
+                details=prediction if average == "weighted" else None,
+            )
+        )
+    return out
 
 
 def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
@@ -154,7 +195,7 @@ def predict_column(
     """Logistic regression on one-hot codes of the other columns; its guesses, shape (test rows,).
 
     A table with one class of the column, or with no other column, gives a constant: its commonest
-    class. The yardstick's settings: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
+    class. The settings of the evaluation protocol: L2 with C = 1, L-BFGS of at most 60 iterations, tolerance 1e-3.
     """
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
@@ -242,8 +283,8 @@ def _class_sums(
 
 def _column(name: str, classes: int, scores: np.ndarray, n: int) -> ColumnPrediction:
     """Scores of shape (tables, 2 averages, 1 + replicates) as estimates."""
-    train, synthetic, floors = scores[0], scores[1], scores[2:]
-    floor = floors.mean(axis=0)
+    train, synthetic, baselines = scores[0], scores[1], scores[2:]
+    baseline = baselines.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(train > 0, synthetic / train, np.nan)
     return ColumnPrediction(
@@ -251,9 +292,9 @@ def _column(name: str, classes: int, scores: np.ndarray, n: int) -> ColumnPredic
         classes,
         train=_f1(train, n),
         synthetic=_f1(synthetic, n),
-        floor=_f1(floor, n),
+        baseline=_f1(baseline, n),
         ratio=_f1(ratio, n),
-        gain=F1(*(_gain(synthetic[i], floors[:, i], n) for i in range(2))),
+        gain=F1(*(_gain(synthetic[i], baselines[:, i], n) for i in range(2))),
     )
 
 
@@ -261,14 +302,14 @@ def _f1(scores: np.ndarray, n: int) -> F1:
     return F1(*(percentile(float(row[0]), row[1:], n) for row in scores))
 
 
-def _gain(synthetic: np.ndarray, floors: np.ndarray, n: int) -> Estimate:
-    """synthetic − mean of floors, given as (1 + replicates,) and (floors, 1 + replicates).
+def _gain(synthetic: np.ndarray, baselines: np.ndarray, n: int) -> Estimate:
+    """synthetic − mean of baselines, given as (1 + replicates,) and (baselines, 1 + replicates).
 
-    Its interval adds up the bootstrap over test rows and a prediction interval for one more floor,
-    by Student's t over the floors there are: two fits on noise never score quite the same.
+    Its interval adds up the bootstrap over test rows and a prediction interval for one more baseline,
+    by Student's t over the baselines there are: two fits on noise never score quite the same.
     """
-    gains = synthetic - floors.mean(axis=0)
-    count = len(floors)
-    spread = float(floors[:, 0].std(ddof=1)) * math.sqrt(1 + 1 / count)
+    gains = synthetic - baselines.mean(axis=0)
+    count = len(baselines)
+    spread = float(baselines[:, 0].std(ddof=1)) * math.sqrt(1 + 1 / count)
     half = math.hypot(Z95 * float(gains[1:].std()), stats.t.ppf(0.975, count - 1) * spread)
     return Estimate(float(gains[0]), float(gains[0]) - half, float(gains[0]) + half, n)

@@ -1,19 +1,19 @@
-"""`evaluate`: a synthetic table against the real one, and against shuffled columns."""
+"""`evaluate`: a synthetic table compared with the real one, a hold-out and independent columns."""
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.evaluation import measure
-from tabsynth.privacy.certificate.verification import Verification
-from tabsynth.report.inputs import (
+from tabsynth.evaluation.attacks.shadow import shadow_attack
+from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.evaluation.inputs import (
     REAL,
     certificate_with,
     indexed,
@@ -23,38 +23,13 @@ from tabsynth.report.inputs import (
     neighbours,
     rows_sha256,
 )
-from tabsynth.report.published import PublishedReport, published
-from tabsynth.report.report import Report
-from tabsynth.report.shadowing import shadow_attack
-from tabsynth.report.shown import shown_marginals
+from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.suite import measure
+from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.schema import Schema, refuse_no_rows
 
 
-@overload
 def evaluate(
-    real: Any,
-    synthetic: Any,
-    holdout: Any = None,
-    *,
-    schema: Schema,
-    epsilon: None = None,
-    **options: Any,
-) -> Report: ...
-
-
-@overload
-def evaluate(
-    real: Any,
-    synthetic: Any,
-    holdout: None = None,
-    *,
-    schema: Schema,
-    epsilon: float,
-    **options: Any,
-) -> PublishedReport: ...
-
-
-def evaluate(  # type: ignore[misc]  # the overloads list what decides the type, not every option
     real: Any,
     synthetic: Any,
     holdout: Any = None,
@@ -67,16 +42,17 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     boosting: bool = False,
     shadow: Any = None,
     shadow_fits: int = 40,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    ledger: str | Path | None = None,
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     random_state: int = 0,
     progress: Callable[[str, float], None] | None = None,
     label: str = "synthetic",
-) -> Report | PublishedReport:
-    """Measure a synthetic table against the real one, and against shuffled columns.
+) -> Evaluation:
+    """Compare a synthetic table with the real one, a hold-out and independent columns.
+
+    The result is computed from real rows without noise: treat it as confidential. For figures that may be
+    published, see :func:`tabsynth.evaluate_private`. ``tabsynth.evaluate`` gives the result as a
+    :class:`tabsynth.Report`, which writes HTML, Markdown and JSON.
 
     Parameters
     ----------
@@ -105,15 +81,6 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
         not fitted. The shadow-model attack is then tried on the two most unusual training rows.
     shadow_fits : int
         Fits of at most 1,000 real rows: what they cost together. A multiple of 8, at least 16.
-    epsilon, delta : float, optional
-        With ``epsilon``, only figures of bounded sensitivity are released, with noise, at that privacy
-        cost: a :class:`PublishedReport`, which may be published. The table must come with its
-        certificate; ``delta`` is the certificate's unless given. Their noise has the system's entropy
-        whatever ``random_state``, and no hold-out is read.
-    ledger : path, optional
-        With ``epsilon``: a project's ledger (:class:`tabsynth.ProjectLedger`) to charge the figures to; the
-        table must have been made under it. Without one the report states its own cost alone, and
-        warns that no other release of the same rows is included.
     m : int
         Records attacked in each group of attribute disclosure.
     k : sequence of int
@@ -136,72 +103,43 @@ def evaluate(  # type: ignore[misc]  # the overloads list what decides the type,
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     encoder = TableEncoder(schema)
-    asked = meaning(schema, target, by, weights, boosting)
-    made = indexed_synthetic(encoder, synthetic)
-    confidential = boosting or any(x is not None for x in (holdout, target, by, weights, shadow))
-    _check_price(epsilon, delta, ledger, confidential)
+    columns = meaning(schema, target, by, weights, boosting)
+    indexed_table = indexed_synthetic(encoder, synthetic)
     came_with, authenticated = certificate_with(synthetic, certificate)
-    if epsilon is not None:
-        return published(
-            encoder,
-            real,
-            made,
-            certificate=came_with,
-            authenticated=authenticated,
-            epsilon=epsilon,
-            delta=delta,
-            label=str(label),
-            ledger=ledger,
-        )
     train = indexed(encoder, real, REAL)
     refuse_no_rows(len(train), REAL)
-    kept = None if holdout is None else indexed_holdout(encoder, holdout, train, made.index)
+    others = None
+    if holdout is not None:
+        others = indexed_holdout(encoder, holdout, train, indexed_table.index)
     seed = integer("random_state", random_state, least=0)
-    extra = [made.violations]
+    extra = [indexed_table.violations]
     if shadow is not None:
-        extra.append(shadow_attack(encoder, train, kept, shadow, shadow_fits, seed, progress))
-    evaluation = measure(
+        extra.append(shadow_attack(encoder, train, others, shadow, shadow_fits, seed, progress))
+    measured = measure(
         train,
-        made.index,
-        kept,
+        indexed_table.index,
+        others,
         names=schema.names,
         sizes=schema.sizes,
-        columns=asked,
+        columns=columns,
         m=integer("m", m),
         k=neighbours(k),
         seed=seed,
         extra=extra,
         progress=progress,
     )
-    return Report(
+    return replace(
+        measured,
+        columns=column_summaries(schema, train, indexed_table.index, columns.scores),
         label=str(label),
-        evaluation=evaluation,
-        marginals=shown_marginals(schema, train, made.index),
         certificate=came_with,
         authenticated=authenticated,
+        left_out=indexed_table.left_out,
         schema_sha256=schema.fingerprint(),
-        real_sha256=rows_sha256(train, kept),
+        real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
-        left_out=made.left_out,
     )
-
-
-def _check_price(
-    epsilon: float | None, delta: float | None, ledger: str | Path | None, confidential: bool
-) -> None:
-    """Refuse what only goes into the other kind of report: with noise for a price, or confidential."""
-    if epsilon is not None and confidential:
-        raise InputError(
-            "epsilon releases distances of counts only; leave out holdout, target, by, weights,"
-            " boosting and shadow, which are for a confidential report."
-        )
-    if epsilon is None and delta is not None:
-        raise InputError("delta goes with epsilon; give both, or neither.")
-    if epsilon is None and ledger is not None:
-        raise InputError(
-            "ledger goes with epsilon: a report without noise is confidential, and on no ledger."
-        )
 
 
 def _versions() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The user's tables as value numbers, what those mean, and what of a synthetic table fits none."""
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ import pandas as pd
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.evaluation import Columns, Metric, Part
+from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
+from tabsynth.evaluation.suite import Columns
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.certificate.certificate import attached, matching
+from tabsynth.privacy.certificate.certificate import attached, conditional_of, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema, refuse_no_rows
@@ -189,3 +191,25 @@ def _place(schema: Schema, name: Any, argument: str) -> int:
             f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
         )
     return schema.names.index(name)
+
+
+def is_private(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded, without a condition."""
+    return (
+        bool(certificate.get("private", False))
+        and _bounded(certificate)
+        and not conditional_of(certificate.get("public"))
+    )
+
+
+def is_conditional(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
+    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
+
+
+def _bounded(certificate: Mapping[str, Any]) -> bool:
+    try:
+        finite = math.isfinite(float(certificate.get("epsilon")))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        finite = False
+    return finite and not certificate.get("seeded", False)

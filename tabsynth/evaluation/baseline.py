@@ -1,0 +1,99 @@
+"""The baseline of independent columns: the training table with each column permuted by itself.
+
+It has the marginals of the training table and no relation between columns, and anyone can make it from the
+histograms. A synthetic table that scores no better has kept no relation worth publishing. On single columns it
+scores perfectly by construction, so it is a reference for relations only.
+
+Its marginals are those of the training table without sampling error. Where columns are weakly related, a fresh
+real sample can be further from the training table than this baseline. Such a metric is inconclusive, and it does
+not count against a table.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tabsynth.evaluation.results import BaselineComparison, Distances, Prediction, Verdict
+
+MARGIN = 0.05  # share of the gap to the best value: less is within the noise of two fits
+BETTER = "better than independent columns"
+PARTLY = "partly better than independent columns"
+NO_BETTER = "no better than independent columns"
+INCONCLUSIVE = "inconclusive against independent columns"
+NOTHING = "nothing to compare: one column has no relations"
+
+
+def independent_columns(train: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """A table of ``rows`` rows whose columns are independent shuffles of those of ``train``.
+
+    Where more rows are asked for than there are, a column is several shuffles one after another. As
+    many rows as the synthetic table has give both the same sampling noise.
+    """
+    repeats = -(-rows // len(train))
+    columns = [
+        np.concatenate([rng.permutation(column) for _ in range(repeats)])[:rows]
+        for column in train.T
+    ]
+    return np.stack(columns, axis=1)
+
+
+def verdict(
+    prediction: Prediction, distances: Sequence[Distances], reference_scale: float = 1.0
+) -> Verdict:
+    """Compare with the baseline, by metric and overall.
+
+    A metric is *better* when its interval excludes the baseline's value (F1: that of the gain excludes
+    0; distance: both intervals are apart) and it has covered at least 5% of the way from
+    the baseline to the reference (F1: the classifier fitted on the training table; distance: 0).
+    One-way marginals are not compared, since the baseline's are right by construction. A metric by which
+    a fresh real sample (F1: the classifier fitted on the training table) is itself worse than the
+    baseline counts only in a table's favour. Without a hold-out that is not known of distances.
+    ``reference_scale`` is that of :class:`tabsynth.evaluation.Metric`.
+    """
+    mean, out = prediction.mean, []
+    if len(prediction.columns) > 1:
+        for kind in ("weighted", "macro"):
+            train, synthetic, baseline = (
+                getattr(f1, kind).value for f1 in (mean.train, mean.synthetic, mean.baseline)
+            )
+            closed = gap_closed(baseline, synthetic, train)
+            better = getattr(mean.gain, kind).low > 0 and closed >= MARGIN
+            conclusive = train >= baseline
+            out.append(
+                BaselineComparison(
+                    f"F1 {kind}", synthetic, baseline, train, closed, better, conclusive
+                )
+            )
+    for distance in distances:
+        if distance.order == 1:
+            continue
+        synthetic, baseline = distance.synthetic.mean, distance.baseline.mean
+        closed = gap_closed(baseline.value, synthetic.value, 0.0)
+        better = synthetic.high < baseline.low and closed >= MARGIN
+        conclusive = None
+        if distance.holdout is not None:
+            conclusive = reference_scale * distance.holdout.mean.value <= baseline.value
+        name = f"{distance.order}-way distance"
+        out.append(
+            BaselineComparison(
+                name, synthetic.value, baseline.value, 0.0, closed, better, conclusive
+            )
+        )
+    return Verdict(_overall(out), tuple(out))
+
+
+def _overall(comparisons: Sequence[BaselineComparison]) -> str:
+    if not comparisons:
+        return NOTHING
+    counted = [c.better for c in comparisons if c.better or c.conclusive is not False]
+    if not counted:
+        return INCONCLUSIVE
+    return BETTER if all(counted) else PARTLY if any(counted) else NO_BETTER
+
+
+def gap_closed(baseline: float, value: float, best: float) -> float:
+    """Share of the gap between baseline and best value that ``value`` closes; NaN where there is no gap."""
+    if math.isclose(baseline, best, abs_tol=1e-12):
+        return math.nan
+    return (value - baseline) / (best - baseline)

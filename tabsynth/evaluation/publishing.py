@@ -1,0 +1,261 @@
+"""`evaluate_private`: figures of a synthetic table with noise, charged to a ledger, that may be published.
+
+Under a project ledger the figures are charged there, and the budget of that ledger covers all fits and reports
+under it. Without one the result states the cost of its own figures and nothing else. The cost of the table and
+of other reports of the same rows is not included: no accountant here knows of them, and a report that is made
+after its reader has seen others is chosen adaptively, which the sum of their costs at one δ does not cover.
+"""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tabsynth._validate import between, positive, shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.evaluation.charged import charged_metrics, uses
+from tabsynth.evaluation.inputs import (
+    REAL,
+    certificate_with,
+    indexed,
+    indexed_synthetic,
+    is_conditional,
+    is_private,
+)
+from tabsynth.evaluation.metric import Metric
+from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.calibration import calibrate
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.certificate.certificate import find_missing_mechanisms
+from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.privacy.noise.samplers import Keystream
+from tabsynth.schema.schema import Schema
+
+PURPOSE = "report"
+ALONE = (
+    "The privacy cost of this published report is that of its figures alone: it includes neither the table nor any"
+    " other report or fit of the same rows. Give a project's ledger (ledger=, --ledger) to have all of them counted"
+    " together."
+)
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEvaluation:
+    """Noisy figures of one synthetic table, and their privacy cost.
+
+    Attributes
+    ----------
+    label : str
+        The name of the synthetic table.
+    metrics : tuple of Metric
+    epsilon, delta : float
+        Privacy cost of the figures alone, for adding or removing one record.
+    mechanisms : tuple of dict
+        As a certificate lists them; of the figures alone.
+    certificate : dict
+        Of the table.
+    authenticated : bool
+        Whether the certificate's signature was checked against a key that the caller gave.
+    schema_sha256, created : str
+    project : dict or None
+        The statement of the project ledger after them, where they were charged to one.
+    budget : tuple of float or None
+        (epsilon, delta) of that ledger, which covers all fits and reports under it.
+    """
+
+    label: str
+    metrics: tuple[Metric, ...]
+    epsilon: float
+    delta: float
+    mechanisms: tuple[dict[str, Any], ...]
+    certificate: Mapping[str, Any]
+    schema_sha256: str
+    created: str = ""
+    authenticated: bool = False
+    project: Mapping[str, Any] | None = None
+    budget: tuple[float, float] | None = None
+
+
+def evaluate_private(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: Schema,
+    epsilon: float,
+    delta: float | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
+    ledger: str | Path | None = None,
+    label: str = "synthetic",
+) -> PrivateEvaluation:
+    """Release figures of bounded sensitivity with Gaussian noise, so that they may be published.
+
+    The figures are the number of rows, the total variation distances of one, two and three columns and the
+    k-marginal score: see :mod:`tabsynth.evaluation.charged`. Their noise comes from the system's entropy and is
+    never seeded. ``tabsynth.evaluate_private`` gives the result as a :class:`tabsynth.PublishedReport`.
+
+    Parameters
+    ----------
+    real : DataFrame
+        The table that the synthesizer was fitted on.
+    synthetic : DataFrame
+        It must come with a certificate that makes it public.
+    schema : Schema
+    epsilon : float
+        Privacy cost of the figures, above 0, for adding or removing one record.
+    delta : float, optional
+        Default: the certificate's.
+    certificate : dict or Verification, optional
+        As of :func:`tabsynth.evaluate`.
+    ledger : path, optional
+        A project ledger (:class:`tabsynth.ProjectLedger`) to charge the figures to; the table must have been made
+        under it. Without one the result states its own cost alone, and a warning is logged.
+    label : str
+        The name of the synthetic table.
+
+    Raises
+    ------
+    InputError
+        If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
+        if the table was not made under it.
+    BudgetError
+        If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
+    """
+    if not isinstance(schema, Schema):
+        raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
+    return release(
+        real,
+        synthetic,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        certificate=certificate,
+        ledger=ledger,
+        label=label,
+    )
+
+
+def release(
+    real: Any,
+    synthetic: Any,
+    *,
+    schema: Schema,
+    epsilon: float,
+    delta: float | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
+    ledger: str | Path | None = None,
+    label: str = "synthetic",
+    rng: np.random.Generator | None = None,
+) -> PrivateEvaluation:
+    """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
+    encoder = TableEncoder(schema)
+    table = indexed_synthetic(encoder, synthetic)
+    given, authenticated = certificate_with(synthetic, certificate)
+    positive("epsilon", epsilon)
+    _check_certificate(given, schema.fingerprint())
+    assert given is not None
+    if delta is None:
+        delta = float(given.get("delta", math.nan))
+    delta = between("delta", delta, 0, 1, low_open=True, high_open=True)
+    count = uses(len(schema.columns))
+    sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
+    spend = (Gaussian(noise_multiplier=sigma), count)
+    with _charged(ledger, given, epsilon, delta, spend) as (own, project):
+        rows = indexed(encoder, real, REAL)  # refused before it is entered
+        if project is not None:
+            project.begin(own.run, PURPOSE)
+        account = own.open(PURPOSE, *spend)
+        if project is None:
+            logger.warning("%s", ALONE)  # after the last refusal, before the first row is read
+        try:
+            metrics = charged_metrics(
+                PrivateTable(rows, own),
+                account,
+                table.index,
+                names=schema.names,
+                sizes=schema.sizes,
+                scores=[column.scores() for column in schema.columns],
+                rng=np.random.default_rng() if rng is None else rng,
+                bits=Keystream() if rng is None else rng,
+            )
+        finally:
+            own.close()
+        statement = None if project is None else project.statement(own.run)
+        budget = None if project is None else (project.epsilon, project.delta)
+    return PrivateEvaluation(
+        label=str(label),
+        metrics=(*metrics, table.violations),
+        epsilon=own.spent,
+        delta=delta,
+        mechanisms=tuple(own.to_list()),
+        certificate=given,
+        schema_sha256=schema.fingerprint(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        authenticated=authenticated,
+        project=statement,
+        budget=budget,
+    )
+
+
+@contextmanager
+def _charged(
+    path: str | Path | None,
+    certificate: Mapping[str, Any],
+    epsilon: float,
+    delta: float,
+    spend: Spend,
+) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
+    """The figures' ledger: of their own, or in a project's file if that affords them."""
+    known = certificate.get("project")
+    known = known if isinstance(known, Mapping) else {}
+    if path is None:
+        if known:
+            raise InputError(
+                f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
+                " ledger, so that this report is counted there too."
+            )
+        yield Ledger(epsilon, delta), None
+        return
+    with ProjectLedger(path) as project:
+        project.check_on_it("The synthetic table", known.get("project"), known.get("run"))
+        own = project.ledger(epsilon, delta)
+        project.check(own.run, [spend])
+        yield own, project
+
+
+def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) -> None:
+    """Refuse a table whose certificate does not make it public."""
+    if certificate is None or not (is_private(certificate) or is_conditional(certificate)):
+        raise InputError(
+            "Only figures of a public table can be published, and this one came without a"
+            " certificate that makes it public; give certificate=, or call evaluate."
+        )
+    items, public = certificate.get("mechanisms"), certificate.get("public")
+    known = public.get("schema_sha256") if isinstance(public, Mapping) else None
+    if known != fingerprint:
+        raise InputError(
+            "The certificate is for another schema, so what is public is not known; give the schema"
+            " that the table was fitted with."
+        )
+    if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
+        raise InputError("The certificate lists no mechanisms, so its claim has no basis.")
+    problems = find_missing_mechanisms(certificate)
+    if problems:
+        raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
+    delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
+    budget = float(certificate.get("epsilon_asked", math.inf))
+    found, claimed = Ledger.from_list(budget, delta, items).spent, float(certificate["epsilon"])
+    if found > claimed * 1.01:
+        raise InputError(
+            f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"
+            f" {found:.4g}; nothing is published beside such a table."
+        )
