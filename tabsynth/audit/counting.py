@@ -18,8 +18,8 @@ from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_valu
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.measurement import Measuring
-from tabsynth.synthesizers.margnet.selection import Workload, wanted
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
+from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
 from tabsynth.training.loop import Progress, Watch
 
 METHOD = "margnet"
@@ -99,7 +99,7 @@ def audit_counts(
     config: MargNetConfig | None = None,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
-    measuring: type[Measuring] = Measuring,
+    measuring: type[PrivateMarginals] = PrivateMarginals,
 ) -> list[AuditResult]:
     """Audit all that a fit of MargNet reads: one-way counts, scores of pairs if any, joint counts.
 
@@ -117,7 +117,7 @@ def audit_counts(
         worlds.schema, epsilon=epsilon, delta=delta, rows=len(worlds.without), config=config
     )
     settings = config or MargNetConfig()
-    workload = wanted(worlds.schema, None, None, settings.max_cells)
+    workload = parsed_workload(worlds.schema, None, None, settings.max_cells)
     planned = model._spends(Ledger(epsilon, delta))
     spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
     spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
@@ -142,7 +142,7 @@ class _Reads:
         worlds: Worlds,
         settings: MargNetConfig,
         workload: Workload,
-        measuring: type[Measuring],
+        measuring: type[PrivateMarginals],
     ) -> None:
         self.worlds, self.settings, self.workload = worlds, settings, workload
         self.measuring = measuring
@@ -154,11 +154,20 @@ class _Reads:
         table = PrivateTable(self.both if present else self.known, ledger)
         rows, bits = len(self.known), Keystream()
         reads = self.measuring(
-            table, self.worlds.schema, self.settings, rows, bits, Watch(), self.workload
+            table,
+            self.worlds.schema,
+            self.settings,
+            rows,
+            planned,
+            ledger,
+            bits,
+            Watch(),
+            self.workload,
         )
         seen = SeenCounts(reads.counts, self.known, self.canary)
         reads.counts = seen
-        reads.run(planned, ledger)
+        one_way = reads.one_way()
+        reads.joint(one_way, reads.select(one_way))
         return {**seen.found, WHOLE: sum(seen.found.values())}
 
 

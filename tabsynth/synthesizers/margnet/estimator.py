@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
@@ -27,14 +28,45 @@ from tabsynth.synthesizers.margnet.conditioning import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import Measuring, stages
-from tabsynth.synthesizers.margnet.selection import wanted
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import Watch
 
 ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
+
+
+def margnet(
+    marginals: PrivateMarginals,
+    encoder: TableEncoder,
+    config: MargNetConfig,
+    rng: torch.Generator,
+    device: torch.device | str,
+    watch: Watch,
+    most: int | None = None,
+) -> MargNetFit:
+    """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
+
+    The first three read private rows, each through one Gaussian mechanism; the others process the releases.
+    """
+    one_way = marginals.one_way()
+    selection = marginals.select(one_way)
+    measured = marginals.joint(one_way, selection)
+    estimate = MargNetFit(
+        encoder.layout,
+        encoder.schema.columns,
+        config,
+        measured.counts,
+        measured.rows,
+        rng,
+        measured.resolution,
+        device,
+        encoder.zeros,
+    )
+    estimate.fit(watch, most)
+    return estimate  # estimate.mixture() is the generator
 
 
 class MargNet(Synthesizer):
@@ -195,7 +227,7 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
-        wanted(self.schema, self.workload, self.target, self._settings().max_cells)
+        parsed_workload(self.schema, self.workload, self.target, self._settings().max_cells)
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
@@ -241,30 +273,23 @@ class MargNet(Synthesizer):
         most: int | None = None,
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
-        table = PrivateTable(index, ledger)
-        settings = self._settings()
-        named = wanted(self.schema, self.workload, self.target, settings.max_cells)
-        rows = self.rows if most is None else None  # a trial has as many as it made up
-        found = Measuring(table, self.schema, settings, rows, noise, watch, named).run(
-            spends, ledger
+        config, encoder = self._settings(), TableEncoder(self.schema)
+        marginals = PrivateMarginals(
+            PrivateTable(index, ledger),
+            self.schema,
+            config,
+            self.rows if most is None else None,  # a trial's table has another number of rows
+            spends,
+            ledger,
+            noise,
+            watch,
+            parsed_workload(self.schema, self.workload, self.target, config.max_cells),
         )
-        encoder = TableEncoder(self.schema)
-        fit = MargNetFit(
-            encoder.layout,
-            self.schema.columns,
-            settings,
-            found.counts,
-            found.rows,
-            init_rng,
-            found.resolution,
-            self._device(),
-            encoder.zeros,
-        )
-        fit.fit(watch, most)
-        generator = fit.mixture()
+        estimate = margnet(marginals, encoder, config, init_rng, self._device(), watch, most)
+        generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=fit.curves)
+        return Trained(generator=generator, curves=estimate.curves)
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(watch, trained)

@@ -346,7 +346,7 @@ def _first(
     return found
 
 
-def wanted(schema: Schema, workload: Any, target: Any, max_cells: int) -> Workload:
+def parsed_workload(schema: Schema, workload: Any, target: Any, max_cells: int) -> Workload:
     """Sets of columns and a target, by position.
 
     Raises
