@@ -117,7 +117,7 @@ def audit_counts(
         worlds.schema, epsilon=epsilon, delta=delta, rows=len(worlds.without), config=config
     )
     settings = config or MargNetConfig()
-    workload = parsed_workload(worlds.schema, None, None, settings.max_cells)
+    workload = parsed_workload(worlds.schema, None, None, settings)
     planned = model._spends(Ledger(epsilon, delta))
     spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
     spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}

@@ -27,7 +27,7 @@ from tabsynth.synthesizers.margnet.conditioning import (
     warn_of_impossible,
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
+from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, stages
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
@@ -35,7 +35,7 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import Watch
 
-ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
+ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
 def margnet(
@@ -81,22 +81,22 @@ class MargNet(Synthesizer):
     delta : float
     rows : int, optional
         The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
-        warning says, it follows from these, free (R14).
+        warning says, it follows from these at no further privacy cost.
     time_limit : float, optional
         Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
         is spent on the counts, which come first.
     accept_drafted_domain : bool
-        Fit although the schema was drafted from a table; the certificate says so (R12).
+        Fit although the schema was drafted from a table; the certificate says so.
     random_state : int, optional
-        Makes the run reproducible and its certificate say "not private: seeded" (R17).
+        Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.
     workload : list of tuples of str, optional
-        Pairs and triples of columns that matter most: they are counted in any case, with a greater
-        part of the budget. A public wish: it must not follow from the private table.
+        Pairs and triples of columns that matter most: they are counted in any case, with a larger share of
+        the budget. An optional, data-independent hint: do not derive it from the private table.
     target : str, optional
-        A column that is to be predicted from the others: what relates to it has a greater part.
+        A column that is to be predicted from the others: its pairs get a larger share. A hint, too.
     config : MargNetConfig, optional
 
     Formal guarantees
@@ -185,8 +185,7 @@ class MargNet(Synthesizer):
 
         It costs no privacy of the fitted table: a completion is post-processing of the model. But the
         partial rows may be private themselves. The result holds their cells as they are, and its other
-        cells depend on them; what that reveals is for the caller to answer, so the result carries
-        no certificate.
+        cells depend on them. You are responsible for protecting the result; it carries no certificate.
 
         Parameters
         ----------
@@ -227,7 +226,7 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
-        parsed_workload(self.schema, self.workload, self.target, self._settings().max_cells)
+        parsed_workload(self.schema, self.workload, self.target, self._settings())
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
@@ -260,7 +259,7 @@ class MargNet(Synthesizer):
         return (1 + ROUNDING) / left
 
     def _free_steps(self) -> dict[str, int]:
-        zeros = {ZEROS: ZERO_STEPS} if self.schema.impossible else {}
+        zeros = {ZEROS: self._settings().zero_steps} if self.schema.impossible else {}
         return {STAGE: self._settings().steps, **zeros}
 
     def _train(
@@ -283,7 +282,7 @@ class MargNet(Synthesizer):
             ledger,
             noise,
             watch,
-            parsed_workload(self.schema, self.workload, self.target, config.max_cells),
+            parsed_workload(self.schema, self.workload, self.target, config),
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), watch, most)
         generator = estimate.mixture()
@@ -293,25 +292,25 @@ class MargNet(Synthesizer):
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(watch, trained)
-        facts["public"] |= self._wishes()
+        facts["public"] |= self._hints()
         return facts
 
-    def _wishes(self) -> dict[str, Any]:
+    def _hints(self) -> dict[str, Any]:
         """Workload and target, JSON-ready."""
-        named = None if self.workload is None else [list(names) for names in self.workload]
-        return {"workload": named, "target": self.target}
+        workload = None if self.workload is None else [list(names) for names in self.workload]
+        return {"workload": workload, "target": self.target}
 
     def _config(self) -> dict[str, Any]:
-        return {**self._wishes(), **asdict(self._settings())}
+        return {**self._hints(), **asdict(self._settings())}
 
     @classmethod
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
         shared.pop("encoding")  # always one-hot
-        asked = {name: config[name] for name in ("workload", "target")}
-        known: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in asked
+        hints = {name: config[name] for name in ("workload", "target")}
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
         }
-        return cls(schema, config=MargNetConfig(**known), **asked, **shared)
+        return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
     def _size(self) -> int:
         return self._components() * self.encoder_.layout.width

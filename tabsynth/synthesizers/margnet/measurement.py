@@ -33,11 +33,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import (
-    COARSEST,
-    FINER,
-    MOST_IN_COARSE_GROUPS,
-    MOST_IN_GROUPS,
-    SURELY,
     Pair,
     Resolution,
     Triple,
@@ -58,11 +53,6 @@ from tabsynth.training.loop import Watch
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-# Standard deviations of its noise that a score must be above what chance makes: of a thousand scores the
-# highest are else those of most noise.
-SURE = 1.0
-ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
-REFUTED = 6.0  # standard deviations of the counted rows that a declared number may be off
 logger = logging.getLogger(__name__)
 
 
@@ -71,8 +61,12 @@ def stages(schema: Schema, config: MargNetConfig) -> dict[str, float]:
     pairs = math.comb(len(schema.columns), 2)
     if not pairs:
         return {ONE_WAY: 1.0}
-    scores = {SCORES: SCORES_SHARE} if pairs > config.max_unscored else {}
-    return {ONE_WAY: ONE_WAY_SHARE, **scores, JOINT: 1 - ONE_WAY_SHARE - sum(scores.values())}
+    scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
+    return {
+        ONE_WAY: config.one_way_share,
+        **scores,
+        JOINT: 1 - config.one_way_share - sum(scores.values()),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +192,14 @@ class PrivateMarginals:
         if SCORES in self.spends and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
             scores, std = self._scores(account, pairs, expected, by.pairs)
-            scores -= SURE * std
+            scores -= self.config.score_margin * std
             distances = dict(zip(pairs, scores, strict=True))
-            chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload)
-            surely = {pair: distances[pair] - SURELY * std for pair in chosen}
-            by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, cells))
+            chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
+            surely = {pair: distances[pair] - self.config.strong_margin * std for pair in chosen}
+            strong = strong_pairs(
+                surely, rows, by.pairs, by.fine, cells, self.config.strong_dependence
+            )
+            by = replace(by, strong=strong)
         triples = self._triples(chosen, distances, by.triples, noise / rows)
         return Selection(chosen, triples, by)
 
@@ -231,7 +228,7 @@ class PrivateMarginals:
         counted = total_rows(singles)
         if self.rows is None:
             return counted
-        if abs(self.rows - counted) <= REFUTED * noise_of_total(singles):
+        if abs(self.rows - counted) <= self.config.rows_tolerance * noise_of_total(singles):
             return float(self.rows)
         logger.warning(
             "rows=%d is declared, but the noisy counts hold some %.0f rows: that number is used; correct rows, or"
@@ -251,9 +248,9 @@ class PrivateMarginals:
         again = 1.0
         if pairs:
             cells = [cells_of(pair, by.of(pair)) for pair in pairs]
-            again = share_of_columns(noise, self.schema.sizes, cells, rows, ONE_WAY_SHARE)
+            again = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
         weights = [float(self.workload.importance(sets).sum()) for sets in (pairs, triples)]
-        part = share_of_triples(*weights) if pairs else 0.0
+        part = share_of_triples(*weights, self.config.triples_share) if pairs else 0.0
         batches: list[tuple[Sequence[Set], float]] = [
             (self.columns, again),
             (pairs, (1 - again) * (1 - part)),
@@ -268,13 +265,17 @@ class PrivateMarginals:
     def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
         """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
 
-        def groups(least: float, merged: float = MOST_IN_GROUPS) -> Groups:
-            columns = zip(self.schema.columns, shares, strict=True)
-            return [groups_of(column, share, least, merged) for column, share in columns]
+        coarsest, columns_ = self.config.max_group, len(self.columns)
 
-        least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
-        coarse = groups(COARSEST, MOST_IN_COARSE_GROUPS)
-        return Resolution(self.whole.values, groups(least), coarse, groups(least / FINER))
+        def groups(least: float, merged: float = self.config.max_merged) -> Groups:
+            columns = zip(self.schema.columns, shares, strict=True)
+            return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
+
+        least = least_rows(noise, columns_, math.comb(columns_, 2), self.config) / rows
+        coarse = groups(coarsest, self.config.max_merged_in_triples)
+        return Resolution(
+            self.whole.values, groups(least), coarse, groups(least / self.config.strong_refinement)
+        )
 
     def _triples(
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
@@ -287,7 +288,9 @@ class PrivateMarginals:
         worth *= self.workload.importance(triples)
         weight = float(self.workload.importance(pairs).sum())
         room = self.config.max_triple_cells
-        return clear_triples(triples, worth, coarse, noise, weight, room, self.workload)
+        return clear_triples(
+            triples, worth, coarse, noise, weight, room, self.workload, self.config
+        )
 
     def _open(self, stage: str, details: dict[str, Any]) -> Account:
         spend = self.spends[stage]
