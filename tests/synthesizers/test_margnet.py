@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
-from tabsynth.synthesizers.margnet import estimation as margnet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.mixture import Mixture, dictionary
