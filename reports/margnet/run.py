@@ -157,17 +157,24 @@ def not_run(table: str, epsilon: float, variants: Mapping[str, Variant]) -> str:
 
 
 def ablation() -> list[str]:
-    """Which ablations were run, and which are missing."""
-    lines = []
-    for table, epsilon in ABLATED:
-        variants = VARIANTS | (SETTINGS if epsilon == SETTINGS_AT else {})
-        lines += [
-            "",
-            f"{TABLES[table].title}, ε = {epsilon:g}:",
-            "",
-            not_run(table, epsilon, variants),
-        ]
-    return lines
+    """Which ablations are missing."""
+    results = load_results()
+    missing = [
+        f"- {TABLES[table].title}, ε = {epsilon:g}: {not_run(table, epsilon, VARIANTS)}"
+        for table, epsilon in ABLATED
+        if any(
+            (run.table, run.epsilon) == (table, epsilon) and run.key not in results
+            for run in RUNS
+            if run.system.partition(":")[2] in VARIANTS
+        )
+    ]
+    settings = [run for run in RUNS if run.system.partition(":")[2] in SETTINGS]
+    done = [run for run in settings if run.key in results]
+    return [
+        *missing,
+        f"- Settings at ε = {SETTINGS_AT:g}: {len(done)} of {len(settings)} runs were made, of"
+        f" {len({run.system for run in done})} of {len(SETTINGS)} variants.",
+    ]
 
 
 def hints() -> list[str]:
