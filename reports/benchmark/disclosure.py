@@ -15,7 +15,6 @@ import store
 from config import Config
 from scipy import stats
 
-
 RECORDS = 300  # that are attacked in a cell, and as many controls (ATTACKED of score.py)
 HIDDEN = re.compile(r"disclose(_s(\d+).*)")
 
