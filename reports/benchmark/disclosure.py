@@ -15,8 +15,6 @@ import store
 from config import Config
 from scipy import stats
 
-from tabsynth.evaluation.metric import wilson
-
 RECORDS = 300  # that are attacked in a cell, and as many controls (ATTACKED of score.py)
 HIDDEN = re.compile(r"disclose(_s(\d+).*)")
 
@@ -80,7 +78,10 @@ def gaps(rows: Iterable[Mapping], hidden: int | None = None) -> Gaps | None:
 
 def upper(share: float) -> float:
     """The upper end of Wilson's 95% interval. Its unit is the record, however many guesses are made of it."""
-    return wilson(share * RECORDS, RECORDS).high
+    # scipy's interval takes whole numbers of records; a share of five attributes need not be one.
+    z, n = float(stats.norm.ppf(0.975)), RECORDS
+    spread = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return (share + z**2 / (2 * n) + spread) / (1 + z**2 / n)
 
 
 @cache

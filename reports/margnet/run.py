@@ -5,7 +5,7 @@
     python reports/margnet/run.py --only census-mst
 
 The comparison is a benchmark with a config of its own whose rows are those of reports/benchmark: one fit is
-run once. Only variants of MargNet, with one design choice taken out or with a wish, are kept here. Runs are
+run once. Only variants of MargNet, with one choice or setting changed or with a hint, are kept here; ablations.py shows them. Runs are
 seeded: the epsilon shown is what the same run costs without a seed.
 """
 
@@ -24,7 +24,8 @@ import disclosure  # noqa: E402
 import findings  # noqa: E402
 import run as census  # noqa: E402  the command line and how figures are shown
 import store  # noqa: E402
-from ours import VARIANTS, WISHES, Variant  # noqa: E402
+from ablations import draw, write_csv  # noqa: E402
+from ours import HINTS, SETTINGS, VARIANTS, Variant  # noqa: E402
 from runner import Runner, means_of  # noqa: E402
 from tables import DATA  # noqa: E402
 
@@ -32,6 +33,7 @@ CONFIG = configs.load(HERE / "config.toml")
 RESULTS = HERE / "results.json"
 TABLES, EPSILONS = CONFIG.tables, CONFIG.epsilons
 ABLATED = [("census", 1.0), ("census", 8.0), ("hospital", 1.0)]
+SETTINGS_AT = 1.0
 # Whether pairs are scored follows from the number of columns: there these are MargNet as it is.
 SAME = {("census", "unscored"), ("hospital", "scored")}
 WISHED_PAIR, WISHED_TARGET = {"PUMA", "AGEP"}, "PINCP_DECILE"
@@ -44,7 +46,13 @@ RUNS = [
         if (t, v) not in SAME
         for s in CONFIG.seeds
     ),
-    *(configs.Run("census", f"margnet:{v}", 1.0, s) for v in WISHES for s in CONFIG.seeds),
+    *(
+        configs.Run(t, f"margnet:{v}", SETTINGS_AT, s)
+        for s in CONFIG.seeds
+        for t in ("hospital", "census")
+        for v in SETTINGS
+    ),
+    *(configs.Run("census", f"margnet:{v}", 1.0, s) for v in HINTS for s in CONFIG.seeds),
 ]
 
 
@@ -54,14 +62,14 @@ def load_results() -> dict:
 
 
 def pair_distance(real: Path, synthetic: Path) -> float:
-    """Total variation distance of the pair that a user wished for."""
+    """Total variation distance of the pair that a user named."""
     pair = sorted(WISHED_PAIR)
     shares = [pd.read_csv(path)[pair].value_counts(normalize=True) for path in (real, synthetic)]
     return round(float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2), 4)
 
 
 def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
-    """Fit a variant and score it, with what its user wished for."""
+    """Fit a variant and score it, with what its user named."""
     out, variant = folder / "synthetic.csv", run.system.partition(":")[2]
     limit = CONFIG.limits["ours"]
     what = [sys.executable, HERE / "ours.py", run.table, run.epsilon, run.seed, variant, limit, out]
@@ -134,8 +142,8 @@ def comparison(table: str) -> list[str]:
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
-def variants_not_run(table: str, epsilon: float, variants: Mapping[str, Variant]) -> str:
-    """Which runs of the variants of a cell are still to be made."""
+def not_run(table: str, epsilon: float, variants: Mapping[str, Variant]) -> str:
+    """Which runs of some variants of a cell are missing."""
     results = load_results()
     titles = {f"margnet:{name}": about.title for name, about in variants.items()}
     left = [
@@ -149,32 +157,38 @@ def variants_not_run(table: str, epsilon: float, variants: Mapping[str, Variant]
 
 
 def ablation() -> list[str]:
-    """Each cell: MargNet as it is, by the benchmark's rows, then its variants."""
-    lines, whole = [], []
-    for table, epsilon in ABLATED:
-        found = {about.title: of(table, f"margnet:{v}", epsilon) for v, about in VARIANTS.items()}
-        if not any(found.values()):
-            whole.append(f"{TABLES[table].title}, ε = {epsilon:g}")
-            continue
-        lines += ["", f"| {TABLES[table].title} " + HEAD, "|" + "---|" * 10]
-        found = {WISHES["default"].title: of(table, "margnet", epsilon)} | found
-        lines += [line(title, epsilon, rows) for title, rows in found.items() if rows]
-        lines += ["", variants_not_run(table, epsilon, VARIANTS)]
-    return lines + ([f"\n**Not run at all**: {'; '.join(whole)}."] if whole else [])
+    """Which ablations are missing."""
+    results = load_results()
+    missing = [
+        f"- {TABLES[table].title}, ε = {epsilon:g}: {not_run(table, epsilon, VARIANTS)}"
+        for table, epsilon in ABLATED
+        if any(
+            (run.table, run.epsilon) == (table, epsilon) and run.key not in results
+            for run in RUNS
+            if run.system.partition(":")[2] in VARIANTS
+        )
+    ]
+    settings = [run for run in RUNS if run.system.partition(":")[2] in SETTINGS]
+    done = [run for run in settings if run.key in results]
+    return [
+        *missing,
+        f"- Settings at ε = {SETTINGS_AT:g}: {len(done)} of {len(settings)} runs were made, of"
+        f" {len({run.system for run in done})} of {len(SETTINGS)} variants.",
+    ]
 
 
-def wishes() -> list[str]:
-    """What a workload and a target do to what they name, and to the rest."""
+def hints() -> list[str]:
+    """What a workload and a target do to the columns they name, and to the others."""
     lines = [
         "| census, ε = 1 | tvd of PUMA × AGEP | weighted F1 of PINCP_DECILE | tvd2 | F1 weighted | seeds |",
         "|" + "---|" * 6,
     ]
     names = ("wished_pair", "wished_target", "tvd2", "dwpre_weighted_mean")
-    for variant, about in WISHES.items():
+    for variant, about in HINTS.items():
         if found := of("census", f"margnet:{variant}", 1.0):
             cells = [census.mean_sd([r[name] for r in found]) for name in names]
             lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(found))]) + " |")
-    return [*lines, "", variants_not_run("census", 1.0, WISHES)]
+    return [*lines, "", not_run("census", 1.0, HINTS)]
 
 
 def floor(table: str, key: str, title: str) -> str:
@@ -207,7 +221,7 @@ def write_readme() -> None:
     compared = [part for table in TABLES for part in ["", *comparison(table)]]
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
-    page = page.replace("<!-- WISHES -->", "\n".join(wishes()))
+    page = page.replace("<!-- HINTS -->", "\n".join(hints()))
     told = disclosure.by_epsilon(CONFIG, results, "margnet")
     page = page.replace("<!-- DISCLOSURE -->", "\n".join(told))
     page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
@@ -218,6 +232,8 @@ def write_readme() -> None:
     ]
     page = page.replace("<!-- FLOOR -->", "; ".join(floors) + ".")
     (HERE / "README.md").write_text(page, "utf-8")
+    write_csv(results, HERE / "ablations.csv")
+    draw(results, SETTINGS_AT, HERE / "ablations.png")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_valu
 from tabsynth.privacy.noise.samplers import Bits, Keystream
 from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.measurement import Measuring
-from tabsynth.synthesizers.margnet.selection import Workload, wanted
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
+from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
 from tabsynth.training.loop import Progress, Watch
 
 METHOD = "margnet"
@@ -110,7 +110,7 @@ def audit_counts(
     config: MargNetConfig | None = None,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
-    measuring: type[Measuring] = Measuring,
+    measuring: type[PrivateMarginals] = PrivateMarginals,
 ) -> list[AuditResult]:
     """Audit all counts of a MargNet fit: one-way counts, scores of pairs if any, and joint counts.
 
@@ -127,7 +127,7 @@ def audit_counts(
         datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
     )
     settings = config or MargNetConfig()
-    workload = wanted(datasets.schema, None, None, settings.max_cells)
+    workload = parsed_workload(datasets.schema, None, None, settings)
     planned = model._spends(Ledger(epsilon, delta))
     spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
     spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
@@ -152,7 +152,7 @@ class _MeasurementRuns:
         datasets: NeighbouringDatasets,
         settings: MargNetConfig,
         workload: Workload,
-        measuring: type[Measuring],
+        measuring: type[PrivateMarginals],
     ) -> None:
         self.datasets, self.settings, self.workload = datasets, settings, workload
         self.measuring = measuring
@@ -167,11 +167,20 @@ class _MeasurementRuns:
         table = PrivateTable(self.both if present else self.other_rows, ledger)
         rows, bits = len(self.other_rows), Keystream()
         reads = self.measuring(
-            table, self.datasets.schema, self.settings, rows, bits, Watch(), self.workload
+            table,
+            self.datasets.schema,
+            self.settings,
+            rows,
+            planned,
+            ledger,
+            bits,
+            Watch(),
+            self.workload,
         )
         observed = ObservedCounts(reads.counts, self.other_rows, self.canary)
         reads.counts = observed
-        reads.run(planned, ledger)
+        one_way = reads.one_way()
+        reads.joint(one_way, reads.select(one_way))
         return {**observed.log_ratios, WHOLE: sum(observed.log_ratios.values())}
 
 

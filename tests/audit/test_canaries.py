@@ -35,7 +35,7 @@ from tabsynth.audit.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.measurement import Measuring
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
 from tabsynth.training.bounds import Bounds
 from tabsynth.training.clipping import PerExampleClipper
@@ -218,7 +218,7 @@ class Quiet(NoisyCounts[np.ndarray]):
         return quieter(self, found, groups, 2)
 
 
-class QuietMeasuring(Measuring):
+class QuietMarginals(PrivateMarginals):
     def __init__(self, table: Any, *rest: Any) -> None:
         super().__init__(table, *rest)
         self.counts = Quiet(table, self.schema.sizes)
@@ -226,7 +226,7 @@ class QuietMeasuring(Measuring):
 
 @pytest.mark.slow
 def test_counts_with_half_the_noise_are_refuted() -> None:
-    found = by_part(audit_counts(8.0, runs=300, measuring=QuietMeasuring))
+    found = by_part(audit_counts(8.0, runs=300, measuring=QuietMarginals))
     assert found[WHOLE].verdict == found["joint counts"].verdict == REFUTED
 
 

@@ -11,16 +11,8 @@ from scipy.optimize import minimize_scalar
 
 from tabsynth import Column
 from tabsynth.privacy.noise.counts import by_value, number_of, shares_by_cells
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import (
-    CLEAR,
-    IMPORTANCE,
-    MOST_IN_GROUPS,
-    MOST_OF_COLUMNS,
-    MOST_TRIPLES,
-    NOISE_LEFT,
-    STRONG,
-    TOLERATED,
-    TRIPLES_SHARE,
     Resolution,
     Workload,
     chance_distance,
@@ -33,6 +25,8 @@ from tabsynth.synthesizers.margnet.selection import (
     triples_within,
     worth_counting,
 )
+
+CONFIG = MargNetConfig()
 
 ROOM = 1_000_000  # cells, for all triples
 
@@ -87,7 +81,7 @@ def test_groups_of_unordered_values(weights: list[float], least: float) -> None:
     assert len(merged) <= 1
     for group in merged:
         inside = groups == group
-        assert shares[inside].sum() <= MOST_IN_GROUPS + 1e-12
+        assert shares[inside].sum() <= CONFIG.max_merged + 1e-12
         assert (shares[inside] < min(least, 0.05)).all()
         assert shares[inside].max() <= shares[~inside].min(initial=1)
 
@@ -129,7 +123,7 @@ def test_the_pairs_that_are_worth_it(sizes: list[int], noise: float, seed: int) 
     def error(chosen: list[tuple[int, int]]) -> float:
         total = sum(cells[p] ** (2 / 3) for p in chosen) ** 1.5
         left = sum(known[p] for p in pairs if p not in chosen)
-        return NOISE_LEFT * math.sqrt(2 / math.pi) * noise * total + left
+        return CONFIG.residual_noise * math.sqrt(2 / math.pi) * noise * total + left
 
     chosen = worth_counting(pairs, distances, groups, noise)
     ranked = sorted(pairs, key=lambda p: -known[p] / cells[p] ** (2 / 3))
@@ -163,13 +157,15 @@ def test_triples() -> None:
     groups = [np.arange(4)] * 12
     triples = list(combinations(range(12), 3))
     worth = np.arange(len(triples), dtype=float)
-    assert clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-MOST_TRIPLES:]
+    assert clear_triples(triples, worth, groups, 1e-9, 66, ROOM) == triples[-CONFIG.max_triples :]
     # Where all are worth the same, all columns alike.
     uses = np.bincount(np.ravel(clear_triples(triples, 0 * worth, groups, 1e-9, 66, ROOM)))
-    assert uses.sum() == 3 * MOST_TRIPLES and uses.max() - uses.min() <= 3
-    limit = CLEAR * MOST_TRIPLES * math.sqrt(TRIPLES_SHARE * math.pi / 2)
-    limit /= (MOST_TRIPLES * 64 ** (2 / 3)) ** 1.5
-    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == MOST_TRIPLES
+    assert uses.sum() == 3 * CONFIG.max_triples and uses.max() - uses.min() <= 3
+    limit = (
+        CONFIG.triples_noise * CONFIG.max_triples * math.sqrt(CONFIG.triples_share * math.pi / 2)
+    )
+    limit /= (CONFIG.max_triples * 64 ** (2 / 3)) ** 1.5
+    assert len(clear_triples(triples, worth, groups, 0.999 * limit, 66, ROOM)) == CONFIG.max_triples
     assert clear_triples(triples, worth, groups, 1.001 * limit, 66, ROOM) == []
     # Half of the share.
     assert clear_triples(triples, worth, groups, 0.999 * limit, 240, ROOM) == []
@@ -191,7 +187,7 @@ def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -
         best = min(left, key=lambda t: (-value[t], uses[list(t)].sum(), t))
         left.remove(best)
         cells = math.prod(sizes[j] for j in best)
-        if cells <= room and len(taken) < MOST_TRIPLES:
+        if cells <= room and len(taken) < CONFIG.max_triples:
             room -= cells
             uses[list(best)] += 1
             taken.append(best)
@@ -219,19 +215,22 @@ def test_columns_are_counted_again_as_far_as_needed(
         everything = math.comb(len(sizes), 2)
         return everything * error(sizes, part) + len(cells) * error(cells, 1 - part)
 
-    share = share_of_columns(noise, sizes, cells, rows, 0.08)
+    share = share_of_columns(noise, sizes, cells, rows)
     if not share:
-        assert error(sizes, 0.08) <= TOLERATED * (1 + 1e-9)
+        assert error(sizes, 0.08) <= CONFIG.one_way_noise * (1 + 1e-9)
         return
     best = minimize_scalar(of_all, bounds=(1e-4, 1 - 1e-4), method="bounded").x
-    assert error(sizes, share) >= TOLERATED * (1 - 1e-9) and share <= MOST_OF_COLUMNS
+    assert (
+        error(sizes, share) >= CONFIG.one_way_noise * (1 - 1e-9)
+        and share <= CONFIG.max_one_way_share
+    )
     assert share <= best + 1e-3
-    if share < min(MOST_OF_COLUMNS, best - 1e-3):
-        assert error(sizes, share) == pytest.approx(TOLERATED)
+    if share < min(CONFIG.max_one_way_share, best - 1e-3):
+        assert error(sizes, share) == pytest.approx(CONFIG.one_way_noise)
 
 
 def test_columns_are_not_counted_again_without_noise() -> None:
-    assert share_of_columns(0.0, [4, 5], [20], 100.0, 0.08) == 0
+    assert share_of_columns(0.0, [4, 5], [20], 100.0) == 0
 
 
 @settings(max_examples=80, deadline=None)
@@ -249,7 +248,11 @@ def test_pairs_that_are_nearly_functions_are_counted_finer(
     assert sum(cells[pair] for pair in found) <= all_cells
     for pair in pairs:
         merged = any(number_of(groups[j]) < sizes[j] for j in pair)
-        fit = distances[pair] >= 100 * STRONG and merged and cells[pair] <= max_cells
+        fit = (
+            distances[pair] >= 100 * CONFIG.strong_dependence
+            and merged
+            and cells[pair] <= max_cells
+        )
         before = [p for p in found if (-distances[p], p) < (-distances[pair], pair)]
         room = sum(cells[p] for p in before) + cells[pair] <= all_cells
         assert (pair in found) == (fit and room)
@@ -281,14 +284,19 @@ def test_what_is_named_is_counted() -> None:
     assert (0, 2, 3) in everything and len(everything) == 10
     # One-way counts are never important by themselves, pairs of a target are.
     sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]
-    assert Workload(target=2).importance(sets).tolist() == [1, 1, IMPORTANCE, IMPORTANCE]
-    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, IMPORTANCE, 1]
+    assert Workload(target=2).importance(sets).tolist() == [
+        1,
+        1,
+        CONFIG.workload_weight,
+        CONFIG.workload_weight,
+    ]
+    assert workload.importance([(0,), (0, 3), (0, 1)]).tolist() == [1, CONFIG.workload_weight, 1]
 
 
 def test_a_target_makes_its_pairs_worth_more() -> None:
     """Of two pairs of one distance, at a noise at which one is worth it, that of the target is taken."""
     groups = by_value([4] * 4)
     pairs, distances = [(0, 1), (2, 3)], np.array([100.0, 100.0])
-    noise = 100 / (NOISE_LEFT * math.sqrt(2 / math.pi) * 16)
+    noise = 100 / (CONFIG.residual_noise * math.sqrt(2 / math.pi) * 16)
     assert worth_counting(pairs, distances, groups, 2 * noise) == []
     assert worth_counting(pairs, distances, groups, 0.9 * noise, Workload(target=3)) == [(2, 3)]

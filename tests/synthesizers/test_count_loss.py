@@ -14,7 +14,8 @@ from test_margnet import layout_of
 from tabsynth import InputError
 from tabsynth.encoding.table import Layout
 from tabsynth.privacy.noise.counts import Groups, Measured, number_of
-from tabsynth.synthesizers.margnet.estimation import ZERO_STD, CountLoss
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import CountLoss
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 torch.set_num_threads(1)
@@ -122,7 +123,9 @@ def test_the_way_from_impossible_rows_is_that_of_brute_force(
         for j, mark in zero.items():
             block = layout.blocks[j]
             each = each * (p[:, block.start : block.stop] * torch.from_numpy(mark)).sum(1)
-        total = total + (weight * rows / components * each.sum() / ZERO_STD).square()
+        total = (
+            total + (weight * rows / components * each.sum() / MargNetConfig().zero_std).square()
+        )
     (total / sizes[0]).backward()
     loss = CountLoss(layout, measured, rows, components, zeros=zeros)
     plain, before = loss(p.detach().float())

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.privacy.noise.counts import Measured
-from tabsynth.synthesizers.margnet.estimation import LITTLE, MUCH, shrunk, smoothed
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import shrunk, smoothed
 from tabsynth.synthesizers.margnet.selection import Resolution
 
 SIZES = st.integers(1, 12)
@@ -55,7 +56,8 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     truth = rows * np.outer(one, one) * (1 + 0.8 * tilt)
     noisy = truth + std * np.random.default_rng(1).normal(size=truth.shape)
     measured = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
-    found = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), part)
+    config = MargNetConfig(smoothing=part)
+    found = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
     assert found.keys() <= {(0, 1)}
     return truth, noisy, found.get((0, 1), noisy)
 
@@ -71,4 +73,5 @@ def test_smoothed_counts_are_nearer_to_the_truth() -> None:
 def test_counts_of_little_and_of_much_noise_stay(std: float) -> None:
     """What noise of a 16 by 16 table hides is 8 standard deviations."""
     _, noisy, found = halves(std, 1.0)
-    assert (found is noisy) == (not LITTLE <= 8 * std / 4000 <= MUCH) == (std not in (4.0, 40.0))
+    little, much = MargNetConfig().smoothing_range
+    assert (found is noisy) == (not little <= 8 * std / 4000 <= much) == (std not in (4.0, 40.0))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
-from tabsynth.synthesizers.margnet import estimation as margnet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.mixture import Mixture, dictionary
@@ -249,7 +248,7 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     assert found[0] < 1.05 and found[1] > found[0]
 
 
-def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
     """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
 
     With all of entropy's weight it has not by the last step.
@@ -260,9 +259,8 @@ def test_entropy_does_not_outweigh_what_few_rows_show(monkeypatch: pytest.Monkey
     index = np.where(follows, first, generator.integers(0, 3, (400, 12)))
     measured = counted(index, (3,) * 12, 60.0)
     fits = []
-    for least in (margnet.LEAST_ENTROPY, 1.0):
-        monkeypatch.setattr(margnet, "LEAST_ENTROPY", least)
-        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0)
+    for least in (MargNetConfig().min_entropy, 1.0):
+        fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0, min_entropy=least)
         fit.fit(Watch())
         assert 1 < fit.found[0] < 2 and fit.clarity == least
         fits.append(fit)

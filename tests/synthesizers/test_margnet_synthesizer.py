@@ -493,9 +493,9 @@ def test_a_pair_that_is_nearly_a_function_is_counted_in_finer_groups(
     if strong:
         table["class"] = table["age"] * 7 // 60
     seen: list[Any] = []
-    run = measuring.Measuring.run
+    joint = measuring.PrivateMarginals.joint
     monkeypatch.setattr(
-        measuring.Measuring, "run", lambda *given: seen.append(run(*given)) or seen[-1]
+        measuring.PrivateMarginals, "joint", lambda *given: seen.append(joint(*given)) or seen[-1]
     )
     small(Schema(columns), epsilon=1.0, random_state=0).fit(table)
     (found,) = seen

@@ -38,10 +38,6 @@ from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.networks import WARM_UP, one_cycle
 
-# The strongest direction that noise hides, as a share of the rows: below the first weak directions are worth
-# having, above the second there are hardly any to tell from noise.
-LITTLE, MUCH = 0.005, 0.1
-
 
 def shrunk(matrix: np.ndarray) -> np.ndarray:
     """A matrix plus noise of variance 1 in each cell, less most of the noise.
@@ -72,11 +68,11 @@ def smoothed(
     shares: Sequence[np.ndarray],
     rows: float,
     resolution: Resolution,
-    part: float,
+    config: MargNetConfig,
 ) -> Mapping[tuple[int, ...], np.ndarray]:
-    """Counts of pairs, moved ``part`` of the way to those whose departure from independence is shrunk.
+    """Counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
-    Only pairs between ``LITTLE`` and ``MUCH``.
+    Below ``config.smoothing_range`` weak directions are worth having; above it hardly any differ from noise.
 
     Parameters
     ----------
@@ -86,24 +82,25 @@ def smoothed(
         A distribution of the values of each column.
     rows : float
     resolution : Resolution
-    part : float
-        From 0, which moves none, to 1.
+    config : MargNetConfig
+        Its ``smoothing`` is the part, from 0, which moves none, to 1.
 
     Returns
     -------
     mapping of a pair to ndarray
         Of the pairs that are moved.
     """
-    found: dict[tuple[int, ...], np.ndarray] = {}
+    moved: dict[tuple[int, ...], np.ndarray] = {}
+    part, (little, much) = config.smoothing, config.smoothing_range
     for m in measured if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
-        if len(m.columns) == 2 and LITTLE <= hidden <= MUCH:
+        if len(m.columns) == 2 and little <= hidden <= much:
             groups = resolution.of(m.columns)
             one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(one, other)
             kept = m.std * shrunk(apart / m.std)
-            found[m.columns] = m.counts + part * (kept - apart)
-    return found
+            moved[m.columns] = m.counts + part * (kept - apart)
+    return moved
 
 
 Prefix = tuple[int, int]
@@ -269,7 +266,6 @@ def _add_block(
 
 
 LEAST_STD = 0.1  # in counts: what exact counts are weighed by
-ZERO_STD = 5.0  # in counts: what rows are weighed by that the schema declares impossible
 SMALLEST_MASS = 1e-30
 
 
@@ -282,7 +278,7 @@ class Zeros:
     zeros : sequence of Zero
         By column number, which of its values.
     scale : float
-        Rows a component, over ``ZERO_STD``.
+        Rows a component, over the standard deviation that impossible rows are weighed by.
     """
 
     def __init__(
@@ -336,6 +332,8 @@ class CountLoss:
     memory : int
         Bytes for Q_a ⊗ Q_b, the counts of its triples, and the gradients of both; at least one group of
         a is taken at once.
+    zero_std : float
+        As in :class:`MargNetConfig`.
     """
 
     def __init__(
@@ -350,9 +348,10 @@ class CountLoss:
         zeros: Sequence[Zero] = (),
         aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
         memory: int = 2**30,
+        zero_std: float = MargNetConfig.zero_std,
     ) -> None:
         self.scale = rows / components
-        self.zeros = Zeros(layout, zeros, self.scale / ZERO_STD, device) if zeros else None
+        self.zeros = Zeros(layout, zeros, self.scale / zero_std, device) if zeros else None
         by = resolution or Resolution.by_value(layout.sizes)
         self.pairs = Grouped(layout, by.pairs, device)
         self.cells = sum(m.counts.size for m in measured)
@@ -422,15 +421,7 @@ class CountLoss:
 
 STAGE = "generator"
 ZEROS = "structural zeros"
-ZERO_STEPS, ZERO_RATE = 300, 0.3  # and the share of the highest learning rate
-COUNTS_TIME = 0.7  # of a time limit, where structural zeros need the rest
 TINY = 1e-9  # probability below which entropy is flat
-# What the counts show beyond independence, in the noise's variances and a column, from which entropy has all
-# of its weight, and the least part of it: on a table of few rows it would else outweigh all there is to learn.
-CLEAR, LEAST_ENTROPY = 2000.0, 0.1
-# The same, up to which the fit plans few of its steps, and entropy weighs twice past the noise: what is left
-# to fit there is mostly chance.
-NOISY, FEW_STEPS = 50_000.0, 2 / 3
 
 
 class MargNetFit:
@@ -493,8 +484,9 @@ class MargNetFit:
             resolution,
             device,
             zeros=zeros,
-            aims=smoothed(measured, shares, rows, resolution, config.smoothing),
+            aims=smoothed(measured, shares, rows, resolution, config),
             memory=config.memory * 2**20,
+            zero_std=config.zero_std,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.found: list[float] = []
@@ -510,10 +502,10 @@ class MargNetFit:
         """
         self.trial = most is not None
         steps = self.config.steps if most is None else min(most, self.config.steps)
-        share = COUNTS_TIME if self.loss.zeros else 1.0
+        share = self.config.counts_time if self.loss.zeros else 1.0
         done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, share, state=self)
         if self.loss.zeros:
-            few = ZERO_STEPS if most is None else min(most, ZERO_STEPS)
+            few = self.config.zero_steps if most is None else min(most, self.config.zero_steps)
             run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), watch, state=self)
         return done
 
@@ -546,7 +538,7 @@ class MargNetFit:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p, past = self.network(), (i + 1) / steps
         _, gradient = self.loss(p, past)
-        rate = ZERO_RATE * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
+        rate = self.config.zero_rate * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
         entropy = 1 - min(1.0, len(self.found) / self.planned)
         self._descend(p, gradient, rate, 0.0 if self.done and self.config.onward else entropy)
 
@@ -564,7 +556,11 @@ class MargNetFit:
     @property
     def clarity(self) -> float:
         """Part of its weight that entropy has: by what the counts show."""
-        return min(1.0, max(LEAST_ENTROPY, self.shown / CLEAR)) if self.found else 1.0
+        return (
+            min(1.0, max(self.config.min_entropy, self.shown / self.config.clear_dependence))
+            if self.found
+            else 1.0
+        )
 
     @property
     def leaning(self) -> float:
@@ -574,12 +570,13 @@ class MargNetFit:
     @property
     def planned(self) -> int:
         """The steps of the schedule: two thirds of those it may take, and more where the counts show much."""
-        return round(self.config.steps * (1 - (1 - FEW_STEPS) * self._noisy))
+        return round(self.config.steps * (1 - (1 - self.config.short_steps) * self._noisy))
 
     @property
     def _noisy(self) -> float:
         """From 1, where the counts show little, to 0."""
-        return NOISY / max(self.shown, NOISY) if self.found else 0.0
+        noisy = self.config.noisy_dependence
+        return noisy / max(self.shown, noisy) if self.found else 0.0
 
     @property
     def shown(self) -> float:
@@ -599,7 +596,7 @@ class MargNetFit:
         # Not while the learning rate grows.
         if past <= WARM_UP * self.planned:
             return False
-        return min(self.found[past:]) > 0.99 * min(self.found[:past])
+        return min(self.found[past:]) > (1 - self.config.min_improvement) * min(self.found[:past])
 
     @torch.no_grad()
     def mixture(self) -> Mixture:

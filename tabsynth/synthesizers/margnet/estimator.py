@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
@@ -26,15 +27,46 @@ from tabsynth.synthesizers.margnet.conditioning import (
     warn_of_impossible,
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.margnet.estimation import STAGE, ZERO_STEPS, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import Measuring, stages
-from tabsynth.synthesizers.margnet.selection import wanted
+from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
+from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import Watch
 
-ROUNDING = 1e-9  # so that what is spent, found by bisection, is no more than what was asked
+ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
+
+
+def margnet(
+    marginals: PrivateMarginals,
+    encoder: TableEncoder,
+    config: MargNetConfig,
+    rng: torch.Generator,
+    device: torch.device | str,
+    watch: Watch,
+    most: int | None = None,
+) -> MargNetFit:
+    """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
+
+    The first three read private rows, each through one Gaussian mechanism; the others process the releases.
+    """
+    one_way = marginals.one_way()
+    selection = marginals.select(one_way)
+    measured = marginals.joint(one_way, selection)
+    estimate = MargNetFit(
+        encoder.layout,
+        encoder.schema.columns,
+        config,
+        measured.counts,
+        measured.rows,
+        rng,
+        measured.resolution,
+        device,
+        encoder.zeros,
+    )
+    estimate.fit(watch, most)
+    return estimate  # estimate.mixture() is the generator
 
 
 class MargNet(Synthesizer):
@@ -49,22 +81,22 @@ class MargNet(Synthesizer):
     delta : float
     rows : int, optional
         The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
-        warning says, it follows from these, free (R14).
+        warning says, it follows from these at no further privacy cost.
     time_limit : float, optional
         Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
         is spent on the counts, which come first.
     accept_drafted_domain : bool
-        Fit although the schema was drafted from a table; the certificate says so (R12).
+        Fit although the schema was drafted from a table; the certificate says so.
     random_state : int, optional
-        Makes the run reproducible and its certificate say "not private: seeded" (R17).
+        Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.
     workload : list of tuples of str, optional
-        Pairs and triples of columns that matter most: they are counted in any case, with a greater
-        part of the budget. A public wish: it must not follow from the private table.
+        Pairs and triples of columns that matter most: they are counted in any case, with a larger share of
+        the budget. An optional, data-independent hint: do not derive it from the private table.
     target : str, optional
-        A column that is to be predicted from the others: what relates to it has a greater part.
+        A column that is to be predicted from the others: its pairs get a larger share. A hint, too.
     config : MargNetConfig, optional
 
     Formal guarantees
@@ -153,8 +185,7 @@ class MargNet(Synthesizer):
 
         It costs no privacy of the fitted table: a completion is post-processing of the model. But the
         partial rows may be private themselves. The result holds their cells as they are, and its other
-        cells depend on them; what that reveals is for the caller to answer, so the result carries
-        no certificate.
+        cells depend on them. You are responsible for protecting the result; it carries no certificate.
 
         Parameters
         ----------
@@ -195,7 +226,7 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
-        wanted(self.schema, self.workload, self.target, self._settings().max_cells)
+        parsed_workload(self.schema, self.workload, self.target, self._settings())
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
@@ -228,7 +259,7 @@ class MargNet(Synthesizer):
         return (1 + ROUNDING) / left
 
     def _free_steps(self) -> dict[str, int]:
-        zeros = {ZEROS: ZERO_STEPS} if self.schema.impossible else {}
+        zeros = {ZEROS: self._settings().zero_steps} if self.schema.impossible else {}
         return {STAGE: self._settings().steps, **zeros}
 
     def _train(
@@ -241,52 +272,45 @@ class MargNet(Synthesizer):
         most: int | None = None,
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
-        table = PrivateTable(index, ledger)
-        settings = self._settings()
-        named = wanted(self.schema, self.workload, self.target, settings.max_cells)
-        rows = self.rows if most is None else None  # a trial has as many as it made up
-        found = Measuring(table, self.schema, settings, rows, noise, watch, named).run(
-            spends, ledger
+        config, encoder = self._settings(), TableEncoder(self.schema)
+        marginals = PrivateMarginals(
+            PrivateTable(index, ledger),
+            self.schema,
+            config,
+            self.rows if most is None else None,  # a trial's table has another number of rows
+            spends,
+            ledger,
+            noise,
+            watch,
+            parsed_workload(self.schema, self.workload, self.target, config),
         )
-        encoder = TableEncoder(self.schema)
-        fit = MargNetFit(
-            encoder.layout,
-            self.schema.columns,
-            settings,
-            found.counts,
-            found.rows,
-            init_rng,
-            found.resolution,
-            self._device(),
-            encoder.zeros,
-        )
-        fit.fit(watch, most)
-        generator = fit.mixture()
+        estimate = margnet(marginals, encoder, config, init_rng, self._device(), watch, most)
+        generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=fit.curves)
+        return Trained(generator=generator, curves=estimate.curves)
 
     def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(watch, trained)
-        facts["public"] |= self._wishes()
+        facts["public"] |= self._hints()
         return facts
 
-    def _wishes(self) -> dict[str, Any]:
+    def _hints(self) -> dict[str, Any]:
         """Workload and target, JSON-ready."""
-        named = None if self.workload is None else [list(names) for names in self.workload]
-        return {"workload": named, "target": self.target}
+        workload = None if self.workload is None else [list(names) for names in self.workload]
+        return {"workload": workload, "target": self.target}
 
     def _config(self) -> dict[str, Any]:
-        return {**self._wishes(), **asdict(self._settings())}
+        return {**self._hints(), **asdict(self._settings())}
 
     @classmethod
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> "MargNet":
         shared.pop("encoding")  # always one-hot
-        asked = {name: config[name] for name in ("workload", "target")}
-        known: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in asked
+        hints = {name: config[name] for name in ("workload", "target")}
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k not in hints
         }
-        return cls(schema, config=MargNetConfig(**known), **asked, **shared)
+        return cls(schema, config=MargNetConfig(**settings), **hints, **shared)
 
     def _size(self) -> int:
         return self._components() * self.encoder_.layout.width

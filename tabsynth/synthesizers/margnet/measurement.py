@@ -1,7 +1,7 @@
-"""What MargNet measures of private rows: one-way counts, scores of pairs, counts of pairs and triples.
+"""The noisy marginals that MargNet measures: one-way counts, scores of pairs, counts of pairs and triples.
 
-Each stage is one Gaussian mechanism with its part of the budget, and follows from the schema and from what
-the stages before it released.
+Each stage is one Gaussian mechanism with its share of the privacy budget. What it measures follows from the
+schema and from the releases of earlier stages.
 """
 
 import logging
@@ -33,11 +33,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import (
-    COARSEST,
-    FINER,
-    MOST_IN_COARSE_GROUPS,
-    MOST_IN_GROUPS,
-    SURELY,
     Pair,
     Resolution,
     Triple,
@@ -58,11 +53,6 @@ from tabsynth.training.loop import Watch
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
-# Standard deviations of its noise that a score must be above what chance makes: of a thousand scores the
-# highest are else those of most noise.
-SURE = 1.0
-ONE_WAY_SHARE, SCORES_SHARE = 0.08, 0.05  # of the budget, in units of 1/σ²
-REFUTED = 6.0  # standard deviations of the counted rows that a declared number may be off
 logger = logging.getLogger(__name__)
 
 
@@ -71,13 +61,49 @@ def stages(schema: Schema, config: MargNetConfig) -> dict[str, float]:
     pairs = math.comb(len(schema.columns), 2)
     if not pairs:
         return {ONE_WAY: 1.0}
-    scores = {SCORES: SCORES_SHARE} if pairs > config.max_unscored else {}
-    return {ONE_WAY: ONE_WAY_SHARE, **scores, JOINT: 1 - ONE_WAY_SHARE - sum(scores.values())}
+    scores = {SCORES: config.scores_share} if pairs > config.max_unscored else {}
+    return {
+        ONE_WAY: config.one_way_share,
+        **scores,
+        JOINT: 1 - config.one_way_share - sum(scores.values()),
+    }
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
+class OneWay:
+    """Noisy one-way counts.
+
+    Attributes
+    ----------
+    counts : list of Measured
+        Of every column, value by value.
+    rows : float
+        Estimated or declared.
+    """
+
+    counts: list[Measured]
+    rows: float
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What is counted jointly, and in which groups of values.
+
+    Attributes
+    ----------
+    pairs, triples : list
+        Column positions, each in rising order.
+    resolution : Resolution
+    """
+
+    pairs: list[Pair]
+    triples: list[Triple]
+    resolution: Resolution
+
+
+@dataclass(frozen=True, eq=False)
 class Measurements:
-    """All that a fit knows of the private rows.
+    """All noisy counts of a fit. The rest of the fit is post-processing of them.
 
     Attributes
     ----------
@@ -102,19 +128,22 @@ def _count(schema: Schema, rows: Rows, columns: Sequence[int], groups: Groups) -
     return count_rows(rows, columns, groups)
 
 
-class Measuring:
-    """The reads of one fit.
+class PrivateMarginals:
+    """The noisy marginals of one fit. Only this class reads private rows, and each read is charged first.
 
     Parameters
     ----------
     table : PrivateTable of int array, shape (n, columns), or of RowCounter
-        Value numbers, or what counts them.
+        Category codes, or a source that counts them.
     schema : Schema
     config : MargNetConfig
     rows : int, optional
         The number of rows, where it is public.
+    spends : sequence of PlannedSpend
+        The privacy cost of each stage; see :func:`stages`.
+    ledger : Ledger
     bits : Bits
-        Of the noise.
+        Random bits of the noise.
     watch : Watch
         Its checkpoint keeps each release.
     workload : Workload
@@ -126,69 +155,80 @@ class Measuring:
         schema: Schema,
         config: MargNetConfig,
         rows: int | None,
+        spends: Sequence[PlannedSpend],
+        ledger: Ledger,
         bits: Bits,
         watch: Watch,
         workload: Workload,
     ) -> None:
-        self.schema, self.config, self.rows, self.bits, self.watch = (
-            schema,
-            config,
-            rows,
-            bits,
-            watch,
-        )
+        self.schema, self.config, self.rows = schema, config, rows
+        self.spends = {spend.purpose: spend for spend in spends}
+        self.ledger, self.bits, self.watch = ledger, bits, watch
         self.workload = workload
         self.counts: NoisyCounts[Any] = NoisyCounts(table, schema.sizes, partial(_count, schema))
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
 
-    def run(self, spends: Sequence[PlannedSpend], ledger: Ledger) -> Measurements:
-        """All stages."""
-        planned = {spend.purpose: spend for spend in spends}
-        account = self._open(planned[ONE_WAY], ledger, {"columns": len(self.columns)})
-        singles = self._count(account, [(self.columns, 1.0)], self.whole)
-        rows = self._total(singles)
-        if JOINT not in planned:
-            return Measurements(singles, rows, self.whole)
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in singles]
-        noise = of_sum(planned[JOINT].mechanism).noise_multiplier
+    def one_way(self) -> OneWay:
+        """Noisy counts of the values of each column, and the number of rows."""
+        account = self._open(ONE_WAY, {"columns": len(self.columns)})
+        counts = self._count(account, [(self.columns, 1.0)], self.whole)
+        return OneWay(counts, self._total(counts))
+
+    def select(self, one_way: OneWay) -> Selection:
+        """The pairs and triples to count; in a wide table by noisy scores of all pairs."""
+        if JOINT not in self.spends:
+            return Selection([], [], self.whole)
+        rows, cells = one_way.rows, self.config.max_cells
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.counts]
+        noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
-        cells = self.config.max_cells
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
-        if SCORES in planned:
-            account = self._open(planned[SCORES], ledger, {"pairs": len(pairs)})
-            if (
-                not pairs
-            ):  # charged all the same: what is charged must not follow from what was released
-                self.watch.once(SCORES, lambda: self._spent(ledger, account))
-        if SCORES in planned and pairs:
+        if SCORES in self.spends:
+            account = self._open(SCORES, {"pairs": len(pairs)})
+            if not pairs:  # charged all the same: a charge must not follow from a release
+                self.watch.once(SCORES, lambda: self._without_release(account))
+        if SCORES in self.spends and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
-            found, std = self._scores(account, pairs, expected, by.pairs)
-            found -= SURE * std
-            distances = dict(zip(pairs, found, strict=True))
-            chosen = worth_counting(pairs, found, by.pairs, noise, self.workload)
-            surely = {pair: distances[pair] - SURELY * std for pair in chosen}
-            by = replace(by, strong=strong_pairs(surely, rows, by.pairs, by.fine, cells))
+            scores, std = self._scores(account, pairs, expected, by.pairs)
+            scores -= self.config.score_margin * std
+            distances = dict(zip(pairs, scores, strict=True))
+            chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
+            surely = {pair: distances[pair] - self.config.strong_margin * std for pair in chosen}
+            strong = strong_pairs(
+                surely, rows, by.pairs, by.fine, cells, self.config.strong_dependence
+            )
+            by = replace(by, strong=strong)
         triples = self._triples(chosen, distances, by.triples, noise / rows)
-        joint = self._joint(planned[JOINT], ledger, rows, chosen, triples, by)
-        again: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
-        singles = [averaged(m, again[m.columns]) if again else m for m in singles]
-        counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
-        return Measurements(counts, rows, by.narrowed({j for pair in chosen for j in pair}))
+        return Selection(chosen, triples, by)
 
-    @staticmethod
-    def _spent(ledger: Ledger, account: Account) -> dict[str, np.ndarray]:
-        """No release, for one use of an account."""
-        ledger.spend(account)
+    def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
+        """Noisy counts of the selected pairs and triples, with those of single columns."""
+        if JOINT not in self.spends:
+            return Measurements(one_way.counts, one_way.rows, selection.resolution)
+        joint = self._joint(one_way.rows, selection)
+        repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
+        singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
+        counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
+        paired = {j for pair in selection.pairs for j in pair}
+        return Measurements(counts, one_way.rows, selection.resolution.narrowed(paired))
+
+    def _without_release(self, account: Account) -> dict[str, np.ndarray]:
+        """Charge one use of an account that releases nothing."""
+        self.ledger.spend(account)
         return {}
+
+    def _joint_noise(self) -> float:
+        """Noise of all counts of pairs and triples together, in units of their sensitivity."""
+        return of_sum(self.spends[JOINT].mechanism).noise_multiplier
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
         counted = total_rows(singles)
         if self.rows is None:
             return counted
-        if abs(self.rows - counted) <= REFUTED * noise_of_total(singles):
+        if abs(self.rows - counted) <= self.config.rows_tolerance * noise_of_total(singles):
             return float(self.rows)
         logger.warning(
             "rows=%d is declared, but the noisy counts hold some %.0f rows: that number is used; correct rows, or"
@@ -198,66 +238,67 @@ class Measuring:
         )
         return counted
 
-    def _joint(
-        self,
-        spend: PlannedSpend,
-        ledger: Ledger,
-        rows: float,
-        pairs: Sequence[Pair],
-        triples: Sequence[Triple],
-        by: Resolution,
-    ) -> list[Measured]:
+    def _joint(self, rows: float, selection: Selection) -> list[Measured]:
         """Counts of pairs and triples, and of columns again where their noise is still too high.
 
-        If no pair is worth it, the columns seem independent: better one-way counts are all there is
-        to have.
+        If no pair is selected, the columns seem independent, and the whole budget goes to one-way counts.
         """
-        noise = of_sum(spend.mechanism).noise_multiplier
+        pairs, triples, by = selection.pairs, selection.triples, selection.resolution
+        noise = self._joint_noise()
         again = 1.0
         if pairs:
             cells = [cells_of(pair, by.of(pair)) for pair in pairs]
-            again = share_of_columns(noise, self.schema.sizes, cells, rows, ONE_WAY_SHARE)
+            again = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
         weights = [float(self.workload.importance(sets).sum()) for sets in (pairs, triples)]
-        part = share_of_triples(*weights) if pairs else 0.0
-        found: list[tuple[Sequence[Set], float]] = [
+        part = share_of_triples(*weights, self.config.triples_share) if pairs else 0.0
+        batches: list[tuple[Sequence[Set], float]] = [
             (self.columns, again),
             (pairs, (1 - again) * (1 - part)),
             (triples, (1 - again) * part),
         ]
-        found = [batch for batch in found if batch[1]]
+        batches = [batch for batch in batches if batch[1]]
         names = {1: "columns", 2: "pairs", 3: "triples"}
         details = {"columns": 0, "pairs": 0, "triples": 0}
-        details |= {names[len(sets[0])]: len(sets) for sets, _ in found}
-        return self._count(self._open(spend, ledger, details), found, by)
+        details |= {names[len(sets[0])]: len(sets) for sets, _ in batches}
+        return self._count(self._open(JOINT, details), batches, by)
 
     def _resolution(self, shares: Sequence[np.ndarray], noise: float, rows: float) -> Resolution:
         """Groups by what the noise of pairs allows; ``noise`` is that of all of them together."""
 
-        def groups(least: float, merged: float = MOST_IN_GROUPS) -> Groups:
-            columns = zip(self.schema.columns, shares, strict=True)
-            return [groups_of(column, share, least, merged) for column, share in columns]
+        coarsest, columns_ = self.config.max_group, len(self.columns)
 
-        least = least_rows(noise, len(self.columns), math.comb(len(self.columns), 2)) / rows
-        coarse = groups(COARSEST, MOST_IN_COARSE_GROUPS)
-        return Resolution(self.whole.values, groups(least), coarse, groups(least / FINER))
+        def groups(least: float, merged: float = self.config.max_merged) -> Groups:
+            columns = zip(self.schema.columns, shares, strict=True)
+            return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
+
+        least = least_rows(noise, columns_, math.comb(columns_, 2), self.config) / rows
+        coarse = groups(coarsest, self.config.max_merged_in_triples)
+        return Resolution(
+            self.whole.values, groups(least), coarse, groups(least / self.config.strong_refinement)
+        )
 
     def _triples(
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
     ) -> list[Triple]:
         """Triples worth counting: of pairs far from independence, or of all columns alike if not scored."""
-        found = triples_within(pairs, coarse, self.config.max_cells)
-        worth = np.array([distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in found])
-        worth *= self.workload.importance(found)
+        triples = triples_within(pairs, coarse, self.config.max_cells)
+        worth = np.array(
+            [distances[a, b] + distances[a, c] + distances[b, c] for a, b, c in triples]
+        )
+        worth *= self.workload.importance(triples)
         weight = float(self.workload.importance(pairs).sum())
         room = self.config.max_triple_cells
-        return clear_triples(found, worth, coarse, noise, weight, room, self.workload)
+        return clear_triples(
+            triples, worth, coarse, noise, weight, room, self.workload, self.config
+        )
 
-    def _open(self, spend: PlannedSpend, ledger: Ledger, details: dict[str, Any]) -> Account:
+    def _open(self, stage: str, details: dict[str, Any]) -> Account:
+        spend = self.spends[stage]
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
-        if spend.purpose == SCORES:
+        if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
         details = {"l2_sensitivity": 1.0, "unit": unit, **details}
-        return ledger.open(spend.purpose, spend.mechanism, spend.count, details)
+        return self.ledger.open(stage, spend.mechanism, spend.count, details)
 
     def _count(
         self, account: Account, batches: Sequence[tuple[Sequence[Set], float]], by: Resolution
@@ -274,14 +315,16 @@ class Measuring:
             shares += [part * share for share in shares_by_cells(cells, importance)]
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.measure(account, sets, shares, self.bits, [by.of(s) for s in sets])
-            counts = {str(i): m.counts for i, m in enumerate(found)}
-            return {**counts, "std": np.array([m.std for m in found])}
+            measured = self.counts.measure(
+                account, sets, shares, self.bits, [by.of(s) for s in sets]
+            )
+            counts = {str(i): m.counts for i, m in enumerate(measured)}
+            return {**counts, "std": np.array([m.std for m in measured])}
 
-        held = self.watch.once(account.purpose, release)
+        released = self.watch.once(account.purpose, release)
         return [
-            Measured(columns, held[str(i)], float(std))
-            for i, (columns, std) in enumerate(zip(sets, held["std"], strict=True))
+            Measured(columns, released[str(i)], float(std))
+            for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
         ]
 
     def _scores(
@@ -301,9 +344,9 @@ class Measuring:
             return np.outer(a, b) / a.sum()
 
         def release() -> dict[str, np.ndarray]:
-            found = self.counts.distances(account, pairs, independent, self.bits, groups)
-            return {"distances": found}
+            distances = self.counts.distances(account, pairs, independent, self.bits, groups)
+            return {"distances": distances}
 
-        found = self.watch.once(SCORES, release)["distances"]
+        distances = self.watch.once(SCORES, release)["distances"]
         by_chance = [chance_distance(independent(pair)) for pair in pairs]
-        return found - by_chance, account.noise_multiplier * math.sqrt(len(pairs))
+        return distances - by_chance, account.noise_multiplier * math.sqrt(len(pairs))

@@ -25,13 +25,12 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, by_value, cells_of, number_of
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-
-IMPORTANCE = 15.0  # of what is named, in units of what is not
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Public wishes. They decide what is counted, and with which part of the budget.
+    """Optional, data-independent hints. They decide what is counted, and with which share of the budget.
 
     Attributes
     ----------
@@ -40,21 +39,24 @@ class Workload:
     target : int, optional
         A column to be predicted from the others: its pairs are important, and counted if they are
         worth it.
+    weight : float
+        Of the errors of these sets; other sets weigh 1.
     """
 
     sets: tuple[tuple[int, ...], ...] = ()
     target: int | None = None
+    weight: float = MargNetConfig.workload_weight
 
     def names(self, columns: Sequence[int]) -> bool:
         """Whether a set is named, or a part of one that is."""
-        return any(set(columns) <= set(wanted) for wanted in self.sets)
+        return any(set(columns) <= set(named) for named in self.sets)
 
     def importance(self, sets: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Weights of the errors of sets of columns, shape (sets,)."""
-        found = [
+        important = [
             len(columns) > 1 and (self.target in columns or self.names(columns)) for columns in sets
         ]
-        return np.where(found, IMPORTANCE, 1.0)
+        return np.where(important, self.weight, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,26 +107,7 @@ class Resolution:
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 
-NOISE_LEFT = 0.3  # of the noise of counts, after a fit to all of them
-GROUP_NOISES = 18.0  # rows of a group, in units of the noise of a count of pairs
-MOST_IN_GROUPS = 0.2  # of all rows may be of unordered values that are merged …
-MOST_IN_COARSE_GROUPS = 0.5  # … and in the counts of triples
-# Of all rows: an unordered value of more is merged with no other, a group of ordered ones has to have no more.
-COARSEST = 0.05
-TRIPLES_SHARE = (
-    0.3  # of the budget of pairs and triples, where there are as many of these as of those
-)
-CLEAR = (
-    0.3  # mean L1 noise of a triple, as a share of the rows, at which triples are worth their part
-)
-MOST_TRIPLES = 120
-# Mean L1/2 noise of a column's counts, as a share of the rows, past which they are counted again …
-TOLERATED = 0.03
-MOST_OF_COLUMNS = 0.5  # … with at most this part of the budget of pairs and triples
-# L1 distance from independence, as a share of the rows (2 at most), past which a pair is nearly a function; how
-# much finer its groups are then; and how sure that is, in standard deviations of the noise of scores.
-STRONG, FINER, SURELY = 0.9, 6.0, 3.0
-
+DEFAULTS = MargNetConfig()
 NOTHING_NAMED = Workload()
 
 
@@ -149,23 +132,27 @@ def pairs_within(
 
 
 def share_of_columns(
-    noise: float, sizes: Sequence[int], cells: Sequence[int], rows: float, first: float
+    noise: float,
+    sizes: Sequence[int],
+    cells: Sequence[int],
+    rows: float,
+    config: MargNetConfig = DEFAULTS,
 ) -> float:
     """The part of the budget of pairs and triples that goes to one-way counts again.
 
-    As much as brings their noise down to ``TOLERATED``; nothing where the first counts do, which had
-    ``first`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
+    As much as brings their noise down to ``one_way_noise``; nothing where the first counts do, which had
+    ``one_way_share`` of the budget. But no more than is best for all pairs of columns together: with a part s, the noise
     of columns is in every pair, a/√s in all, and that of counts of pairs in those that are counted, with so
     many ``cells`` each, b/√(1−s). The sum is least where s/(1−s) = (a/b)^(2/3).
 
     ``noise`` is that of all counts of pairs and triples together.
     """
     column, pair = (_mean_error(noise, of, rows) for of in (sizes, cells))
-    share = (column / TOLERATED) ** 2
-    if share <= first:
+    share = (column / config.one_way_noise) ** 2
+    if share <= config.one_way_share:
         return 0.0
     ratio = (math.comb(len(sizes), 2) * column / (len(cells) * pair)) ** (2 / 3)
-    return min(share, ratio / (1 + ratio), MOST_OF_COLUMNS)
+    return min(share, ratio / (1 + ratio), config.max_one_way_share)
 
 
 def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
@@ -179,23 +166,27 @@ def _total_error(noise: float, costs: Any) -> Any:
     return math.sqrt(2 / math.pi) * noise * costs**1.5
 
 
-def least_rows(noise: float, columns: int, pairs: int) -> float:
-    """Rows that a group of values should have: ``GROUP_NOISES`` times the noise of a pair's counts.
+def least_rows(noise: float, columns: int, pairs: int, config: MargNetConfig = DEFAULTS) -> float:
+    """Rows that a group of values should have: ``group_noise`` times the noise of a pair's counts.
 
     ``noise`` is that of all counts of pairs together; some three pairs a column share it.
     """
-    return GROUP_NOISES * noise * math.sqrt(max(1, min(pairs, 3 * columns)))
+    return config.group_noise * noise * math.sqrt(max(1, min(pairs, 3 * columns)))
 
 
 def groups_of(
-    column: Column, shares: np.ndarray, least: float, merged: float = MOST_IN_GROUPS
+    column: Column,
+    shares: np.ndarray,
+    least: float,
+    merged: float = DEFAULTS.max_merged,
+    coarsest: float = DEFAULTS.max_group,
 ) -> np.ndarray:
-    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``COARSEST``.
+    """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
 
     Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
     as long as they are no more than ``merged`` of all rows.
     """
-    return column.groups(shares, min(least, COARSEST), merged)
+    return column.groups(shares, min(least, coarsest), merged)
 
 
 def chance_distance(expected: np.ndarray) -> float:
@@ -209,6 +200,7 @@ def worth_counting(
     groups: Groups,
     noise: float,
     workload: Workload = NOTHING_NAMED,
+    config: MargNetConfig = DEFAULTS,
 ) -> list[Pair]:
     """The pairs whose distance from independence, in rows, is worth the noise of counting them.
 
@@ -223,7 +215,7 @@ def worth_counting(
     costs = (importance * [cells_of(pair, groups) for pair in pairs]) ** (2 / 3)
     order = np.lexsort((-importance * distances / costs, ~named))
     gains = worth[order].cumsum()
-    errors = NOISE_LEFT * _total_error(noise, costs[order].cumsum())
+    errors = config.residual_noise * _total_error(noise, costs[order].cumsum())
     net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
     forced = int(named.sum())
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
@@ -235,20 +227,21 @@ def strong_pairs(
     groups: Groups,
     fine: Groups,
     max_cells: int,
+    strong: float = DEFAULTS.strong_dependence,
 ) -> frozenset[Pair]:
     """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
 
     Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows. The
     most distant pairs, together of no more cells than the matrix of all pairs has.
     """
-    found, room = set[Pair](), sum(map(number_of, groups)) ** 2
+    chosen, room = set[Pair](), sum(map(number_of, groups)) ** 2
     for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
         finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
         cells = cells_of(pair, fine)
-        if distances[pair] >= STRONG * rows and finer and cells <= min(max_cells, room):
-            found.add(pair)
+        if distances[pair] >= strong * rows and finer and cells <= min(max_cells, room):
+            chosen.add(pair)
             room -= cells
-    return frozenset(found)
+    return frozenset(chosen)
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:
@@ -265,9 +258,9 @@ def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> lis
     ]
 
 
-def share_of_triples(pairs: float, triples: float) -> float:
+def share_of_triples(pairs: float, triples: float, most: float = DEFAULTS.triples_share) -> float:
     """The triples' part of the budget of pairs and triples, from their importances in all."""
-    return TRIPLES_SHARE * min(1.0, triples / pairs)
+    return most * min(1.0, triples / pairs)
 
 
 def clear_triples(
@@ -278,6 +271,7 @@ def clear_triples(
     pairs: float,
     most_cells: int,
     workload: Workload = NOTHING_NAMED,
+    config: MargNetConfig = DEFAULTS,
 ) -> list[Triple]:
     """The triples of most ``worth``, if the noise leaves their counts clear; else those that are named.
 
@@ -291,15 +285,15 @@ def clear_triples(
     others = [i for i, triple in enumerate(triples) if triple not in named]
     rest = [triples[i] for i in others]
     cells = [cells_of(triple, groups) for triple in rest]
-    first = _first(rest, worth[others], cells, MOST_TRIPLES - len(named), most_cells)
+    first = _first(rest, worth[others], cells, config.max_triples - len(named), most_cells)
     kept = sorted([*named, *first])
     if not kept:
         return []
     importance = workload.importance(kept)
     costs = (importance * [cells_of(triple, groups) for triple in kept]) ** (2 / 3)
-    std = noise / math.sqrt(share_of_triples(pairs, importance.sum()))
+    std = noise / math.sqrt(share_of_triples(pairs, importance.sum(), config.triples_share))
     error = _total_error(std, costs.sum())
-    return kept if error <= CLEAR * importance.sum() else sorted(named)
+    return kept if error <= config.triples_noise * importance.sum() else sorted(named)
 
 
 def _first(
@@ -307,10 +301,10 @@ def _first(
 ) -> list[Triple]:
     """The first triples by worth, then by how often their columns are among those before, that have room."""
     uses: Counter[int] = Counter()
-    found, room = list[Triple](), most_cells
+    chosen, room = list[Triple](), most_cells
     heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
     heapq.heapify(heap)
-    while heap and len(found) < most:
+    while heap and len(chosen) < most:
         lost, known, triple, size = heap[0]
         used = sum(uses[j] for j in triple)
         if used > known:  # uses only grow, so that what is held is never too late
@@ -319,21 +313,23 @@ def _first(
         heapq.heappop(heap)
         if size <= room:
             room -= size
-            found.append(triple)
+            chosen.append(triple)
             uses.update(triple)
-    return found
+    return chosen
 
 
-def wanted(schema: Schema, workload: Any, target: Any, max_cells: int) -> Workload:
+def parsed_workload(
+    schema: Schema, workload: Any, target: Any, config: MargNetConfig = DEFAULTS
+) -> Workload:
     """Sets of columns and a target, by position.
 
     Raises
     ------
     InputError
         For an unknown or repeated column, a set of other than two or three, and a set that may have more
-        than ``max_cells`` cells.
+        than ``config.max_cells`` cells.
     """
-    sets = []
+    sets, max_cells = [], config.max_cells
     if workload is not None and not _is_list(workload):
         raise InputError(
             f"Expected workload to be a list of tuples of columns, got {shown(workload)}."
@@ -352,7 +348,8 @@ def wanted(schema: Schema, workload: Any, target: Any, max_cells: int) -> Worklo
                 " name fewer columns, or raise max_cells in the config."
             )
         sets.append(columns)
-    return Workload(tuple(sets), None if target is None else _position(schema, target, "target"))
+    position = None if target is None else _position(schema, target, "target")
+    return Workload(tuple(sets), position, config.workload_weight)
 
 
 def _is_list(value: Any) -> bool:
