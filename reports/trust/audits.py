@@ -44,8 +44,8 @@ BLACK = {"pate-gan": 1000, "margnet": 1000, "pate-acgan": 1000, "dp-gan": 400, "
 # One fit with canaries. Of margnet all that is released are the counts: the fit to them adds nothing.
 ONE_RUN: dict[str, dict[str, Any]] = {
     "margnet": {"config": MargNetConfig(steps=1)},
-    "dp-wgan": {"wgan_config": WGANConfig(critic_steps=300)},
-    "dp-gan": {"dpgan_config": replace(VARIANTS["advanced"], critic_steps=300)},
+    "dp-wgan": {"config": WGANConfig(critic_steps=300)},
+    "dp-gan": {"config": replace(VARIANTS["advanced"], critic_steps=300)},
 }
 
 

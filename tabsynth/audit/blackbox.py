@@ -251,7 +251,7 @@ def small_fit(setting: Setting, worlds: Worlds) -> Fit:
 
     def fit(table: pd.DataFrame) -> np.ndarray:
         model: Synthesizer = METHODS[setting.method](worlds.schema, **given)
-        model.fit(table, announce=False)
+        model.fit(table)
         draw = model.trained_.generator.sample
         return np.asarray(draw(setting.rows, Randomness().torch()))
 
@@ -264,12 +264,12 @@ def _small(setting: Setting) -> dict[str, Any]:
     few = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
     votes: dict[str, Any] = {
         "teachers": max(2, setting.rows // 10),
-        "pate_config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
+        "config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
     }
     settings: dict[str, dict[str, Any]] = {
         "margnet": {"config": MargNetConfig(components=50, steps=100, latent_dim=16, hidden=(32,))},
-        "dp-wgan": {"wgan_config": WGANConfig(**few)},
-        "dp-gan": {"dpgan_config": _replaced(VARIANTS["advanced"], few)},
+        "dp-wgan": {"config": WGANConfig(**few)},
+        "dp-gan": {"config": _replaced(VARIANTS["advanced"], few)},
         "pate-gan": votes,
         "pate-acgan": {**votes, "label": worlds_label(setting)},
     }

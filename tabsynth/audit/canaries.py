@@ -167,7 +167,7 @@ def audit_gan(
         synthesizer = make(worlds)
         seen = StepLanes(worlds.code(), present, lanes)
         with seen.watching():
-            synthesizer.fit(worlds.table(present), announce=False)
+            synthesizer.fit(worlds.table(present))
         for account in synthesizer.ledger_.accounts:
             spends[account.purpose] = [(account.mechanism, account.spent)]
             if account.purpose == MARGINALS:
@@ -213,11 +213,11 @@ def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: f
             worlds.schema,
             autoencoder="dp-sgd",
             autoencoder_config=coder,
-            wgan_config=_narrow(WGANConfig(weight_clip=0.1), rate),
+            config=_narrow(WGANConfig(weight_clip=0.1), rate),
             **shared,
         )
     config = _narrow(VARIANTS["advanced"], rate)
-    return DPGAN(worlds.schema, dpgan_config=config, autoencoder=None, **shared)
+    return DPGAN(worlds.schema, config=config, autoencoder=None, **shared)
 
 
 def _narrow(config: Configured, rate: float) -> Configured:

@@ -98,7 +98,7 @@ def audit_one_run(
     started = time.monotonic()
     watch = watching_counts if model.method == "margnet" else watching_steps
     with watch(inserted) as scores:
-        model.fit(inserted.table, announce=False, progress=progress)
+        model.fit(inserted.table, progress=progress)
     found = guessed(scores, inserted.inside, model.ledger_.delta, confidence)
     claimed = model.ledger_.spent
     verdict = judged(found.epsilon, claimed)

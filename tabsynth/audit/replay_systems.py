@@ -186,12 +186,12 @@ def tiny(
         options["warm_start"] = _released(schema, epsilon / 3, delta)
     if method.startswith("pate"):
         options["teachers"] = TEACHERS
-        options["pate_config"] = replace(base or PATEConfig(), **{**_PATE, **changes})
+        options["config"] = replace(base or PATEConfig(), **{**_PATE, **changes})
     elif method == "dp-wgan":
-        options["wgan_config"] = replace(base or WGANConfig(), **{**_CRITIC, **changes})
+        options["config"] = replace(base or WGANConfig(), **{**_CRITIC, **changes})
     else:
         variant = VARIANTS[options.get("variant", "advanced")]
-        options["dpgan_config"] = replace(variant, **{**_CRITIC, **changes})
+        options["config"] = replace(variant, **{**_CRITIC, **changes})
     options["autoencoder_config"] = replace(
         base_coder or AutoencoderConfig(), **{**_CODER, **coder}
     )
@@ -268,7 +268,7 @@ def _label(schema: Schema) -> str:
 def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
     schema = Schema.from_dict(json.loads(text))
     model = tiny("dp-wgan, no autoencoder", schema, epsilon=epsilon, delta=delta)
-    return model.set_params(random_state=0).fit(made_up(schema, 60, 2), announce=False)
+    return model.set_params(random_state=0).fit(made_up(schema, 60, 2))
 
 
 def _released(schema: Schema, epsilon: float, delta: float) -> Synthesizer:

@@ -22,10 +22,10 @@ def fit_and_tell(
     """Print the plan, then read the table, fit, save and say what was spent."""
     from tabsynth.training.checkpoint import standing
 
-    synthesizer.check_domain()
+    synthesizer._check_domain()
     stands = [] if checkpoint is None else standing(checkpoint)
     if ledger is not None and not stands:  # one that goes on is checked by the plan that it kept
-        synthesizer.check_ledger(ledger)
+        synthesizer._check_project(ledger)
     say(str(synthesizer.plan()))
     for line in [*stands, *([] if ledger is None else [standing_of(ledger)])]:
         say(line)
@@ -36,7 +36,6 @@ def fit_and_tell(
                 synthesizer.fit(
                     frame,
                     progress=progress,
-                    announce=False,
                     checkpoint=checkpoint,
                     ledger=ledger,
                 )

@@ -185,11 +185,10 @@ class Synthesizer(BaseEstimator):
         y: None = None,
         *,
         progress: Progress | None = None,
-        announce: bool = True,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
     ) -> Self:
-        """Fit the table under the budget. The plan is told first (see :meth:`tell`).
+        """Fit the table under the budget. The plan is logged before the table is read.
 
         Parameters
         ----------
@@ -197,8 +196,6 @@ class Synthesizer(BaseEstimator):
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
         progress : callable, optional
             ``progress(stage, done, total)``.
-        announce : bool
-            False where the caller has shown the plan already.
         checkpoint : path, optional
             A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
             the same call goes on where it was, on the same budget: steps of unknown outcome count as
@@ -220,13 +217,13 @@ class Synthesizer(BaseEstimator):
         """
         started = time.monotonic()
         self._check_parameters()
-        self.check_domain()
+        self._check_domain()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.give_back()
                 return self
-            if announce:
-                self.tell(self._priced(run.spends, run.ledger, self.verbose))
+            if self.verbose or logger.isEnabledFor(logging.INFO):
+                self._show(self._priced(run.spends, run.ledger, self.verbose))
             encoder = TableEncoder(self.schema, self._encoding())
             index = self._rows(encoder, table)
             run.start()
@@ -292,14 +289,14 @@ class Synthesizer(BaseEstimator):
         self._check_fitted()
         write_model(path, self._file_facts(), self.trained_.weights())
 
-    def tell(self, plan: Plan) -> None:
+    def _show(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""
         logger.info("%s", plan)
         if self.verbose:
             console = Console(stderr=True)
             console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
 
-    def check_domain(self) -> None:
+    def _check_domain(self) -> None:
         """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
 
         Only the schema is looked at, whoever drafted or edited it (R12, R26).
@@ -313,7 +310,7 @@ class Synthesizer(BaseEstimator):
                 " accept_drafted_domain=True (--accept-drafted-domain)."
             )
 
-    def check_ledger(self, ledger: str | Path) -> None:
+    def _check_project(self, ledger: str | Path) -> None:
         """Refuse a new fit that would pass a project's limit, before there is a table."""
         self._check_parameters()
         Run(self, None, ledger).release()

@@ -119,7 +119,7 @@ def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) ->
     model = small_gan("dp-gan", worlds, 8.0, 1e-5, 1.0)
     found = StepLanes(worlds.code(), True, 2000)
     with found.watching():
-        model.fit(worlds.table(True), announce=False)
+        model.fit(worlds.table(True))
     account = next(a for a in model.ledger_.accounts if a.purpose == "critic")
     mu = math.sqrt(account.spent) / account.noise_multiplier
     # The noise is divided by 9 rows, not by 8; where the known rows shift to is up to the weights.
@@ -165,7 +165,7 @@ def test_lanes_have_the_law_of_single_steps() -> None:
         before = PrivateStep._sums, PrivateStep._noised
         seen = StepLanes(worlds.code(), present, lanes)
         with seen.watching():
-            model.fit(worlds.table(present), announce=False)
+            model.fit(worlds.table(present))
         assert (PrivateStep._sums, PrivateStep._noised) == before
         account = next(a for a in model.ledger_.accounts if a.purpose == "autoencoder")
         assert isinstance(account.mechanism, SubsampledGaussian)

@@ -94,7 +94,7 @@ def small_gan(schema, epsilon):
     config = VARIANTS["advanced"]
     settings = {**vars(config), "critic_steps": 8, "sampling_rate": 1.0, "latent_dim": 8}
     settings |= {"critic_hidden": (32,), "generator_hidden": (16,), "max_norm": 0.5}
-    return DPGAN(schema, epsilon=epsilon, rows=80, dpgan_config=type(config)(**settings))
+    return DPGAN(schema, epsilon=epsilon, rows=80, config=type(config)(**settings))
 
 
 def test_a_fit_of_steps_is_watched_and_left_as_it_was():

@@ -109,7 +109,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Checkpoint, "finish", finish)
     model, noted = tiny("margnet", SCHEMA, epsilon=EPSILON), {}
     files = make_files(model, tmp_path / "fit")
-    model.fit(frame(40), announce=False, **files)
+    model.fit(frame(40), **files)
     note_files(tmp_path / "fit", noted.__setitem__)
     names = ["checkpoint.json", "model.tabsynth", "notes.txt"]
     assert noted["files"] == [*(f"checkpoint/{name}" for name in names), "project.ledger"]
@@ -120,7 +120,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert int(lines[0]["project"], 16) > 2**32 and "1970" not in lines[1]["about"]["when"]
     ledger = ProjectLedger.read(files["ledger"])
     with pytest.raises(InputError, match="seeded"):
-        tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=1).check_ledger(
+        tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=1)._check_project(
             files["ledger"]
         )
     assert [run.ended for run in ledger.entered()] == [True]

@@ -67,7 +67,7 @@ def test_the_noise_of_a_step_is_the_one_that_is_printed(
     model = unfitted(name, autoencoder=None)
     if bound == "quantile":
         model.set_params(rows=40)  # so small a batch that the votes take a part that shows
-    model.fit(frame(60), announce=False)
+    model.fit(frame(60))
     item = critic_of(model.certificate())
     details = item["details"]
     assert (details["grouping"], details["groups"], details["bound"]) == (grouping, groups, bound)
@@ -92,7 +92,7 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
     """Every step of the critic, in the certificate's unit; and a record moves some step almost as far as that."""
     _, groups, _ = GROUPED[name]
     model = unfitted(name)
-    item = critic_of(unfitted(name).fit(frame(60), announce=False).certificate())
+    item = critic_of(unfitted(name).fit(frame(60)).certificate())
     pair = neighbours(frame(60), SCHEMA, seed=1)[0]
     found = replay(model, pair.table, pair.neighbour, seed=3)
     assert found.passed, found.first_difference

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def made() -> pd.DataFrame:
     model = tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=0)
-    table = model.fit(frame(60), announce=False).sample(50)
+    table = model.fit(frame(60)).sample(50)
     table.attrs["certificate"] |= {"private": True, "seeded": False}  # as of a release
     return table
 

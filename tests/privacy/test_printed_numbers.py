@@ -56,7 +56,7 @@ def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     """Sampling, sensitivity and standard deviation as a reader has them, and nothing else, give ε: by ours, by
     opacus' PRV and by Google's PLD."""
     model = tiny(name, SCHEMA, epsilon=3.0)
-    made = model.fit(made_up_table(0), announce=False).certificate()
+    made = model.fit(made_up_table(0)).certificate()
     spends = []
     for item in made["mechanisms"]:
         told = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])

@@ -38,7 +38,7 @@ def fitted(**changes: Any) -> DPWGAN:
     table = pd.DataFrame(
         {"k": rng.choice(["x", "y"], 20), "v": rng.integers(0, 10, 20)},
     ).astype({"k": "str"})
-    known = {"epsilon": 3.0, "wgan_config": CONFIG, "autoencoder_config": CODER}
+    known = {"epsilon": 3.0, "config": CONFIG, "autoencoder_config": CODER}
     return DPWGAN(SCHEMA, **{**known, **changes}).fit(table)
 
 

@@ -128,7 +128,7 @@ class DPGAN(CriticalGAN):
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
-    dpgan_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the variant's.
 
     Formal guarantees
@@ -138,7 +138,7 @@ class DPGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-gan"
     choices = ("variant",)
-    gan, networks, gan_config = "dpgan", DPGANTraining, DPGANConfig
+    networks, config_class = DPGANTraining, DPGANConfig
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class DPGAN(CriticalGAN):
         random_state: int | None = None,
         device: str = "auto",
         verbose: bool = False,
-        dpgan_config: DPGANConfig | None = None,
+        config: DPGANConfig | None = None,
         autoencoder_config: AutoencoderConfig | None = None,
     ) -> None:
         self.schema = schema
@@ -180,7 +180,7 @@ class DPGAN(CriticalGAN):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
-        self.dpgan_config = dpgan_config
+        self.config = config
         self.autoencoder_config = autoencoder_config
 
     def _check(self) -> None:
@@ -188,8 +188,8 @@ class DPGAN(CriticalGAN):
         super()._check()
 
     def _networks_config(self) -> DPGANConfig:
-        if self.dpgan_config is not None:
-            return self.dpgan_config
+        if self.config is not None:
+            return self.config
         config = VARIANTS[self.variant]
         if self.warm_start is not None and config.warm_steps:
             return replace(config, critic_steps=WARM_CRITIC_STEPS)

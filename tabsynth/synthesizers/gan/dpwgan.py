@@ -159,7 +159,7 @@ class DPWGAN(CriticalGAN):
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.
-    wgan_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the preset's.
 
     Formal guarantees
@@ -172,7 +172,7 @@ class DPWGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-wgan"
     choices = ("preset",)
-    gan, networks, gan_config = "wgan", WGANTraining, WGANConfig
+    networks, config_class = WGANTraining, WGANConfig
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class DPWGAN(CriticalGAN):
         random_state: int | None = None,
         device: str = "auto",
         verbose: bool = False,
-        wgan_config: WGANConfig | None = None,
+        config: WGANConfig | None = None,
         autoencoder_config: AutoencoderConfig | None = None,
     ) -> None:
         self.schema = schema
@@ -214,7 +214,7 @@ class DPWGAN(CriticalGAN):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
-        self.wgan_config = wgan_config
+        self.config = config
         self.autoencoder_config = autoencoder_config
 
     def _check(self) -> None:
@@ -227,8 +227,8 @@ class DPWGAN(CriticalGAN):
         return "ordinal" if self.preset == "source" else "one-hot"
 
     def _networks_config(self) -> WGANConfig:
-        if self.wgan_config is not None:
-            return self.wgan_config
+        if self.config is not None:
+            return self.config
         if self.preset == "source":
             return source_wgan(self.rows or SOURCE_ROWS)
         if self.warm_start is not None:

@@ -32,12 +32,12 @@ VOID = 0.55  # … if that is less
 class Voting(GAN):
     """A GAN whose student learns from the noisy votes of teachers."""
 
-    gan, networks, gan_config = "pate", PATE, PATEConfig
+    networks, config_class = PATE, PATEConfig
 
     preset: str
     teachers: int | None
     labels: int | None
-    pate_config: PATEConfig | None
+    config: PATEConfig | None
 
     def _check(self) -> None:
         one_of("preset", self.preset, PRESETS)
@@ -63,9 +63,9 @@ class Voting(GAN):
 
     def _preset_config(self) -> PATEConfig:
         """The configuration but for the number of labels."""
-        if self.pate_config is None and self.preset == "paper":
+        if self.config is None and self.preset == "paper":
             return paper_config()
-        return self.pate_config or PATEConfig()
+        return self.config or PATEConfig()
 
     def _networks_config(self) -> PATEConfig:
         config = self._preset_config()
@@ -171,7 +171,7 @@ class PATEGAN(Voting):
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
-    pate_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the preset's.
 
     Formal guarantees
@@ -208,7 +208,7 @@ class PATEGAN(Voting):
         random_state: int | None = None,
         device: str = "auto",
         verbose: bool = False,
-        pate_config: PATEConfig | None = None,
+        config: PATEConfig | None = None,
         autoencoder_config: AutoencoderConfig | None = None,
     ) -> None:
         self.schema = schema
@@ -229,7 +229,7 @@ class PATEGAN(Voting):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
-        self.pate_config = pate_config
+        self.config = config
         self.autoencoder_config = autoencoder_config
 
     def _starts_from_marginals(self) -> bool:

@@ -62,7 +62,7 @@ class PATEACGAN(Voting):
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
-    accept_drafted_domain, random_state, device, verbose, pate_config, autoencoder_config
+    accept_drafted_domain, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
 
     Formal guarantees
@@ -99,7 +99,7 @@ class PATEACGAN(Voting):
         random_state: int | None = None,
         device: str = "auto",
         verbose: bool = False,
-        pate_config: PATEConfig | None = None,
+        config: PATEConfig | None = None,
         autoencoder_config: AutoencoderConfig | None = None,
     ) -> None:
         self.schema = schema
@@ -123,7 +123,7 @@ class PATEACGAN(Voting):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
-        self.pate_config = pate_config
+        self.config = config
         self.autoencoder_config = autoencoder_config
 
     def sample(
