@@ -20,12 +20,12 @@ from evidence import AUDITS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.audit import one_run
-from tabsynth.audit.blackbox import Setting, audit_black_box
-from tabsynth.audit.canaries import audit_gan
-from tabsynth.audit.counting import audit_counts
-from tabsynth.audit.outcomes import AuditResult
-from tabsynth.audit.voting import audit_modes
+from tabsynth.auditing import one_run
+from tabsynth.auditing.blackbox import Setting, audit_black_box
+from tabsynth.auditing.canaries import audit_gan
+from tabsynth.auditing.counting import audit_counts
+from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.voting import audit_modes
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS

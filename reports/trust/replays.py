@@ -19,10 +19,10 @@ from evidence import REPLAYS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.audit.replay import audit_replay
-from tabsynth.audit.replay_audit import ROWS, SCHEMA, made_up_table
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import systems, tiny
+from tabsynth.auditing.replay import audit_replay
+from tabsynth.auditing.replay_audit import ROWS, SCHEMA, made_up_table
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import systems, tiny
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
@@ -39,7 +39,7 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
         listed = audit_replay(system, made_up_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
     # Imported here: the other systems do not depend on the modules of the reports.
-    from tabsynth.audit.replay_published import replay_published
+    from tabsynth.auditing.replay_published import replay_published
 
     model = tiny("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
     made = model.fit(made_up_table(seed)).sample(ROWS)

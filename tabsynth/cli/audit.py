@@ -14,7 +14,7 @@ from tabsynth.cli.paths import make_folder
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
-    from tabsynth.audit.outcomes import AuditResult
+    from tabsynth.auditing.outcomes import AuditResult
 
 
 EVERY = "all"
@@ -47,7 +47,7 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: without privacy there is no claim."
         )
-    from tabsynth.audit.registry import AUDITS, QUICK, Asked, check_kind, kinds_of
+    from tabsynth.auditing.registry import AUDITS, QUICK, Asked, check_kind, kinds_of
 
     kinds = kinds_of(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
     what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
@@ -87,8 +87,8 @@ def _watched(asked: Any, progress: Any) -> Any:
 
 
 def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
-    from tabsynth.audit.html import write_page
-    from tabsynth.audit.outcomes import write_json
+    from tabsynth.auditing.html import write_page
+    from tabsynth.auditing.outcomes import write_json
 
     write_json(results, out / "audit.json")
     write_page(results, what.method, what.epsilon, what.delta, out / "audit.html")

@@ -28,7 +28,7 @@ def plan_and_tell(
         If there is no such method, or it does not take an option that was given.
     """
     check_method(method)
-    from tabsynth.planning import BY_SCHEMA, listed, own_plan, plan_labels, plan_noise
+    from tabsynth.planning import BY_SCHEMA, listed, plan, plan_labels, plan_noise
     from tabsynth.privacy.accounting.labels import VOTING
 
     options = {name: value for name, value in given.items() if value is not None and value != []}
@@ -42,7 +42,7 @@ def plan_and_tell(
     if method in VOTING:
         mode = options.pop("mode", None)
         labels = plan_labels(**budget, **options)
-        own = own_plan(method, **budget, mode=mode)
+        own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
         if not as_json:
             return _tell_labels(labels, own)
         return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tabsynth.audit.blackbox import Runs, Setting, audit_black_box, features, small_fit
-from tabsynth.audit.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing.blackbox import Runs, Setting, audit_black_box, features, small_fit
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.errors import FileFormatError, InputError
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

@@ -9,14 +9,14 @@ import torch
 from broken import quieter
 from torch import Tensor
 
-from tabsynth.audit import canaries, counting, voting
-from tabsynth.audit.ballots import plan_of
-from tabsynth.audit.canaries import WHOLE, audit_gan, small_gan
-from tabsynth.audit.counting import audit_counts
-from tabsynth.audit.observing import StepLanes, ratios
-from tabsynth.audit.outcomes import INVALID, NOT_REFUTED, REFUTED
-from tabsynth.audit.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
-from tabsynth.audit.worlds import census_worlds, small_worlds
+from tabsynth.auditing import canaries, counting, voting
+from tabsynth.auditing.ballots import plan_of
+from tabsynth.auditing.canaries import WHOLE, audit_gan, small_gan
+from tabsynth.auditing.counting import audit_counts
+from tabsynth.auditing.observing import StepLanes, ratios
+from tabsynth.auditing.outcomes import INVALID, NOT_REFUTED, REFUTED
+from tabsynth.auditing.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
+from tabsynth.auditing.worlds import census_worlds, small_worlds
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -8,9 +8,9 @@ import pytest
 from command_lines import refused
 from typer.testing import CliRunner
 
-from tabsynth.audit import blackbox, canaries, registry, replay
-from tabsynth.audit.html import render, strip, verdict
-from tabsynth.audit.outcomes import (
+from tabsynth.auditing import blackbox, canaries, registry, replay
+from tabsynth.auditing.html import render, strip, verdict
+from tabsynth.auditing.outcomes import (
     INVALID,
     NOT_REFUTED,
     REFUTED,
@@ -19,9 +19,9 @@ from tabsynth.audit.outcomes import (
     judged,
     write_json,
 )
-from tabsynth.audit.replay import Replayed, ReplayResult
-from tabsynth.audit.replay_audit import audit_by_replay, result_of
-from tabsynth.audit.replay_recorder import Mechanism
+from tabsynth.auditing.replay import Replayed, ReplayResult
+from tabsynth.auditing.replay_audit import audit_by_replay, result_of
+from tabsynth.auditing.replay_recorder import Mechanism
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code

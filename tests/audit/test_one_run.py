@@ -7,8 +7,8 @@ import pytest
 import torch
 from broken import quieter
 
-from tabsynth.audit import one_run
-from tabsynth.audit.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing import one_run
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu

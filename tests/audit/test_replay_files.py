@@ -9,10 +9,10 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
 from tabsynth import MargNet, ProjectLedger
-from tabsynth.audit.replay import ReplayResult, replay
-from tabsynth.audit.replay_files import make_files, note_files
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import tiny
+from tabsynth.auditing.replay import ReplayResult, replay
+from tabsynth.auditing.replay_files import make_files, note_files
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import tiny
 from tabsynth.errors import InputError
 from tabsynth.training.checkpoint import Checkpoint
 

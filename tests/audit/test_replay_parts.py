@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from replayed_tables import SCHEMA, frame
 
 from tabsynth import Column, InputError, Schema
-from tabsynth.audit.replay_leaves import difference, leaves
-from tabsynth.audit.replay_neighbours import KINDS, neighbours
-from tabsynth.audit.replay_recorder import Coins
-from tabsynth.audit.replay_systems import made_up
+from tabsynth.auditing.replay_leaves import difference, leaves
+from tabsynth.auditing.replay_neighbours import KINDS, neighbours
+from tabsynth.auditing.replay_recorder import Coins
+from tabsynth.auditing.replay_systems import made_up
 from tabsynth.encoding import TableEncoder
 
 

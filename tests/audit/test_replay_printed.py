@@ -10,12 +10,12 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 from torch import Tensor
 
-from tabsynth.audit import replay_printed
-from tabsynth.audit.replay import replay
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_printed import misprinted
-from tabsynth.audit.replay_recorder import Mechanism
-from tabsynth.audit.replay_systems import tiny
+from tabsynth.auditing import replay_printed
+from tabsynth.auditing.replay import replay
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_printed import misprinted
+from tabsynth.auditing.replay_recorder import Mechanism
+from tabsynth.auditing.replay_systems import tiny
 from tabsynth.privacy.certificate import certificate as certificates
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.bounds import Clipping

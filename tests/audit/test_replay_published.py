@@ -9,10 +9,10 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
-from tabsynth.audit.replay import replay_run
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_published import replay_published
-from tabsynth.audit.replay_systems import tiny
+from tabsynth.auditing.replay import replay_run
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_published import replay_published
+from tabsynth.auditing.replay_systems import tiny
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
 from tabsynth.privacy.accounting.mechanisms import Gaussian

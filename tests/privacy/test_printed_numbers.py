@@ -9,8 +9,8 @@ import torch
 from dp_accounting import pld
 from opacus.accountants import PRVAccountant
 
-from tabsynth.audit.replay_audit import SCHEMA, made_up_table
-from tabsynth.audit.replay_systems import tiny
+from tabsynth.auditing.replay_audit import SCHEMA, made_up_table
+from tabsynth.auditing.replay_systems import tiny
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify

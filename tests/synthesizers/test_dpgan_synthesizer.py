@@ -14,7 +14,7 @@ from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
 from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
-from tabsynth.audit.replay import replay
+from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable

@@ -2,7 +2,7 @@
 
 Without a recorder, as in every ordinary fit, what passes comes back as it is. With one, each mechanism
 shows its exact value just before its noise and goes on with the value that it is given back. See
-:mod:`tabsynth.audit.replay`.
+:mod:`tabsynth.auditing.replay`.
 """
 
 import math

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tabsynth.audit.outcomes import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
-from tabsynth.audit.replay import Replayed, audit_replay
+from tabsynth.auditing.outcomes import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
+from tabsynth.auditing.replay import Replayed, audit_replay
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
@@ -26,7 +26,7 @@ SCHEMA = Schema(  # every kind of column, with all that makes room for an odd re
         Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
-# What the one record is, by kind of neighbour (:func:`tabsynth.audit.replay_neighbours.neighbours`).
+# What the one record is, by kind of neighbour (:func:`tabsynth.auditing.replay_neighbours.neighbours`).
 WORDS = {
     "outlier": "the rarest value of every column, numbers at their bounds",
     "undeclared": "values that the schema does not declare",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tabsynth.audit.worlds import small_worlds
+from tabsynth.auditing.worlds import small_worlds
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.audit.replay import ReplayResult, replay_run
+from tabsynth.auditing.replay import ReplayResult, replay_run
 from tabsynth.encoding import TableEncoder
 from tabsynth.report.inputs import certificate_with, indexed_synthetic
 from tabsynth.report.published import published

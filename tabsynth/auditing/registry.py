@@ -3,7 +3,7 @@
 To add one: a function from what is asked to its results, and a line in ``AUDITS``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.audit import blackbox, canaries, counting, one_run, replay_audit, voting
-from tabsynth.audit.outcomes import AuditResult
-from tabsynth.audit.worlds import CASES
+from tabsynth.auditing import blackbox, canaries, counting, one_run, replay_audit, voting
+from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.worlds import CASES
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.synthesizers import METHODS
@@ -141,3 +141,58 @@ def check_kind(method: str, kind: str) -> None:
 
 
 QUICK = (canaries.KIND, replay_audit.KIND)  # what is run unless a kind is asked for: about a minute
+
+
+def audit(
+    method: str,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    folder: str | Path = ".",
+    kinds: Sequence[str] = QUICK,
+    runs: int | None = None,
+    case: str = "average",
+    seeds: int = 1,
+    progress: Progress | None = None,
+) -> list[AuditResult]:
+    """Try to refute the (epsilon, delta) claim of a method, on made-up or bundled tables.
+
+    Parameters
+    ----------
+    method : str
+        A name of :data:`tabsynth.synthesizers.METHODS`, such as ``"margnet"``.
+    epsilon, delta : float
+        The claim. Both are finite and above 0.
+    folder : path
+        An existing folder. Black-box audits keep their runs there and resume from them.
+    kinds : sequence of str
+        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``, ``"one-run"``. The default takes
+        about a minute.
+    runs, case, seeds, progress
+        See :class:`Asked`.
+
+    Returns
+    -------
+    list of AuditResult
+        In the order of ``kinds``. ``refuted`` is True for a result that contradicts the claim. An audit that
+        does not refute a claim is no proof of it.
+
+    Raises
+    ------
+    InputError
+        For an unknown method or kind, or a parameter that is out of range.
+    """
+    what = Asked(
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        folder=Path(folder),
+        runs=runs,
+        case=case,
+        seeds=seeds,
+        progress=progress,
+    )
+    for kind in kinds:
+        one_of("kinds", kind, AUDITS)
+        check_kind(method, kind)
+    return [result for kind in kinds for result in AUDITS[kind](what)]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tabsynth.audit.lower_bounds import (
+from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
     bounded,
     ceiling,
@@ -20,9 +20,9 @@ from tabsynth.audit.lower_bounds import (
     separation,
     standard_error,
 )
-from tabsynth.audit.observing import StepLanes, ratios
-from tabsynth.audit.outcomes import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
-from tabsynth.audit.worlds import Worlds, small_worlds
+from tabsynth.auditing.observing import StepLanes, ratios
+from tabsynth.auditing.outcomes import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
+from tabsynth.auditing.worlds import Worlds, small_worlds
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import steps_of
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
@@ -149,7 +149,7 @@ def audit_gan(
     Parameters
     ----------
     runs : int
-        In each world, as lanes of ``fits`` fits (:class:`tabsynth.audit.observing.StepLanes`); half of them
+        In each world, as lanes of ``fits`` fits (:class:`tabsynth.auditing.observing.StepLanes`); half of them
         choose the threshold.
     rate : float
         q, of critic and autoencoder. Below 1 there is no μ, and only the bound of ε is told.

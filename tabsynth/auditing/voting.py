@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tabsynth.audit.ballots import LABELS, Ballot, Plan, answers, plan_of
-from tabsynth.audit.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
-from tabsynth.audit.lower_bounds import (
+from tabsynth.auditing.ballots import LABELS, Ballot, Plan, answers, plan_of
+from tabsynth.auditing.canaries import KIND, WHOLE, Claim, canary_results, marginal_lanes
+from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
     bounded,
     ceiling,
@@ -20,8 +20,8 @@ from tabsynth.audit.lower_bounds import (
     standard_error,
     upper_rate,
 )
-from tabsynth.audit.outcomes import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
-from tabsynth.audit.worlds import small_worlds
+from tabsynth.auditing.outcomes import INVALID, LEAST_SHARE, REFUTED, AuditResult, judged
+from tabsynth.auditing.worlds import small_worlds
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.synthesizers.gan.estimator import MARGINALS

@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tabsynth._files import write_text
-from tabsynth.audit.outcomes import INVALID, REFUTED, AuditResult
+from tabsynth.auditing.outcomes import INVALID, REFUTED, AuditResult
 from tabsynth.report.page import environment, packaged
 
 WIDTH, LEFT, RIGHT = 300, 6, 6  # of the strip, in px
@@ -47,7 +47,7 @@ def verdict(results: Sequence[AuditResult]) -> tuple[str, str]:
 
 def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: float) -> str:
     """The HTML text; ``epsilon`` and ``delta`` are those that a whole fit was asked for."""
-    template = resources.files("tabsynth.audit").joinpath("page.html").read_text("utf-8")
+    template = resources.files("tabsynth.auditing").joinpath("page.html").read_text("utf-8")
     kinds = list(dict.fromkeys(r.kind for r in results))
     tone, sentence = verdict(results)
     first = results[0]

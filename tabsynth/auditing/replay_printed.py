@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabsynth.audit.replay_recorder import ROUNDING, Mechanism
+from tabsynth.auditing.replay_recorder import ROUNDING, Mechanism
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 
 FLOAT32 = 1e-5  # relative: bounds, and with them standard deviations, come in float32

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth.audit.replay_leaves import Leaf, difference, leaves
+from tabsynth.auditing.replay_leaves import Leaf, difference, leaves
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
 from tabsynth.privacy.ledger.ledger import Account
 

@@ -22,9 +22,9 @@ from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
-from tabsynth.audit.lower_bounds import CONFIDENCE, bounded, ceiling, separation
-from tabsynth.audit.outcomes import REFUTED, AuditResult, judged
-from tabsynth.audit.worlds import CASES, Worlds, census_worlds
+from tabsynth.auditing.lower_bounds import CONFIDENCE, bounded, ceiling, separation
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, judged
+from tabsynth.auditing.worlds import CASES, Worlds, census_worlds
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code

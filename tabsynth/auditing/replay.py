@@ -24,11 +24,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from tabsynth.audit.replay_files import Note, fit_with_files
-from tabsynth.audit.replay_neighbours import Neighbour, neighbours
-from tabsynth.audit.replay_printed import misprinted
-from tabsynth.audit.replay_recorder import Coins, Mechanism, Tape, logged
-from tabsynth.audit.replay_systems import tiny
+from tabsynth.auditing.replay_files import Note, fit_with_files
+from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
+from tabsynth.auditing.replay_printed import misprinted
+from tabsynth.auditing.replay_recorder import Coins, Mechanism, Tape, logged
+from tabsynth.auditing.replay_systems import tiny
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import recorded_by
@@ -226,7 +226,7 @@ def audit_replay(
     Parameters
     ----------
     method : str
-        As ``tabsynth fit`` names it, or a system of :func:`tabsynth.audit.replay_systems.systems`.
+        As ``tabsynth fit`` names it, or a system of :func:`tabsynth.auditing.replay_systems.systems`.
     table : DataFrame
         A few hundred rows tell as much as many. What is found is of these very rows, without noise.
     seeds : int or sequence of int

@@ -3,7 +3,7 @@
 Which of the canaries were in? The auditor scores each by what the fit released, guesses of the ones with
 the highest scores that they were in and of those with the lowest that they were not, and abstains from the
 others. Each right guess is evidence, and a bound of ε follows from their number
-(:func:`tabsynth.audit.lower_bounds.one_run_p_value`).
+(:func:`tabsynth.auditing.lower_bounds.one_run_p_value`).
 
 For a GAN the bound is weak: with hundreds of canaries in one batch, what each adds to a gradient is hidden
 by the others as much as by the noise.
@@ -23,8 +23,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.audit.lower_bounds import one_run_epsilon
-from tabsynth.audit.outcomes import REFUTED, AuditResult, judged
+from tabsynth.auditing.lower_bounds import one_run_epsilon
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, judged
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.audit.canaries import KIND, WHOLE, Claim, Ratios, canary_results
-from tabsynth.audit.lower_bounds import CONFIDENCE
-from tabsynth.audit.observing import ratios
-from tabsynth.audit.outcomes import AuditResult
-from tabsynth.audit.worlds import Worlds, small_worlds
+from tabsynth.auditing.canaries import KIND, WHOLE, Claim, Ratios, canary_results
+from tabsynth.auditing.lower_bounds import CONFIDENCE
+from tabsynth.auditing.observing import ratios
+from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.auditing.worlds import Worlds, small_worlds
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
