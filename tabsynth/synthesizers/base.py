@@ -150,25 +150,26 @@ def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
     return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
-    """What all synthesizers share: plan, fit, sample, save. scikit-learn conventions: the constructor only stores.
+    """What all synthesizers share: plan, fit, sample, save.
 
-    Subclasses say what they will spend (``_spends``), train on value numbers (``_train``), and build
-    an untrained generator (``_empty``).
+    An estimator is a dataclass, whose fields are its parameters; the constructor only stores them, as that of
+    any estimator of scikit-learn. Subclasses add fields under the same decorator. They plan their mechanisms
+    (``_spends``), train on category codes (``_train``), and build an untrained generator (``_empty``).
     """
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-    schema: Schema
+    schema: Schema = field(kw_only=False)
     epsilon: float
-    delta: float
-    random_state: int | None
-    device: str
-    verbose: bool
-    rows: int | None
-    time_limit: float | None
-    accept_drafted_domain: bool
-    encoding: str | Mapping[str, str]
+    delta: float = 1e-5
+    rows: int | None = None
+    time_limit: float | None = None
+    accept_drafted_domain: bool = False
+    random_state: int | None = None
+    device: str = "auto"
+    verbose: bool = False
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """What :meth:`fit` will spend, before a private row is touched.
@@ -322,7 +323,7 @@ class Synthesizer(BaseEstimator):
 
     def _encoding(self) -> str | Mapping[str, str]:
         """The scheme of the codes, or a scheme by column."""
-        return self.encoding
+        return "one-hot"
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         raise NotImplementedError
@@ -640,11 +641,11 @@ class Synthesizer(BaseEstimator):
             )
             # A file from a stranger must not make us build more than it holds: neither codebooks …
             held = sum(tensor.numel() for tensor in weights.values())
-            if _one_hot(schema, model.encoding) > held:
+            if _one_hot(schema, model._encoding()) > held:
                 raise damaged
             if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            model.encoder_ = TableEncoder(schema, model.encoding)
+            model.encoder_ = TableEncoder(schema, model._encoding())
             if model._size() > held:  # … nor a network
                 raise damaged
             generator = model._empty()

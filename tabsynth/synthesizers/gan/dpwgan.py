@@ -26,8 +26,6 @@ from typing import Any, ClassVar
 import torch
 
 from tabsynth._validate import one_of, positive
-from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
@@ -112,6 +110,7 @@ PRESETS = ("default", "source")
 SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPWGAN(CriticalGAN):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
@@ -174,48 +173,10 @@ class DPWGAN(CriticalGAN):
     choices = ("preset",)
     networks, config_class = WGANTraining, WGANConfig
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        preset: str = "default",
-        autoencoder: str | None = "preset",
-        public: Any = None,
-        provenance: str | None = None,
-        overlap: str = "declined",
-        warm_start: Synthesizer | None = None,
-        step_rule: str | None = None,
-        encoding: str | Mapping[str, str] = "preset",
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        config: WGANConfig | None = None,
-        autoencoder_config: AutoencoderConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.preset = preset
-        self.autoencoder = autoencoder
-        self.public = public
-        self.provenance = provenance
-        self.overlap = overlap
-        self.warm_start = warm_start
-        self.step_rule = step_rule
-        self.encoding = encoding
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.config = config
-        self.autoencoder_config = autoencoder_config
+    preset: str = "default"
+    autoencoder: str | None = "preset"
+    encoding: str | Mapping[str, str] = "preset"
+    config: WGANConfig | None = None
 
     def _check(self) -> None:
         one_of("preset", self.preset, PRESETS)

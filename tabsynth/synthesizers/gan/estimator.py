@@ -399,6 +399,7 @@ class Networks:
 PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GAN(Synthesizer):
     """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
@@ -410,12 +411,14 @@ class GAN(Synthesizer):
     networks: ClassVar[type[GeneratorTraining]]
     config_class: ClassVar[type[GeneratorConfig]]
 
-    autoencoder: str | None
-    autoencoder_config: AutoencoderConfig | None
-    public: Any
-    provenance: str | None
-    overlap: str
-    warm_start: Synthesizer | None
+    autoencoder: str | None = None
+    public: Any = None
+    provenance: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    encoding: str | Mapping[str, str] = "one-hot"
+    config: GeneratorConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
 
     # What subclasses provide.
 
@@ -427,6 +430,9 @@ class GAN(Synthesizer):
 
     def _starts_from_marginals(self) -> bool:
         return True
+
+    def _encoding(self) -> str | Mapping[str, str]:
+        return self.encoding
 
     # Parameters.
 
@@ -667,10 +673,11 @@ WARM_CRITIC_STEPS = 400
 Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
 
-    step_rule: str | None
+    step_rule: str | None = None
 
     def _networks_config(self) -> AdversarialConfig:
         raise NotImplementedError
