@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
+from tabsynth import methods
 from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
-from tabsynth.privacy.accounting.labels import VOTING, LabelPlan, Labels, check_budget, plan_labels
+from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
@@ -18,8 +19,6 @@ from tabsynth.synthesizers.fitting import Plan
 __all__ = ["LabelPlan", "Labels", "NoisePlan", "StepNoise", "plan", "plan_labels", "plan_noise"]
 
 BATCHES, STEPS = (256, 1024), (1000, 5000)
-# Methods whose noise follows from the columns: they share the budget between counts of them.
-BY_SCHEMA = ("margnet",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +93,19 @@ def plan_noise(
     batches, steps : sequence of int
         The grid of a GAN's steps.
     """
-    from tabsynth.synthesizers import METHODS  # torch takes seconds
-
     check_budget(rows, epsilon, delta)
-    one_of("method", method, sorted(METHODS.keys() - VOTING))
+    one_of(
+        "method",
+        method,
+        sorted(n for n, registered in methods.METHODS.items() if not registered.votes),
+    )
     _check_schema(method, schema)
     own = plan(method, rows, epsilon, delta, schema)
-    pairs = [] if method in BY_SCHEMA else product(sorted(set(batches)), sorted(set(steps)))
+    pairs = (
+        []
+        if methods.METHODS[method].by_schema
+        else product(sorted(set(batches)), sorted(set(steps)))
+    )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
     return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
 
@@ -157,7 +162,7 @@ def plan(
 
 
 def _check_schema(method: str, schema: Schema | None) -> None:
-    if schema is None and method in BY_SCHEMA:
+    if schema is None and methods.METHODS[method].by_schema:
         raise InputError(
             f"Method {method} allocates its budget by the columns; give the table's schema (--schema)."
         )

@@ -273,7 +273,7 @@ def _small(setting: Setting) -> dict[str, Any]:
         "pate-gan": votes,
         "pate-acgan": {**votes, "label": worlds_label(setting)},
     }
-    return settings[setting.method]
+    return settings.get(setting.method, {})
 
 
 def _replaced(config: Any, changes: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive
 from tabsynth.auditing import blackbox, canaries, counting, one_run, replay_audit, voting
 from tabsynth.auditing.outcomes import AuditResult
@@ -121,9 +122,8 @@ AUDITS: dict[str, Callable[[Asked], list[AuditResult]]] = {
 
 
 def kinds_of(method: str) -> tuple[str, ...]:
-    """All audits that a method has: votes have none of one run."""
-    voting_only = method.startswith("pate-")
-    return tuple(kind for kind in AUDITS if not (voting_only and kind == one_run.KIND))
+    """The kinds of audits that a method has, by its registration."""
+    return tuple(kind for kind in AUDITS if kind in methods.METHODS[method].audits)
 
 
 def check_kind(method: str, kind: str) -> None:
@@ -135,8 +135,7 @@ def check_kind(method: str, kind: str) -> None:
     """
     if kind not in kinds_of(method):
         raise InputError(
-            f"{method} has no {kind} audit: a vote says too little of any one record; take --kind"
-            " white-box or black-box."
+            f"{method} has no {kind} audit; take --kind {' or '.join(kinds_of(method))}."
         )
 
 
@@ -149,7 +148,7 @@ def audit(
     delta: float = 1e-5,
     *,
     folder: str | Path = ".",
-    kinds: Sequence[str] = QUICK,
+    kinds: Sequence[str] | None = None,
     runs: int | None = None,
     case: str = "average",
     seeds: int = 1,
@@ -192,6 +191,8 @@ def audit(
         seeds=seeds,
         progress=progress,
     )
+    if kinds is None:
+        kinds = [kind for kind in QUICK if kind in kinds_of(method)]
     for kind in kinds:
         one_of("kinds", kind, AUDITS)
         check_kind(method, kind)

@@ -168,11 +168,18 @@ def tiny(
     InputError
         For an unknown name, or a schema that it cannot take.
     """
-    if name not in SYSTEMS:
+    if name not in SYSTEMS and name not in METHODS:
         raise InputError(f"No system is called {shown(name)}; there are {', '.join(SYSTEMS)}.")
-    method, given = SYSTEMS[name]
+    method, given = SYSTEMS.get(name, (name, {}))
     options = dict(given)
-    shared = {"epsilon": epsilon, "delta": delta, "accept_drafted_domain": True, "device": "cpu"}
+    shared: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "accept_drafted_domain": True,
+        "device": "cpu",
+    }
+    if name not in SYSTEMS:  # a method without an entry is audited as it is by default
+        return METHODS[name](schema, **shared)
     changes, coder = options.pop("config", {}), options.pop("coder", {})
     base, base_coder = options.pop("base", None), options.pop("base_coder", None)
     if method == "margnet":
@@ -200,7 +207,8 @@ def tiny(
 
 def systems(method: str | None = None) -> list[str]:
     """Names of the systems of a method, or of all."""
-    return [name for name, (of, _) in SYSTEMS.items() if method is None or of == method]
+    listed = {**SYSTEMS, **{name: (name, {}) for name in METHODS if name not in SYSTEMS}}
+    return [name for name, (of, _) in listed.items() if method is None or of == method]
 
 
 def made_up(schema: Schema, rows: int, seed: int) -> pd.DataFrame:

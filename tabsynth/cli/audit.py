@@ -49,7 +49,11 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
         )
     from tabsynth.auditing.registry import AUDITS, QUICK, Asked, check_kind, kinds_of
 
-    kinds = kinds_of(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
+    kinds = (
+        kinds_of(method)
+        if kind == EVERY
+        else _kinds(kind, tuple(AUDITS), tuple(k for k in QUICK if k in kinds_of(method)))
+    )
     what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
     for name in kinds:
         check_kind(method, name)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
 
-# Here, so that help does not wait for torch.
-METHOD_NAMES = ("dp-gan", "dp-wgan", "margnet", "pate-acgan", "pate-gan")
+METHOD_NAMES = tuple(METHODS)
 
 SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
 Seed = Annotated[
@@ -147,8 +147,8 @@ FLAGS = {"provenance": "--public-source"}
 
 def check_method(method: str) -> None:
     """Refuse a method that there is not."""
-    if method not in METHOD_NAMES:
-        names = ", ".join(METHOD_NAMES)
+    if method not in METHODS:
+        names = ", ".join(METHODS)
         raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
 
 
@@ -161,9 +161,9 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
         If there is no such method, or it does not take an option that was given.
     """
     check_method(method)
-    from tabsynth.synthesizers import METHODS
+    from tabsynth import synthesizers
 
-    known = METHODS[method]._get_param_names()
+    known = synthesizers.METHODS[method]._get_param_names()
     found = {name: value for name, value in given.items() if value is not None}
     for name in found:
         if name not in known:
