@@ -85,7 +85,7 @@ def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     """The very same file is refused, whatever it holds; of a copy nobody looks whether the rows are the same."""
     words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public")
     words = (*words, "--public-source", "a census of another year", "--public")
-    refused(*words, "people.csv", cwd=folder, says="the table to fit itself")
+    refused(*words, "people.csv", cwd=folder, says="is the private table itself")
     shutil.copy(folder / "people.csv", folder / "copy.csv")
     run(*words, "copy.csv", "--time-limit", "1s", cwd=folder)
     told = load(folder / "model.tabsynth").certificate()["public"]["public_table"]
@@ -175,7 +175,7 @@ def test_options_reach_the_method(folder, monkeypatch):
     warm = DPWGAN(facts, epsilon=1.0, rows=400, preset="source", time_limit=1e-9, autoencoder=None)
     warm.fit(read_table(folder / "people.csv", facts)).save(folder / "warm")
     monkeypatch.setattr(
-        "tabsynth.cli.commands.fit_and_tell", lambda model, *rest: built.append((model, rest[2]))
+        "tabsynth.cli.commands.fit_and_print", lambda model, *rest: built.append((model, rest[2]))
     )
     for words in (
         ("--epsilon", 2, "--autoencoder", "none", "--delta", 1e-6, "--seed", 3),

@@ -93,7 +93,7 @@ def test_margnet_by_its_schema(tmp_path):
     make_schema().save(tmp_path / "schema.json")
     words = ("plan", "--rows", "900", "--epsilon", "3", "--method", "margnet")
     text = told(*words, "--schema", tmp_path / "schema.json")
-    assert text.startswith("margnet:\n  one-way counts: once, noise ")
+    assert text.startswith("margnet:\n  one-way counts: 1 release, σ = ")
     refused(*words, cwd=tmp_path, says="--schema")
 
 

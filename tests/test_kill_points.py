@@ -29,7 +29,7 @@ def test_a_ledger_that_says_too_little_is_seen(tmp_path: Path) -> None:
     folder = kills.prepared(tmp_path / "x", kills.LEDGER)
     (folder / "used").write_text(json.dumps(["run", "critic", 1]) + "\n")
     with pytest.raises(AssertionError, match="1 used, 0 spent"):
-        kills.judged(folder, "dp-wgan", kills.LEDGER, kills.BY_SPEND)
+        kills.judge(folder, "dp-wgan", kills.LEDGER, kills.BY_SPEND)
 
 
 def test_every_method_is_killed() -> None:

@@ -23,9 +23,9 @@ from tabsynth._files import write_text
 from tabsynth.auditing import one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
-from tabsynth.auditing.counting import audit_counts
+from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_votes import audit_modes
 from tabsynth.auditing.outcomes import AuditResult
-from tabsynth.auditing.voting import audit_modes
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS
@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 DELTA, KNOWN = 1e-5, 8000
 WHITE_RUNS, COUNT_RUNS, VOTES = 20_000, 4_000, 1_000_000
 CANARIES = 1000
-# Fits a world of black-box audits. A fit takes 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet),
+# Fits of black-box audits on each dataset. A fit takes 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet),
 # 0.66 (dp-gan), 1.9 (dp-wgan): so many that each audit takes about ten minutes at most.
 BLACK = {"pate-gan": 1000, "margnet": 1000, "pate-acgan": 1000, "dp-gan": 400, "dp-wgan": 140}
 # One fit with canaries. Of margnet all that is released are the counts: the fit to them adds nothing.
@@ -104,7 +104,7 @@ def missing(record: dict[str, Any]) -> list[str]:
 
 def _one_run(method: str, epsilon: float) -> list[AuditResult]:
     table, schema = load_census()
-    inserted = one_run.insert(schema, table[:KNOWN], CANARIES, np.random.default_rng())
+    inserted = one_run.insert_canaries(schema, table[:KNOWN], CANARIES, np.random.default_rng())
     rows = KNOWN + CANARIES // 2  # public: how many are in depends on the coins
     model = METHODS[method](
         schema, epsilon=epsilon, delta=DELTA, rows=rows, device="cpu", **ONE_RUN[method]

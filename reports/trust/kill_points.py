@@ -172,7 +172,7 @@ def people(rows: int = 200) -> pd.DataFrame:
 # The fit that is killed.
 
 
-def fit(folder: str, method: str, way: str, at: float, told: Any) -> None:
+def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
     """Fit in this process; at spend number ``at`` (half: after the ledger's answer) it kills itself."""
     torch.set_num_threads(1)
     place, spends = Path(folder), 0
@@ -199,16 +199,16 @@ def fit(folder: str, method: str, way: str, at: float, told: Any) -> None:
     if way != CHECKPOINT:
         where["ledger"] = place / "project.ledger"
     started = time.monotonic()
-    told.send("started")
+    pipe.send("started")
     try:
         model.fit(table, **where)
     except BudgetError as error:
-        told.send({"refused": str(error), "modules": evidence.imported()})
+        pipe.send({"refused": str(error), "modules": evidence.imported()})
         return
     taken = time.monotonic() - started
     assert model.certificate()["training"]["stopped"] is None
     facts = {"seconds": taken, "spends": spends, "run": model.ledger_.run}
-    told.send({**facts, "modules": evidence.imported()})
+    pipe.send({**facts, "modules": evidence.imported()})
 
 
 def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]:
@@ -218,7 +218,7 @@ def start(folder: Path, method: str, way: str, at: float = 0) -> tuple[Any, Any]
         process.start()
     theirs.close()
     if ours.recv() != "started":
-        raise AssertionError("the fit said something else first")
+        raise AssertionError("the process sent something else first")
     return process, ours
 
 
@@ -227,12 +227,12 @@ CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
-    """A fit, or the rest of one, to its end: what it told."""
-    process, told = start(folder, method, way)
-    found = dict(told.recv())
+    """Run a fit, or resume one, to its end and return what its process sent."""
+    process, pipe = start(folder, method, way)
+    last = dict(pipe.recv())
     process.join()
     assert process.exitcode == 0, f"{method}, {way}: the fit ended with {process.exitcode}"
-    return found
+    return last
 
 
 def prepared(folder: Path, way: str) -> Path:
@@ -307,7 +307,7 @@ class Point:
     outcome: str
 
 
-def judged(folder: Path, method: str, way: str, by: str) -> Point:
+def judge(folder: Path, method: str, way: str, by: str) -> Point:
     """Hold what the kill left against the log; go on to the end; hold the sum against the plan."""
     entries, before = on_disk(folder, way), used(folder)
     reserved = spent(entries)
@@ -318,15 +318,15 @@ def judged(folder: Path, method: str, way: str, by: str) -> Point:
     within(entries, EPSILON)
     lost = reserved - before
 
-    told = whole(folder, method, way)
-    entries, after, run = on_disk(folder, way), used(folder), told.get("run")
+    last = whole(folder, method, way)
+    entries, after, run = on_disk(folder, way), used(folder), last.get("run")
     final = spent(entries)
     within(entries, LIMIT if way == LEDGER else EPSILON)
     name = f"{method}, {way}"
     if (
         run is None
     ):  # the kill lost counts that were nearly all of the budget: refused, and no more is spent
-        assert way != LEDGER and "A crash lost" in told["refused"], f"{name}: {told['refused']}"
+        assert way != LEDGER and "A crash lost" in last["refused"], f"{name}: {last['refused']}"
         assert final == reserved and after == before, f"{name}: refused, and yet more is spent"
         return Point(method, way, by, sum(before.values()), sum(lost.values()), REFUSED)
     others = {e.run for e in entries} - {run, EARLIER}  # runs that the kill ended
@@ -354,14 +354,14 @@ def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -
     for attempt in range(100):
         place = prepared(folder / str(attempt), way)
         at = random.randint(1, scale["spends"]) + random.choice([0, 0.5]) if by == BY_SPEND else 0
-        process, told = start(place, method, way, at)
+        process, pipe = start(place, method, way, at)
         if by == BY_TIME:
             time.sleep(random.uniform(0, scale["seconds"]))
             process.kill()
         process.join()
-        told.close()
+        pipe.close()
         if process.exitcode == -signal.SIGKILL:
-            return judged(place, method, way, by)
+            return judge(place, method, way, by)
         # It came to its end before its time; 255: and then the fork server lost its status.
         assert process.exitcode in (0, 255), f"{method}, {way}: it ended with {process.exitcode}"
     raise AssertionError(f"{method}, {way}: no fit of 100 was killed in time")

@@ -19,10 +19,10 @@ from evidence import REPLAYS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.auditing.replay import audit_replay
-from tabsynth.auditing.replay_audit import ROWS, SCHEMA, made_up_table
+from tabsynth.auditing.replay import replay_on_neighbours
+from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import systems, tiny
+from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
@@ -36,15 +36,15 @@ SECONDS = 10.0  # expected of a seed of a system of which no time is known
 def found(system: str, seed: int) -> list[dict[str, Any]]:
     """A line for each neighbour of that seed's table."""
     if system != PUBLISHED:
-        listed = audit_replay(system, made_up_table(seed), SCHEMA, EPSILON, [seed])
+        listed = replay_on_neighbours(system, make_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
     # Imported here: the other systems do not depend on the modules of the reports.
     from tabsynth.auditing.replay_published import replay_published
 
-    model = tiny("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
-    made = model.fit(made_up_table(seed)).sample(ROWS)
+    model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
+    made = model.fit(make_table(seed)).sample(ROWS)
     lines = []
-    for pair in neighbours(made_up_table(seed), SCHEMA, seed=seed):
+    for pair in neighbours(make_table(seed), SCHEMA, seed=seed):
         result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=seed)
         lines.append({"kind": pair.kind, "change": pair.change, **result.to_dict()})
     return lines
@@ -70,7 +70,9 @@ def merged(known: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dic
 
 def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
     """Systems with their seeds: a first seed of all, then a second; what imports further modules comes last."""
-    names = sorted(systems(), key=lambda name: name not in METHODS)  # the methods' defaults first
+    names = sorted(
+        system_names(), key=lambda name: name not in METHODS
+    )  # the methods' defaults first
     dealt = [
         (name, seed)
         for seed in range(max(seeds, variant_seeds))

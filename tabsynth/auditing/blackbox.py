@@ -1,8 +1,8 @@
-"""Black-box audits: many small fits on two neighbours, told apart by nothing but synthetic rows.
+"""Black-box audits: many small fits on two neighbouring datasets, distinguished by synthetic rows only.
 
-The number of rows is declared, the same in both worlds, and so is the number of synthetic rows: an attack
-that merely counts learns nothing. (The harness of Ganev et al. 2024 fixes neither in its worst case.)
-Runs are kept in a file as they end, one line each, so that an audit can be stopped and goes on.
+The declared number of rows and the number of synthetic rows are the same for both datasets, so an attack cannot use
+them. (The harness of Ganev et al. 2024 fixes neither in its worst case.) Each run is written to a file when it ends,
+so an interrupted audit can be resumed.
 """
 
 import itertools
@@ -22,9 +22,13 @@ from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
-from tabsynth.auditing.lower_bounds import CONFIDENCE, bounded, ceiling, separation
-from tabsynth.auditing.outcomes import REFUTED, AuditResult, judged
-from tabsynth.auditing.worlds import CASES, Worlds, census_worlds
+from tabsynth.auditing.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
+from tabsynth.auditing.neighbouring_datasets import (
+    CASES,
+    NeighbouringDatasets,
+    census_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
@@ -35,14 +39,14 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import Progress
 
-KIND, FORMAT = "black-box", "tabsynth-audit-runs/1"
-LEAST_RUNS = 20  # in each world: with fewer there is nothing to learn from
+KIND, FORMAT = "black-box", "tabsynth-audit-runs/2"
+MIN_RUNS = 20  # on each dataset; with fewer the attack cannot be trained
 Fit = Callable[[pd.DataFrame], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all runs of one audit have in common."""
+    """The settings that all runs of one audit share."""
 
     method: str
     epsilon: float
@@ -55,31 +59,31 @@ class Setting:
         one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
 
-    def worlds(self) -> Worlds:
-        """The neighbours."""
-        return census_worlds(self.rows, self.case)
+    def datasets(self) -> NeighbouringDatasets:
+        """Return the neighbouring datasets."""
+        return census_neighbouring_datasets(self.rows, self.case)
 
 
-class Runs:
-    """The features of every run, by world, and the file that keeps them.
+class RunStore:
+    """The features of every run, by dataset, and the file that stores them.
 
     Parameters
     ----------
     path : path
-        Written to at its end only. A line that a crash left half is dropped.
+        Lines are only appended. An incomplete last line is dropped.
     setting : Setting
 
     Raises
     ------
     InputError
-        If the file is of another audit, or of other code: after a change, older runs say nothing.
+        If the file is of another audit or of another version of the code.
     FileFormatError
-        If it is no file of runs.
+        If it is not a file of runs.
     """
 
     def __init__(self, path: str | Path, setting: Setting) -> None:
         self.path = Path(path)
-        self.found: tuple[list[list[float]], list[list[float]]] = ([], [])
+        self.features: tuple[list[list[float]], list[list[float]]] = ([], [])
         self._head = {"format": FORMAT, **asdict(setting), "code": code()["sha256"]}
         if self.path.exists() and self.path.stat().st_size:
             self._read()
@@ -94,12 +98,12 @@ class Runs:
             if not isinstance(head, dict) or head.get("format") != FORMAT:
                 raise ValueError
             for run in runs:
-                self.found[run["world"]].append([float(x) for x in run["features"]])
-            if len({len(run) for world in self.found for run in world}) > 1:
+                self.features[run["dataset"]].append([float(x) for x in run["features"]])
+            if len({len(run) for dataset in self.features for run in dataset}) > 1:
                 raise ValueError
         except (ValueError, KeyError, IndexError, TypeError):
             raise FileFormatError(
-                f"{self.path} is not a file of audit runs, or is damaged; remove it to begin anew."
+                f"{self.path} is not a file of audit runs, or is damaged; remove it to start again."
             ) from None
         if {**head, "code": self._head["code"]} != self._head:
             raise InputError(
@@ -108,17 +112,17 @@ class Runs:
             )
         if head.get("code") != self._head["code"]:
             raise InputError(
-                f"{self.path} holds runs of other code than this; remove it to begin anew, or go on with the"
-                " code that made them."
+                f"{self.path} holds runs of another version of the code; remove it to start again, or resume"
+                " with that version."
             )
         if len(whole) < len(text):
             os.truncate(self.path, len(whole))
 
-    def add(self, world: int, features: np.ndarray) -> None:
-        """Keep one run."""
+    def add(self, dataset: int, features: np.ndarray) -> None:
+        """Store one run."""
         values = [float(x) for x in features]
-        self._append({"world": world, "features": values})
-        self.found[world].append(values)
+        self._append({"dataset": dataset, "features": values})
+        self.features[dataset].append(values)
 
     def _append(self, line: dict[str, Any]) -> None:
         try:
@@ -128,12 +132,12 @@ class Runs:
         except OSError as error:
             raise InputError(f"Cannot write {self.path}: {error.strerror}.") from None
 
-    def next_world(self) -> int:
-        """The world that has fewer runs."""
-        return int(len(self.found[1]) < len(self.found[0]))
+    def next_dataset(self) -> int:
+        """Return the dataset with fewer runs: 0 without the canary, 1 with it."""
+        return int(len(self.features[1]) < len(self.features[0]))
 
     def __len__(self) -> int:
-        return sum(map(len, self.found))
+        return sum(map(len, self.features))
 
 
 def audit_black_box(
@@ -145,33 +149,33 @@ def audit_black_box(
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Fit until there are ``runs`` in each world, and bound ε by how well they are told apart.
+    """Fit until there are ``runs`` on each dataset, and bound ε by the attack's errors.
 
     Parameters
     ----------
     setting : Setting
     path : path
-        The file that keeps the runs; those in it count.
+        The file that stores the runs. Runs that it contains already are used.
     fit : callable, optional
-        From a table to value numbers of synthetic rows; by default the method, in small.
+        From a table to category codes of synthetic rows; default: the method with small networks.
     """
-    if integer("runs", runs) < LEAST_RUNS:
-        raise InputError(f"Expected runs of at least {LEAST_RUNS}, got {runs}.")
-    kept, worlds = Runs(path, setting), setting.worlds()
-    canary = worlds.index(worlds.canary)[0]
-    make = fit or small_fit(setting, worlds)
+    if integer("runs", runs) < MIN_RUNS:
+        raise InputError(f"Expected runs of at least {MIN_RUNS}, got {runs}.")
+    store, datasets = RunStore(path, setting), setting.datasets()
+    canary = datasets.codes(datasets.canary)[0]
+    make = fit or make_small_fit(setting, datasets)
     started = time.monotonic()
-    while len(kept) < 2 * runs:
-        world = kept.next_world()
-        kept.add(world, features(make(worlds.table(world == 1)), canary))
+    while len(store) < 2 * runs:
+        dataset = store.next_dataset()
+        store.add(dataset, extract_features(make(datasets.table(dataset == 1)), canary))
         if progress is not None:
-            progress(f"{KIND} {setting.method}", len(kept), 2 * runs)
-    found = np.array(kept.found[0][:runs]), np.array(kept.found[1][:runs])
-    return told_apart(setting, found, time.monotonic() - started, confidence)
+            progress(f"{KIND} {setting.method}", len(store), 2 * runs)
+    features = np.array(store.features[0][:runs]), np.array(store.features[1][:runs])
+    return distinguish(setting, features, time.monotonic() - started, confidence)
 
 
-def features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
-    """What an attack looks at: how many values, pairs of values and rows are the canary's.
+def extract_features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
+    """Extract the attack's features: how often values, pairs of values and rows equal the canary's.
 
     Parameters
     ----------
@@ -181,8 +185,8 @@ def features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Shares of rows that agree in each column, in each pair of columns, and in all; the most columns
-        that any row agrees in, and the mean.
+        Shares of rows that agree in each column, in each pair of columns, and in all columns; the largest and the
+        mean number of columns in which a row agrees.
     """
     same = rows == canary
     pairs = [
@@ -194,45 +198,46 @@ def features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
     )
 
 
-def told_apart(
+def distinguish(
     setting: Setting,
-    found: tuple[np.ndarray, np.ndarray],
+    features: tuple[np.ndarray, np.ndarray],
     seconds: float,
     confidence: float = CONFIDENCE,
 ) -> AuditResult:
-    """Learn to tell the worlds apart from the first half of the runs, and count errors on the other."""
-    half = len(found[0]) // 2
+    """Train a classifier of the dataset on the first half of the runs and count errors on the other half."""
+    half = len(features[0]) // 2
     attack = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
-    attack.fit(np.concatenate([f[:half] for f in found]), np.repeat([0, 1], half))
-    scores = [attack.decision_function(f) for f in found]
-    bound = bounded(scores[0], scores[1], setting.delta, confidence)
+    attack.fit(np.concatenate([f[:half] for f in features]), np.repeat([0, 1], half))
+    scores = [attack.decision_function(f) for f in features]
+    bound = estimate_bounds(scores[0], scores[1], setting.delta, confidence)
     by_mu = gaussian_epsilon(bound.mu, setting.delta) if bound.mu > 0 else 0.0
     # Only MargNet's claim is one of a Gaussian mechanism, exactly.
     mu = gaussian_mu(setting.epsilon, setting.delta) if setting.method == "margnet" else None
-    verdict = judged(bound.epsilon, setting.epsilon, bound.mu, mu)
-    counted = bound.errors.without
+    verdict = decide_verdict(bound.epsilon, setting.epsilon, bound.mu, mu)
+    counted = bound.errors.runs_without
     wrong = bound.errors.false_positives + bound.errors.false_negatives
-    said = "Refuted" if verdict == REFUTED else "Not refuted"
+    finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
+    most = largest_bound(counted, setting.delta, confidence)
     return AuditResult(
         kind=KIND,
         method=setting.method,
         part=f"synthetic rows, {setting.case} case",
         verdict=verdict,
         sentence=(
-            f"{said}: from synthetic rows alone the attack was right {1 - wrong / (2 * counted):.1%} of the"
-            f" time (chance: 50%), so ε is at least {bound.epsilon:.3g}, of {setting.epsilon:g} claimed."
+            f"{finding}: from synthetic rows the attack is correct in {1 - wrong / (2 * counted):.1%} of the runs"
+            f" (guessing: 50%), which gives ε ≥ {bound.epsilon:.3g}; the claim is ε = {setting.epsilon:g}."
         ),
         epsilon_claimed=setting.epsilon,
         delta=setting.delta,
         epsilon_lower=bound.epsilon,
         mu_claimed=mu,
-        mu_estimate=separation(scores[0][half:], scores[1][half:]),
+        mu_estimate=estimate_mu(scores[0][half:], scores[1][half:]),
         mu_lower=bound.mu,
         confidence=confidence,
         runs=counted,
         power=(
-            f"No bound above ε = {ceiling(counted, setting.delta, confidence):.2f} can come of so many"
-            " runs; and another attack may see more."
+            f"With this number of runs, no lower bound above ε = {most:.2f} is possible. Other attacks may be"
+            " stronger."
         ),
         details={
             "epsilon_by_mu": by_mu,
@@ -244,13 +249,13 @@ def told_apart(
     )
 
 
-def small_fit(setting: Setting, worlds: Worlds) -> Fit:
-    """The method in small, as a user would call it: fit, and as many synthetic rows as were declared."""
+def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:
+    """Return a function that fits the method with small networks and draws the declared number of rows."""
     given: dict[str, Any] = {"epsilon": setting.epsilon, "delta": setting.delta}
     given |= {"rows": setting.rows, "device": "cpu", **_small(setting)}
 
     def fit(table: pd.DataFrame) -> np.ndarray:
-        model: Synthesizer = METHODS[setting.method](worlds.schema, **given)
+        model: Synthesizer = METHODS[setting.method](datasets.schema, **given)
         model.fit(table)
         draw = model.trained_.generator.sample
         return np.asarray(draw(setting.rows, Randomness().torch()))
@@ -259,19 +264,19 @@ def small_fit(setting: Setting, worlds: Worlds) -> Fit:
 
 
 def _small(setting: Setting) -> dict[str, Any]:
-    """Configurations that a fit of a hundred rows needs no more than."""
+    """Return configurations that suffice for a fit of a hundred rows."""
     networks: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (32,)}
-    few = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
+    critic = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
     votes: dict[str, Any] = {
         "teachers": max(2, setting.rows // 10),
         "config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
     }
     settings: dict[str, dict[str, Any]] = {
         "margnet": {"config": MargNetConfig(components=50, steps=100, latent_dim=16, hidden=(32,))},
-        "dp-wgan": {"config": WGANConfig(**few)},
-        "dp-gan": {"config": _replaced(VARIANTS["advanced"], few)},
+        "dp-wgan": {"config": WGANConfig(**critic)},
+        "dp-gan": {"config": _replaced(VARIANTS["advanced"], critic)},
         "pate-gan": votes,
-        "pate-acgan": {**votes, "label": worlds_label(setting)},
+        "pate-acgan": {**votes, "label": class_column(setting)},
     }
     return settings.get(setting.method, {})
 
@@ -280,6 +285,6 @@ def _replaced(config: Any, changes: dict[str, Any]) -> Any:
     return type(config)(**{**asdict(config), **changes})
 
 
-def worlds_label(setting: Setting) -> str:
-    """The class of PATE-ACGAN: the last column."""
-    return setting.worlds().schema.columns[-1].name
+def class_column(setting: Setting) -> str:
+    """Return the class column of PATE-ACGAN: the last column."""
+    return setting.datasets().schema.columns[-1].name

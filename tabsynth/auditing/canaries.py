@@ -1,30 +1,47 @@
-"""White-box canary audits (R20): the real training path, seen by who knows everything but the noise.
+"""White-box canary audits of GANs: the attacker knows everything but the noise.
 
-In one world a table is fitted, in the other the same table and a canary. What the canary adds to each
-release is known; how far the releases lie along it, over all of a run, is the statistic. At sampling rate
-1 the theory says μ = √T/σ for T releases of multiplier σ, and the audit must find it, and no more.
+One of two neighbouring datasets has the canary, the other has not. The attacker knows what the canary adds to each
+release. The test statistic is the projection of the releases on that contribution, summed over the run. At
+sampling rate 1, theory gives μ = √T/σ for T releases with noise multiplier σ. A valid audit measures about that μ,
+and a correct mechanism never exceeds it.
+
+The audits of MargNet and PATE (:mod:`tabsynth.auditing.canary_counts`, :mod:`tabsynth.auditing.canary_votes`) use the
+claims and results of this module.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
-    bounded,
-    ceiling,
-    detectable,
-    separation,
-    standard_error,
+    detectable_noise_ratio,
+    estimate_bounds,
+    estimate_mu,
+    largest_bound,
+    mu_standard_error,
 )
-from tabsynth.auditing.observing import StepLanes, ratios
-from tabsynth.auditing.outcomes import INVALID, NOT_REFUTED, REFUTED, WHOLE, AuditResult, judged
-from tabsynth.auditing.worlds import Worlds, small_worlds
+from tabsynth.auditing.neighbouring_datasets import (
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import (
+    INCONCLUSIVE,
+    NOT_REFUTED,
+    REFUTED,
+    WHOLE,
+    AuditResult,
+    decide_verdict,
+)
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
-from tabsynth.privacy.accounting.mechanisms import steps_of
+from tabsynth.privacy.accounting.mechanisms import of_sum, steps_of
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import noisy_marginals
 from tabsynth.privacy.noise.samplers import Keystream
@@ -35,26 +52,153 @@ from tabsynth.synthesizers.gan.dpgan import VARIANTS
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.gan.estimator import GAN, MARGINALS
 from tabsynth.training.loop import Progress
+from tabsynth.training.private_step import PrivateStep, poisson_sample
 
 KIND = "white-box"
 HIDDEN = (16, 16)  # units of a critic
-STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits in each world
-CLIP = 0.1  # of the norm of public gradients: the canary is to be clipped, that is as long as it may be
+STEPS, FITS = 10, 6  # steps of a critic and of an autoencoder; fits to each dataset
+CLIP = 0.1  # of the norm of public gradients, so that the canary's gradient is clipped and has the largest norm
+MAX_VALUES_PER_CALL = 2**22  # values of all replicates that get noise in one call
 
 Configured = TypeVar("Configured", bound=AdversarialConfig)
-Ratios = Mapping[str, np.ndarray]  # by part, of the runs of one world
+Ratios = Mapping[str, np.ndarray]  # by part: log-likelihood ratios of the runs on one dataset
+
+
+class StepObserver:
+    """Log-likelihood ratios of "the canary is in the table" for many replicates of a fit's private steps.
+
+    The observer stands beside :class:`tabsynth.training.private_step.PrivateStep` while an unchanged fit runs. For
+    each step it knows the exact sum and the canary's part of it. It draws the noise of many *replicates* of that
+    sum by the method that draws the fit's own noise. Each replicate is one run of the same mechanisms at the same
+    weights with independent noise, so one fit gives thousands of runs.
+
+    Parameters
+    ----------
+    canary : Tensor, shape (width,)
+        The canary's category codes as network inputs.
+    present : bool
+        Whether the canary is in the table that is fitted.
+    replicates : int
+
+    Attributes
+    ----------
+    log_ratios : dict of ndarray, shape (replicates,)
+        By purpose of the account that was charged: the sum over steps.
+
+    Notes
+    -----
+    A step's sum is divided by its sensitivity (√G·C_j for group j). The canary then changes it by at most 1 along
+    a unit vector u, and the noise has standard deviation σ. Let z be the projection on u of the released sum minus
+    the other rows' part. The log-likelihood ratio is (z − ½)/σ² at sampling rate 1, and
+    log(1 − q + q e^((z − ½)/σ²)) at rate q. Its distribution without the canary does not depend on the weights.
+    """
+
+    def __init__(self, canary: Tensor, present: bool, replicates: int) -> None:
+        self.canary, self.present, self.replicates = canary, present, replicates
+        self.log_ratios: dict[str, np.ndarray] = {}
+        self._exact_parts: tuple[list[Tensor], list[Tensor]] | None = None
+        self._bits = Keystream()
+
+    @contextmanager
+    def observe(self) -> Iterator["StepObserver"]:
+        """Observe all private steps of this process within a ``with`` block."""
+        sums, noised = PrivateStep._sums, PrivateStep._noised
+
+        def observe_sums(
+            step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any
+        ) -> tuple[list[Tensor], Tensor]:
+            clipped = sums(step, losses, batch, keep, reference)
+            own = (batch == self.canary).all(1) & keep
+            if own.any():  # the canary was sampled into this batch
+                without, _ = sums(step, losses, batch, keep & ~own, reference)
+                part = [a - b for a, b in zip(clipped[0], without, strict=True)]
+            else:
+                without = [s.clone() for s in clipped[0]]
+                alone = torch.ones(1, dtype=torch.bool)
+                part, _ = sums(step, losses, self.canary[None], alone, reference)
+            self._exact_parts = without, part
+            return clipped
+
+        def observe_noise(step: PrivateStep, clean: list[Tensor]) -> list[Tensor]:
+            self._observe_step(step, noised)
+            return noised(step, clean)
+
+        PrivateStep._sums, PrivateStep._noised = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
+        try:
+            yield self
+        finally:
+            PrivateStep._sums, PrivateStep._noised = sums, noised  # type: ignore[method-assign]
+
+    def _observe_step(self, step: PrivateStep, noised: Any) -> None:
+        """Add the log-likelihood ratio of one released step to every replicate."""
+        assert self._exact_parts is not None
+        without, part = self._exact_parts
+        mechanism = of_sum(step.account.mechanism)
+        scales = math.sqrt(len(step.bounds.now)) * step.bounds.now
+        units = [scales[j] for j in step.clipper.groups]
+        along = _direction([p / c for p, c in zip(part, units, strict=True)])
+        along = [d / c for d, c in zip(along, units, strict=True)]
+        other_rows = _inner_products([w[None] for w in without], along)[0]
+        in_batch = self._draw_in_batch(step.rate)
+        size = max(1, MAX_VALUES_PER_CALL // sum(p.numel() for p in part))
+        z = []
+        for chunk in in_batch.split(size):
+            sums = [
+                w + chunk.to(w).view(-1, *[1] * w.dim()) * p
+                for w, p in zip(without, part, strict=True)
+            ]
+            z.append(
+                _inner_products(noised(step, sums), along) * float(step.expected_batch) - other_rows
+            )
+        purpose = step.account.purpose
+        before = self.log_ratios.get(purpose, np.zeros(self.replicates))
+        ratios = log_likelihood_ratios(torch.cat(z).numpy(), mechanism.noise_multiplier, step.rate)
+        self.log_ratios[purpose] = before + ratios
+
+    def _draw_in_batch(self, rate: float) -> Tensor:
+        """Whether the canary is in each replicate's batch, drawn by the fit's own Poisson sampling."""
+        if not self.present or rate == 1:
+            return torch.full((self.replicates,), self.present)
+        # A Poisson batch of a table with one row for each replicate: independent Bernoulli(rate) draws.
+        in_batch = torch.zeros(self.replicates, dtype=torch.bool)
+        in_batch[poisson_sample(self.replicates, rate, self._bits)] = True
+        return in_batch
+
+
+def _direction(part: list[Tensor]) -> list[Tensor]:
+    """The unit vector along ``part``; any unit vector where all gradients are 0, because the noise is isotropic."""
+    length = torch.stack([p.norm() for p in part]).norm()
+    if length > 0:
+        return [p / length for p in part]
+    basis = [torch.zeros_like(p) for p in part]
+    basis[0].view(-1)[0] = 1.0
+    return basis
+
+
+def _inner_products(values: list[Tensor], along: list[Tensor]) -> Tensor:
+    """Inner products over all parameters, shape (replicates,)."""
+    pairs = zip(values, along, strict=True)
+    return torch.stack([v.double().flatten(1) @ d.double().flatten() for v, d in pairs]).sum(0)
+
+
+def log_likelihood_ratios(z: np.ndarray, sigma: float, rate: float) -> np.ndarray:
+    """Log-likelihood ratios of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²), with q = ``rate``."""
+    whole = (z - 0.5) / sigma**2
+    if rate == 1:
+        return whole
+    return np.logaddexp(math.log1p(-rate), math.log(rate) + whole)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What is claimed of a part of a fit; μ only where all of it is full-batch Gaussians."""
+    """The claim for a part of a fit; μ only where all its mechanisms are Gaussian on the whole table."""
 
     epsilon: float
     delta: float
     mu: float | None
 
     @classmethod
-    def of(cls, spends: list[Spend], delta: float) -> "Claim":
+    def from_spends(cls, spends: list[Spend], delta: float) -> "Claim":
         """The claim of a composition."""
         steps = [steps_of(mechanism, count) for mechanism, count in spends]
         squared = sum(count / sigma**2 for sigma, _, count in steps)
@@ -64,22 +208,22 @@ class Claim:
         )
 
 
-def canary_results(
+def make_canary_results(
     method: str,
     claims: Mapping[str, Claim],
-    worlds: tuple[Ratios, Ratios],
+    datasets: tuple[Ratios, Ratios],
     seconds: float,
     confidence: float = CONFIDENCE,
 ) -> list[AuditResult]:
-    """A result for each part, from its statistic in both worlds."""
+    """Return an :class:`AuditResult` for each part, from its statistic on both neighbouring datasets."""
     out = []
     for part, claim in claims.items():
-        without, with_canary = worlds[0][part], worlds[1][part]
-        bound = bounded(without, with_canary, claim.delta, confidence)
-        estimate = separation(without, with_canary)
-        error = standard_error(without, with_canary)
-        verdict = judged(bound.epsilon, claim.epsilon, bound.mu, claim.mu, estimate, error)
-        counted = bound.errors.without
+        without, with_canary = datasets[0][part], datasets[1][part]
+        bound = estimate_bounds(without, with_canary, claim.delta, confidence)
+        estimate = estimate_mu(without, with_canary)
+        error = mu_standard_error(without, with_canary)
+        verdict = decide_verdict(bound.epsilon, claim.epsilon, bound.mu, claim.mu, estimate, error)
+        counted = bound.errors.runs_without
         out.append(
             AuditResult(
                 kind=KIND,
@@ -110,26 +254,31 @@ def canary_results(
 def _sentence(verdict: str, claim: Claim, estimate: float, mu: float, epsilon: float) -> str:
     if claim.mu is None:
         if verdict == REFUTED:
-            return f"Refuted: ε is at least {epsilon:.3g}, and {claim.epsilon:.3g} is claimed."
-        return f"Not refuted: ε is at least {epsilon:.3g}, within the {claim.epsilon:.3g} claimed."
-    share = estimate / claim.mu
+            return (
+                f"Refuted: the audit gives ε ≥ {epsilon:.3g}; the claim is ε = {claim.epsilon:.3g}."
+            )
+        return (
+            f"No evidence against the claim: the audit gives ε ≥ {epsilon:.3g}; the claim is"
+            f" ε = {claim.epsilon:.3g}."
+        )
+    ratio = estimate / claim.mu
     if verdict == REFUTED:
-        return f"Refuted: μ is at least {mu:.3g}, and {claim.mu:.3g} is claimed."
-    if verdict == INVALID:
-        return f"Says nothing: the attack saw only {share:.0%} of what the theory allows it to see."
+        return f"Refuted: the audit gives μ ≥ {mu:.3g}; the claim is μ = {claim.mu:.3g}."
+    if verdict == INCONCLUSIVE:
+        return f"Inconclusive: the attack measured only {ratio:.0%} of the μ that theory predicts."
     assert verdict == NOT_REFUTED
     return (
-        f"Not refuted: the attack saw {share:.0%} of what the theory says it should see, and μ is at"
-        f" least {mu:.3g}, within the {claim.mu:.3g} claimed."
+        f"No evidence against the claim: the attack measured {ratio:.0%} of the μ that theory predicts and gives"
+        f" μ ≥ {mu:.3g}; the claim is μ = {claim.mu:.3g}."
     )
 
 
 def _power(claim: Claim, runs: int, confidence: float) -> str:
     if claim.mu is None:
-        most = ceiling(runs, claim.delta, confidence)
-        return f"No bound above ε = {most:.2f} can come of so many runs."
-    factor = detectable(claim.mu, runs, confidence)
-    return f"Noise {factor:.2f} times too small would be found 19 times in 20."
+        most = largest_bound(runs, claim.delta, confidence)
+        return f"With this number of runs, no lower bound above ε = {most:.2f} is possible."
+    factor = detectable_noise_ratio(claim.mu, runs, confidence)
+    return f"The audit detects noise that is {factor:.2f} times too small with probability 95%."
 
 
 def audit_gan(
@@ -140,87 +289,97 @@ def audit_gan(
     runs: int = 2000,
     rate: float = 1.0,
     fits: int = FITS,
-    model: Callable[[Worlds], GAN] | None = None,
+    model: Callable[[NeighbouringDatasets], GAN] | None = None,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> list[AuditResult]:
-    """Audit whole fits of ``dp-wgan`` or ``dp-gan``: first counts, autoencoder and critic.
+    """Audit whole fits of ``dp-wgan`` or ``dp-gan``: one-way counts, autoencoder and critic.
 
     Parameters
     ----------
     runs : int
-        In each world, as lanes of ``fits`` fits (:class:`tabsynth.auditing.observing.StepLanes`); half of them
-        choose the threshold.
+        On each neighbouring dataset, as replicates of ``fits`` fits (:class:`StepObserver`). Half of them choose
+        the threshold.
     rate : float
-        q, of critic and autoencoder. Below 1 there is no μ, and only the bound of ε is told.
+        Sampling rate of critic and autoencoder. Below 1 there is no μ, and results have only a bound on ε.
     model : callable, optional
-        Another estimator to be audited, from the worlds.
+        From the neighbouring datasets to an unfitted estimator to audit in place of the method's own.
     """
     started = time.monotonic()
-    worlds = small_worlds()
-    make = model or (lambda w: small_gan(method, w, epsilon, delta, rate))
-    lanes = -(-runs // fits)
-    found: tuple[list[Ratios], list[Ratios]] = ([], [])
+    datasets = small_neighbouring_datasets()
+    make = model or (lambda d: make_small_gan(method, d, epsilon, delta, rate))
+    replicates = -(-runs // fits)
+    log_ratios: tuple[list[Ratios], list[Ratios]] = ([], [])
     spends: dict[str, list[Spend]] = {}
     for turn in range(2 * fits):
         present = turn % 2 == 1
-        synthesizer = make(worlds)
-        seen = StepLanes(worlds.code(), present, lanes)
-        with seen.watching():
-            synthesizer.fit(worlds.table(present))
+        synthesizer = make(datasets)
+        observer = StepObserver(datasets.encoded_canary(), present, replicates)
+        with observer.observe():
+            synthesizer.fit(datasets.table(present))
         for account in synthesizer.ledger_.accounts:
             spends[account.purpose] = [(account.mechanism, account.spent)]
             if account.purpose == MARGINALS:
-                seen.found[MARGINALS] = marginal_lanes(account, worlds, present, lanes)
-        seen.found[WHOLE] = sum(seen.found.values(), np.zeros(lanes))
-        found[present].append(seen.found)
+                observer.log_ratios[MARGINALS] = observe_marginals(
+                    account, datasets, present, replicates
+                )
+        observer.log_ratios[WHOLE] = sum(observer.log_ratios.values(), np.zeros(replicates))
+        log_ratios[present].append(observer.log_ratios)
         if progress is not None:
             progress(f"{KIND} {method}", turn + 1, 2 * fits)
     spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
-    claims = {part: Claim.of(spent, delta) for part, spent in spends.items()}
-    joined = [{part: np.concatenate([f[part] for f in each]) for part in claims} for each in found]
+    claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
+    stacked = [
+        {part: np.concatenate([f[part] for f in each]) for part in claims} for each in log_ratios
+    ]
     seconds = time.monotonic() - started
-    return canary_results(method, claims, (joined[0], joined[1]), seconds, confidence)
+    return make_canary_results(method, claims, (stacked[0], stacked[1]), seconds, confidence)
 
 
-def marginal_lanes(account: Account, worlds: Worlds, present: bool, lanes: int) -> np.ndarray:
-    """Log-likelihood ratios of the canary in noisy one-way counts, of so many releases."""
+def observe_marginals(
+    account: Account, datasets: NeighbouringDatasets, present: bool, replicates: int
+) -> np.ndarray:
+    """Draw log-likelihood ratios of the canary from replicates of the noisy one-way counts."""
     ledger = Ledger(np.inf, 0.5)
-    again = ledger.open(account.purpose, account.mechanism, lanes)
-    table = PrivateTable(worlds.index(worlds.table(present)), ledger)
-    sizes, bits = worlds.schema.sizes, Keystream()
-    known, (cells,) = worlds.index(worlds.without), worlds.index(worlds.canary)
-    exact = np.array([(known[:, j] == cell).sum() for j, cell in enumerate(cells)])
-    z = np.empty(lanes)
-    for lane in range(lanes):
-        counts = noisy_marginals(table, again, sizes, bits)
+    replicate_account = ledger.open(account.purpose, account.mechanism, replicates)
+    table = PrivateTable(datasets.codes(datasets.table(present)), ledger)
+    sizes, bits = datasets.schema.sizes, Keystream()
+    other_rows, (cells,) = datasets.codes(datasets.without), datasets.codes(datasets.canary)
+    exact = np.array([(other_rows[:, j] == cell).sum() for j, cell in enumerate(cells)])
+    z = np.empty(replicates)
+    for replicate in range(replicates):
+        counts = noisy_marginals(table, replicate_account, sizes, bits)
         at = np.array([c[cell] for c, cell in zip(counts, cells, strict=True)])
-        z[lane] = (at - exact).sum() / len(sizes)  # √d along 1/√d, in units of √d
-    return ratios(z, again.noise_multiplier, 1.0)
+        z[replicate] = (at - exact).sum() / len(
+            sizes
+        )  # projection on the canary's direction, in units of the sensitivity √d
+    return log_likelihood_ratios(z, replicate_account.noise_multiplier, 1.0)
 
 
-def small_gan(method: str, worlds: Worlds, epsilon: float, delta: float, rate: float) -> GAN:
-    """The method, with its own losses and step, in small: few steps, narrow networks."""
+def make_small_gan(
+    method: str, datasets: NeighbouringDatasets, epsilon: float, delta: float, rate: float
+) -> GAN:
+    """Make the method with its own losses and steps, few steps and narrow networks."""
     shared: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
-        "rows": len(worlds.without),
+        "rows": len(datasets.without),
         "device": "cpu",
     }
     coder = AutoencoderConfig(latent_dim=8, sampling_rate=rate, steps=STEPS, max_norm=CLIP)
     if method == "dp-wgan":
         return DPWGAN(
-            worlds.schema,
+            datasets.schema,
             autoencoder="dp-sgd",
             autoencoder_config=coder,
-            config=_narrow(WGANConfig(weight_clip=0.1), rate),
+            config=_shrink(WGANConfig(weight_clip=0.1), rate),
             **shared,
         )
-    config = _narrow(VARIANTS["advanced"], rate)
-    return DPGAN(worlds.schema, config=config, autoencoder=None, **shared)
+    config = _shrink(VARIANTS["advanced"], rate)
+    return DPGAN(datasets.schema, config=config, autoencoder=None, **shared)
 
 
-def _narrow(config: Configured, rate: float) -> Configured:
+def _shrink(config: Configured, rate: float) -> Configured:
     return replace(
         config,
         latent_dim=8,

@@ -1,4 +1,4 @@
-"""What audits found, as one HTML file: nothing in it is fetched from anywhere."""
+"""Results of audits as one self-contained HTML file."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -7,49 +7,49 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tabsynth._files import write_text
-from tabsynth.auditing.outcomes import INVALID, REFUTED, AuditResult
+from tabsynth.auditing.outcomes import INCONCLUSIVE, REFUTED, AuditResult
 from tabsynth.report.page import environment, packaged
 
-WIDTH, LEFT, RIGHT = 300, 6, 6  # of the strip, in px
-MOVE = "move, in sensitivities"  # what is drawn of replays
-TONES = {REFUTED: "bad", INVALID: "mixed"}
+WIDTH, LEFT, RIGHT = 300, 6, 6  # of a figure, in px
+CHANGE = "change, in sensitivities"  # the quantity that figures of replays show
+TONES = {REFUTED: "bad", INCONCLUSIVE: "mixed"}
 ABOUT = {
-    "white-box": "An attacker who sees every release, and knows all rows but one and all coins but the"
-    " noise, tells a table from its neighbour. It sees as much as differential privacy lets anyone see, so"
-    " noise that is too small shows.",
-    "black-box": "An attacker who sees nothing but synthetic rows tells fits of a table from fits of its"
-    " neighbour. It sees less than differential privacy allows, so its bound is far below the claim; a"
-    " leak outside of the mechanisms would show here.",
-    "one-run": "Many made-up rows are put into one table, each by the toss of a coin, and the auditor"
-    " guesses from what one fit released which were in.",
-    "replay": "A small fit to a made-up table is recorded, and played back, with the same releases, on a"
-    " neighbour: a record is added or removed. Everything else must come out the same, bit for bit: model,"
-    " file, certificate, logs, sample.",
+    "white-box": "The attacker sees every release and knows all rows but one and all randomness but the noise. It"
+    " must tell a dataset from its neighbouring dataset. This is the strongest attacker that differential privacy"
+    " considers, so the audit detects noise that is too small.",
+    "black-box": "The attacker sees only synthetic rows and must tell fits to a dataset from fits to its"
+    " neighbouring dataset. This attacker is weaker than differential privacy allows, so the lower bound is usually"
+    " far below the claim. The audit can detect leakage outside the mechanisms.",
+    "one-run": "Many canaries are each inserted into one table with probability 1/2. From the releases of one fit"
+    " the attacker guesses which ones were inserted.",
+    "replay": "A small fit to an artificial table is recorded and repeated with the same releases on a neighbouring"
+    " dataset, in which one record is added or removed. All outputs must be equal bit for bit: model, files,"
+    " certificate, logs and sample.",
 }
 
 
-def verdict(results: Sequence[AuditResult]) -> tuple[str, str]:
-    """A tone and a sentence for all of them."""
+def summarize_verdicts(results: Sequence[AuditResult]) -> tuple[str, str]:
+    """Return a style class and a sentence for all results."""
     refuted = [r for r in results if r.verdict == REFUTED]
-    invalid = [r for r in results if r.verdict == INVALID]
+    inconclusive = [r for r in results if r.verdict == INCONCLUSIVE]
     if refuted:
         return (
             "bad",
-            f"Refuted: {len(refuted)} of {len(results)} audits contradict what is claimed.",
+            f"Refuted: {len(refuted)} of {len(results)} audits contradict the claim.",
         )
-    if invalid:
+    if inconclusive:
         return (
             "mixed",
-            f"Not refuted, but {len(invalid)} of {len(results)} audits saw too little to say so.",
+            f"No audit contradicts the claim, but {len(inconclusive)} of {len(results)} are inconclusive.",
         )
-    return "good", f"Not refuted: none of {len(results)} audits contradicts what is claimed."
+    return "good", f"No evidence against the claim in {len(results)} audits."
 
 
 def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: float) -> str:
-    """The HTML text; ``epsilon`` and ``delta`` are those that a whole fit was asked for."""
+    """Return the HTML text; ``epsilon`` and ``delta`` are the claim of a whole fit."""
     template = resources.files("tabsynth.auditing").joinpath("page.html").read_text("utf-8")
     kinds = list(dict.fromkeys(r.kind for r in results))
-    tone, sentence = verdict(results)
+    tone, sentence = summarize_verdicts(results)
     first = results[0]
     return (
         environment()
@@ -58,10 +58,9 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
             method=method,
             tone=tone,
             verdict=sentence,
-            claim=f"Asked for: ({epsilon:g}, {delta:g})-differential privacy, for adding or"
-            " removing one record.",
+            claim=f"Claimed: ({epsilon:g}, {delta:g})-differential privacy for adding or removing one record.",
             groups=[
-                (kind, ABOUT.get(kind, ""), [(r, strip(r)) for r in results if r.kind == kind])
+                (kind, ABOUT.get(kind, ""), [(r, draw_claim(r)) for r in results if r.kind == kind])
                 for kind in kinds
             ],
             tones=TONES,
@@ -77,26 +76,26 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
 def write_page(
     results: Sequence[AuditResult], method: str, epsilon: float, delta: float, path: str | Path
 ) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     write_text(path, render(results, method, epsilon, delta))
 
 
 def number(value: float | None) -> str:
-    """Three figures; an en dash for what there is not."""
+    """Format with three significant digits; an en dash for None."""
     return "–" if value is None else f"{value:.3g}"
 
 
 def _figures(result: AuditResult) -> tuple[str, float | None, float | None, float | None]:
-    """What is measured, and of it the claim, the bound and the estimate; of replays, how far sums moved."""
+    """Return a quantity's name, claim, lower bound and estimate; for replays the largest change of an input."""
     if "worst_move" in result.details:
-        return MOVE, 1.0, result.details["worst_move"], None
+        return CHANGE, 1.0, result.details["worst_move"], None
     if result.mu_claimed is not None:
         return "μ", result.mu_claimed, result.mu_lower, result.mu_estimate
     return "ε", result.epsilon_claimed, result.epsilon_lower, None
 
 
-def strip(result: AuditResult) -> Markup:
-    """The claim as a line, the bound as a bar up to it, the estimate as a dot; in μ where that is claimed."""
+def draw_claim(result: AuditResult) -> Markup:
+    """Draw the claim as a vertical line, the lower bound as a bar and the estimate as a dot."""
     unit, claimed, lower, estimate = _figures(result)
     if claimed is None or lower is None:
         return Markup("")
@@ -107,7 +106,7 @@ def strip(result: AuditResult) -> Markup:
 
     about = f"{unit} claimed {claimed:.3g}, at least {lower:.3g}"
     if estimate is not None:
-        about += f", seen {estimate:.3g}"
+        about += f", estimated {estimate:.3g}"
     dot = Markup("")
     if estimate is not None:
         dot = Markup('<circle cx="{x:.1f}" cy="16" r="5" class="fresh"/>').format(x=x(estimate))
@@ -125,7 +124,7 @@ def strip(result: AuditResult) -> Markup:
         c=x(claimed),
         dot=dot,
         about=about,
-        tick="one sensitivity" if unit == MOVE else f"claimed {unit} = {claimed:.3g}",
+        tick="one sensitivity" if unit == CHANGE else f"claimed {unit} = {claimed:.3g}",
         tone="over" if result.verdict == REFUTED else "fresh",
         anchor="end" if x(claimed) > 2 * WIDTH / 3 else "middle",
     )

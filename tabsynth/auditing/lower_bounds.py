@@ -1,6 +1,6 @@
-"""What errors of an attack say of a claim: lower bounds of ε and μ, and the power of the test.
+"""Lower bounds of ε and μ from the error rates of an attack, and the power of that test.
 
-A test between two neighbours has a false positive rate α and a false negative rate β. Under
+A test between two neighbouring datasets has a false positive rate α and a false negative rate β. Under
 (ε, δ)-DP, 1 − β ≤ e^ε α + δ and 1 − α ≤ e^ε β + δ (Kairouz, Oh, Viswanath 2015); under μ-Gaussian DP,
 Φ⁻¹(1 − α) − Φ⁻¹(β) ≤ μ (Dong, Roth, Su 2019). So upper bounds of both rates are lower bounds of ε and μ.
 """
@@ -16,69 +16,69 @@ CONFIDENCE = 0.999
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Errors of one test on runs in both worlds.
+    """Errors of one test on runs on both datasets.
 
     Attributes
     ----------
-    false_positives, without : int
-        Runs that were taken for runs with the canary, of so many without it.
-    false_negatives, with_canary : int
-        Runs that were taken for runs without it, of so many with it.
+    false_positives, runs_without : int
+        Runs without the canary that were classified as runs with it, and all runs without it.
+    false_negatives, runs_with : int
+        Runs with the canary that were classified as runs without it, and all runs with it.
     """
 
     false_positives: int
-    without: int
+    runs_without: int
     false_negatives: int
-    with_canary: int
+    runs_with: int
 
-    def upper(self, confidence: float) -> tuple[float, float]:
-        """Upper bounds of both rates, which hold together with ``confidence``."""
+    def rate_upper_bounds(self, confidence: float) -> tuple[float, float]:
+        """Return upper bounds of both error rates that hold jointly with ``confidence``."""
         each = (1 + confidence) / 2
         return (
-            upper_rate(self.false_positives, self.without, each),
-            upper_rate(self.false_negatives, self.with_canary, each),
+            rate_upper_bound(self.false_positives, self.runs_without, each),
+            rate_upper_bound(self.false_negatives, self.runs_with, each),
         )
 
 
-def upper_rate(count: int, trials: int, confidence: float) -> float:
-    """Clopper–Pearson: the one-sided upper bound of a rate that was seen ``count`` times."""
-    return float(upper_rates(np.array([count]), trials, confidence)[0])
+def rate_upper_bound(count: int, trials: int, confidence: float) -> float:
+    """Return the one-sided upper bound of a rate by Clopper and Pearson."""
+    return float(rate_upper_bounds(np.array([count]), trials, confidence)[0])
 
 
-def upper_rates(counts: np.ndarray, trials: int, confidence: float) -> np.ndarray:
-    """:func:`upper_rate` of each of several counts."""
-    found = stats.beta.ppf(confidence, counts + 1, np.maximum(trials - counts, 1))
-    return np.where(counts >= trials, 1.0, found)
+def rate_upper_bounds(counts: np.ndarray, trials: int, confidence: float) -> np.ndarray:
+    """:func:`rate_upper_bound` of each of several counts."""
+    bounds = stats.beta.ppf(confidence, counts + 1, np.maximum(trials - counts, 1))
+    return np.where(counts >= trials, 1.0, bounds)
 
 
-def lower_rate(count: int, trials: int, confidence: float) -> float:
-    """Clopper–Pearson: the one-sided lower bound."""
-    return 1 - upper_rate(trials - count, trials, confidence)
+def rate_lower_bound(count: int, trials: int, confidence: float) -> float:
+    """Return the one-sided lower bound of a rate by Clopper and Pearson."""
+    return 1 - rate_upper_bound(trials - count, trials, confidence)
 
 
-def mu_of(false_positive: float, false_negative: float) -> float:
-    """Φ⁻¹(1 − α) − Φ⁻¹(β): the least μ at which a Gaussian mechanism allows both rates; at least 0."""
+def mu_from_rates(false_positive: float, false_negative: float) -> float:
+    """Return Φ⁻¹(1 − α) − Φ⁻¹(β), the smallest μ ≥ 0 at which μ-Gaussian DP allows both error rates."""
     if false_positive >= 1 or false_negative >= 1:
         return 0.0
     return max(0.0, float(stats.norm.isf(false_positive) - stats.norm.ppf(false_negative)))
 
 
-def epsilon_of(false_positive: float, false_negative: float, delta: float) -> float:
-    """The least ε at which (ε, δ)-DP allows both rates; at least 0."""
-    found = [0.0]
+def epsilon_from_rates(false_positive: float, false_negative: float, delta: float) -> float:
+    """Return the smallest ε ≥ 0 at which (ε, δ)-DP allows both error rates."""
+    bounds = [0.0]
     for one, other in (
         (false_positive, false_negative),
         (false_negative, false_positive),
     ):
         hit = 1 - delta - other
         if hit > 0:
-            found.append(math.inf if one == 0 else math.log(hit / one))
-    return max(found)
+            bounds.append(math.inf if one == 0 else math.log(hit / one))
+    return max(bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
-    """What a test found: lower bounds at ``confidence``, and the errors that they follow from."""
+class LowerBounds:
+    """Lower bounds of μ and ε at ``confidence``, with the threshold and the errors that give them."""
 
     mu: float
     epsilon: float
@@ -87,47 +87,46 @@ class Bound:
     confidence: float
 
 
-def bounded(
+def estimate_bounds(
     without: np.ndarray, with_canary: np.ndarray, delta: float, confidence: float = CONFIDENCE
-) -> Bound:
-    """Lower bounds of μ and ε from statistics of runs in both worlds.
+) -> LowerBounds:
+    """Estimate lower bounds of μ and ε from a test statistic on both neighbouring datasets.
 
-    The first half of each world chooses the threshold, and the other half counts errors: so the bounds
-    hold with ``confidence``, whatever the statistic.
+    The first half of the runs on each dataset chooses the threshold and the other half counts errors, so the
+    bounds hold with ``confidence`` for any statistic.
 
     Parameters
     ----------
     without, with_canary : ndarray, shape (runs,)
-        Greater where the canary seems to be there. Runs are independent; at least 2 in each world.
+        Statistics of independent runs, at least 2 on each dataset; larger values indicate the canary.
     """
     middle = len(without) // 2, len(with_canary) // 2
-    threshold = best_threshold(without[: middle[0]], with_canary[: middle[1]], confidence)
-    held = without[middle[0] :], with_canary[middle[1] :]
-    errors = errors_at(threshold, *held)
-    upper = errors.upper(confidence)
-    return Bound(
-        mu=mu_of(*upper),
-        epsilon=epsilon_of(*upper, delta),
+    threshold = choose_threshold(without[: middle[0]], with_canary[: middle[1]], confidence)
+    errors = count_errors(threshold, without[middle[0] :], with_canary[middle[1] :])
+    upper = errors.rate_upper_bounds(confidence)
+    return LowerBounds(
+        mu=mu_from_rates(*upper),
+        epsilon=epsilon_from_rates(*upper, delta),
         threshold=threshold,
         errors=errors,
         confidence=confidence,
     )
 
 
-def errors_at(threshold: float, without: np.ndarray, with_canary: np.ndarray) -> Errors:
-    """Errors of "the canary is there if the statistic is above ``threshold``"."""
+def count_errors(threshold: float, without: np.ndarray, with_canary: np.ndarray) -> Errors:
+    """Count the errors of the test that finds the canary where the statistic is above ``threshold``."""
     return Errors(
         false_positives=int((without > threshold).sum()),
-        without=len(without),
+        runs_without=len(without),
         false_negatives=int((with_canary <= threshold).sum()),
-        with_canary=len(with_canary),
+        runs_with=len(with_canary),
     )
 
 
-def best_threshold(without: np.ndarray, with_canary: np.ndarray, confidence: float) -> float:
-    """The threshold with the highest bound of μ on the runs that choose it, of 200 quantiles of theirs.
+def choose_threshold(without: np.ndarray, with_canary: np.ndarray, confidence: float) -> float:
+    """Choose the quantile of these runs that gives the highest lower bound of μ on them.
 
-    Where they are too few for any bound, the one with the fewest errors.
+    If the runs are too few for a positive bound, choose the quantile with the fewest errors.
     """
     both = np.concatenate([without, with_canary])
     candidates = np.unique(np.quantile(both, np.linspace(0, 1, 201), method="lower"))
@@ -135,14 +134,14 @@ def best_threshold(without: np.ndarray, with_canary: np.ndarray, confidence: flo
     positives = n - np.searchsorted(np.sort(without), candidates, side="right")
     negatives = np.searchsorted(np.sort(with_canary), candidates, side="right")
     each = (1 + confidence) / 2
-    bounds = stats.norm.isf(upper_rates(positives, n, each)) - stats.norm.ppf(
-        upper_rates(negatives, m, each)
+    bounds = stats.norm.isf(rate_upper_bounds(positives, n, each)) - stats.norm.ppf(
+        rate_upper_bounds(negatives, m, each)
     )
     return float(candidates[np.lexsort((positives / n + negatives / m, -bounds.clip(0)))[0]])
 
 
-def separation(without: np.ndarray, with_canary: np.ndarray) -> float:
-    """μ̂: the distance of the means of both worlds, in units of their (pooled) standard deviation."""
+def estimate_mu(without: np.ndarray, with_canary: np.ndarray) -> float:
+    """Return μ̂, the distance of the means on both datasets in units of their pooled standard deviation."""
     spread = math.sqrt((without.var(ddof=1) + with_canary.var(ddof=1)) / 2)
     gap = float(with_canary.mean() - without.mean())
     if spread == 0:
@@ -150,29 +149,29 @@ def separation(without: np.ndarray, with_canary: np.ndarray) -> float:
     return gap / spread
 
 
-def standard_error(without: np.ndarray, with_canary: np.ndarray) -> float:
-    """Of :func:`separation`, about: that of the means."""
+def mu_standard_error(without: np.ndarray, with_canary: np.ndarray) -> float:
+    """Return the approximate standard error of :func:`estimate_mu`."""
     return math.sqrt(1 / len(without) + 1 / len(with_canary))
 
 
 def power(true_mu: float, claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> float:
-    """The chance that a claim of μ is refuted, where the mechanism really has ``true_mu``.
+    """Return the probability that the claim ``claimed_mu`` is refuted if the mechanism has ``true_mu``.
 
-    Exact for a Gaussian statistic, a threshold midway and ``runs`` runs a world that count errors (not
-    those that choose the threshold).
+    It is exact for a Gaussian statistic, a threshold in the middle, and ``runs`` runs on each dataset that count
+    errors (without the runs that choose the threshold).
     """
     rate = float(stats.norm.cdf(-true_mu / 2))
     counts = np.arange(runs + 1)
-    upper = upper_rates(counts, runs, (1 + confidence) / 2)
-    # Of α, the greatest β that still refutes: Φ(Φ⁻¹(1 − α) − μ).
+    upper = rate_upper_bounds(counts, runs, (1 + confidence) / 2)
+    # For each α the largest β that still refutes the claim: Φ(Φ⁻¹(1 − α) − μ).
     most = stats.norm.cdf(stats.norm.isf(upper) - claimed_mu)
     refuting = np.searchsorted(upper, most, side="left") - 1  # the greatest count of the other side
     chance = stats.binom.pmf(counts, runs, rate)
     return float((chance * stats.binom.cdf(refuting, runs, rate)).sum())
 
 
-def detectable(claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> float:
-    """How many times too small the noise must be for the test to find it 19 times in 20."""
+def detectable_noise_ratio(claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> float:
+    """Return how many times too small the noise must be for a detection probability of 95%."""
     low, high = 1.0, 2.0
     while power(high * claimed_mu, claimed_mu, runs, confidence) < 0.95:
         high *= 2
@@ -180,22 +179,22 @@ def detectable(claimed_mu: float, runs: int, confidence: float = CONFIDENCE) -> 
             return math.inf
     for _ in range(30):
         middle = (low + high) / 2
-        found = power(middle * claimed_mu, claimed_mu, runs, confidence) >= 0.95
-        low, high = (low, middle) if found else (middle, high)
+        detected = power(middle * claimed_mu, claimed_mu, runs, confidence) >= 0.95
+        low, high = (low, middle) if detected else (middle, high)
     return high
 
 
-def ceiling(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
-    """The greatest lower bound of ε that ``runs`` runs a world can give: no error in any of them."""
-    rate = upper_rate(0, runs, (1 + confidence) / 2)
-    return epsilon_of(rate, rate, delta)
+def largest_bound(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
+    """Return the largest lower bound of ε that ``runs`` runs on each dataset can give: with no error."""
+    rate = rate_upper_bound(0, runs, (1 + confidence) / 2)
+    return epsilon_from_rates(rate, rate, delta)
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The chance of so many right guesses, or more, under (ε, δ)-DP (Steinke, Nasr, Jagielski 2023).
+    """Return the p-value of ``right`` correct guesses under (ε, δ)-DP (Steinke, Nasr, Jagielski 2023).
 
-    Their Theorem 5.2. Each of ``canaries`` records is in or out by a fair coin of its own; a guess is made
-    for ``guesses`` of them, after one run. With f(v) = P[Binomial(r, e^ε/(1 + e^ε)) ≥ v],
+    Theorem 5.2: each of ``canaries`` records is inserted independently with probability 1/2; ``guesses`` of them
+    are guessed after one run. With f(v) = P[Binomial(r, e^ε/(1 + e^ε)) ≥ v],
     P[right ≥ v] ≤ f(v) + 2mδ · max_{1 ≤ i ≤ m} (f(v − i) − f(v))/i.
     """
     if not 0 <= right <= guesses <= canaries:
@@ -212,7 +211,7 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
 def one_run_epsilon(
     canaries: int, guesses: int, right: int, delta: float, confidence: float = CONFIDENCE
 ) -> float:
-    """The least ε that so many right guesses of one run do not refute at ``confidence``."""
+    """Return the smallest ε that ``right`` correct guesses of one run do not refute at ``confidence``."""
     miss = 1 - confidence
     if one_run_p_value(canaries, guesses, right, 0.0, delta) >= miss:
         return 0.0

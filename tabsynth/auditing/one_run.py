@@ -1,15 +1,14 @@
-"""One-run audits (Steinke, Nasr, Jagielski 2023): many canaries, a coin for each, one fit at real size.
+"""One-run audits (Steinke, Nasr, Jagielski 2023): many canaries in one fit of realistic size.
 
-Which of the canaries were in? The auditor scores each by what the fit released, guesses of the ones with
-the highest scores that they were in and of those with the lowest that they were not, and abstains from the
-others. Each right guess is evidence, and a bound of ε follows from their number
-(:func:`tabsynth.auditing.lower_bounds.one_run_p_value`).
+Each canary is inserted independently with probability 1/2. The attacker scores each canary from the releases of one
+fit. It guesses that the highest scores were inserted and the lowest were not, and abstains from the others. The
+number of correct guesses gives a lower bound of ε (:func:`tabsynth.auditing.lower_bounds.one_run_p_value`).
 
-For a GAN the bound is weak: with hundreds of canaries in one batch, what each adds to a gradient is hidden
-by the others as much as by the noise.
+For GANs the bound is weak: with hundreds of canaries in a batch, the other canaries hide each contribution to a
+gradient as much as the noise does.
 
-The auditor sees the releases themselves, noisy counts or noisy gradients, and knows all rows but the
-canaries: no more than differential privacy grants an attacker.
+The attacker sees the releases (noisy counts or noisy gradients) and knows all rows but the canaries, which the threat
+model of differential privacy includes.
 """
 
 import time
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor
 
 from tabsynth.auditing.lower_bounds import one_run_epsilon
-from tabsynth.auditing.outcomes import REFUTED, AuditResult, judged
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account
@@ -38,133 +37,135 @@ from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep
 
 KIND = "one-run"
-CONFIDENCE = 0.99  # the theorem's term in δ leaves little at 99.9%
-SHARES = (
+CONFIDENCE = 0.99  # at 0.999 the δ term of the theorem dominates
+GUESSED_SHARES = (
     0.02,
     0.05,
     0.1,
     0.2,
-)  # of the canaries, that are guessed on each side; all four are tried
+)  # of the canaries, that are score_guesses on each side; all four are tried
 
 
 @dataclass(frozen=True, eq=False)
-class Inserted:
-    """A table with canaries, each in it by a fair coin.
+class InsertedCanaries:
+    """A table with canaries, each inserted with probability 1/2.
 
     Attributes
     ----------
     table : DataFrame
-        The known rows, and the canaries that are in.
-    known, canaries : int array, shape (n, columns) and (m, columns)
-        Value numbers.
-    inside : bool array, shape (m,)
-        The coins.
+        The other rows and the inserted canaries.
+    other_rows, canaries : int array, shape (n, columns) and (m, columns)
+        Category codes.
+    included : bool array, shape (m,)
+        Whether each canary was inserted.
     """
 
     schema: Schema
     table: pd.DataFrame
-    known: np.ndarray
+    other_rows: np.ndarray
     canaries: np.ndarray
-    inside: np.ndarray
+    included: np.ndarray
 
 
-def insert(
+def insert_canaries(
     schema: Schema, table: pd.DataFrame, canaries: int, rng: np.random.Generator
-) -> Inserted:
-    """Canaries with every column drawn uniformly: unlike most rows, and unlike each other."""
+) -> InsertedCanaries:
+    """Insert canaries with uniformly drawn values, which differ from most rows and from each other."""
     encoder = TableEncoder(schema)
     index = np.stack([rng.integers(0, size, canaries) for size in schema.sizes], axis=1)
-    inside = rng.random(canaries) < 0.5
+    included = rng.random(canaries) < 0.5
     rows = encoder.from_index(index, rng)
-    index = encoder.to_index(rows)  # as a fit will read them
-    whole = pd.concat([table, rows[inside]], ignore_index=True).astype(dict(rows.dtypes))
-    return Inserted(schema, whole, encoder.to_index(table), index, inside)
+    index = encoder.to_index(rows)  # as a fit encodes them
+    whole = pd.concat([table, rows[included]], ignore_index=True).astype(dict(rows.dtypes))
+    return InsertedCanaries(schema, whole, encoder.to_index(table), index, included)
 
 
 def audit_one_run(
     model: Synthesizer,
-    inserted: Inserted,
+    inserted: InsertedCanaries,
     *,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Fit once, at any size, and bound ε by the guesses.
+    """Fit once and bound ε by the number of correct guesses.
 
     Parameters
     ----------
     model : Synthesizer
-        Not fitted yet; ``margnet``, or a GAN with a critic.
+        An unfitted ``margnet``, ``dp-wgan`` or ``dp-gan``.
     """
     started = time.monotonic()
-    watch = watching_counts if model.method == "margnet" else watching_steps
-    with watch(inserted) as scores:
+    observe = observe_counts if model.method == "margnet" else observe_steps
+    with observe(inserted) as scores:
         model.fit(inserted.table, progress=progress)
-    found = guessed(scores, inserted.inside, model.ledger_.delta, confidence)
+    guesses = score_guesses(scores, inserted.included, model.ledger_.delta, confidence)
     claimed = model.ledger_.spent
-    verdict = judged(found.epsilon, claimed)
-    said = "Refuted" if verdict == REFUTED else "Not refuted"
+    verdict = decide_verdict(guesses.epsilon, claimed)
+    finding = "Refuted" if verdict == REFUTED else "No evidence against the claim"
+    most = largest_one_run_bound(len(inserted.included), model.ledger_.delta, confidence)
     return AuditResult(
         kind=KIND,
         method=model.method,
         part=f"{len(inserted.table):,} rows",
         verdict=verdict,
         sentence=(
-            f"{said}: of {found.guesses} canaries that the auditor dared to guess, {found.right} were"
-            f" guessed right, so ε is at least {found.epsilon:.3g}, of {claimed:.3g} claimed."
+            f"{finding}: {guesses.right} of {guesses.guesses} guesses were correct, which gives"
+            f" ε ≥ {guesses.epsilon:.3g}; the claim is ε = {claimed:.3g}."
         ),
         epsilon_claimed=claimed,
         delta=model.ledger_.delta,
-        epsilon_lower=found.epsilon,
+        epsilon_lower=guesses.epsilon,
         confidence=confidence,
-        runs=len(inserted.inside),
+        runs=len(inserted.included),
         power=(
-            f"No bound above ε = {most_one_run(len(inserted.inside), model.ledger_.delta, confidence):.2f}"
-            " can come of so many canaries in one fit."
+            f"With this number of canaries in one fit, no lower bound above ε = {most:.2f} is possible."
         ),
         details={
-            "canaries_in": int(inserted.inside.sum()),
-            "guesses": found.guesses,
-            "right": found.right,
+            "canaries_in": int(inserted.included.sum()),
+            "guesses": guesses.guesses,
+            "right": guesses.right,
             "seconds": round(time.monotonic() - started, 1),
         },
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guessed:
-    """Guesses, how many of them were right, and the bound that follows."""
+class Guesses:
+    """Number of guesses, of correct ones, and the lower bound of ε that they give."""
 
     guesses: int
     right: int
     epsilon: float
 
 
-def guessed(
-    scores: np.ndarray, inside: np.ndarray, delta: float, confidence: float = CONFIDENCE
-) -> Guessed:
-    """The best bound of a few numbers of guesses, each at a part of the confidence (Bonferroni)."""
+def score_guesses(
+    scores: np.ndarray, included: np.ndarray, delta: float, confidence: float = CONFIDENCE
+) -> Guesses:
+    """Return the best bound over several numbers of guesses, with Bonferroni correction."""
     order = np.argsort(scores, kind="stable")
-    each = 1 - (1 - confidence) / len(SHARES)
-    best = Guessed(guesses=0, right=0, epsilon=-1.0)
-    for share in SHARES:
+    each = 1 - (1 - confidence) / len(GUESSED_SHARES)
+    best = Guesses(guesses=0, right=0, epsilon=-1.0)
+    for share in GUESSED_SHARES:
         side = max(1, round(share * len(scores)))
-        right = int((~inside[order[:side]]).sum() + inside[order[-side:]].sum())
+        right = int((~included[order[:side]]).sum() + included[order[-side:]].sum())
         epsilon = one_run_epsilon(len(scores), 2 * side, right, delta, each)
         if (epsilon, right / side) > (best.epsilon, best.right / max(best.guesses, 1) * 2):
-            best = Guessed(guesses=2 * side, right=right, epsilon=epsilon)
+            best = Guesses(guesses=2 * side, right=right, epsilon=epsilon)
     return best
 
 
-def most_one_run(canaries: int, delta: float, confidence: float = CONFIDENCE) -> float:
-    """The bound if every guess were right."""
+def largest_one_run_bound(canaries: int, delta: float, confidence: float = CONFIDENCE) -> float:
+    """Return the lower bound of ε if every guess is correct."""
     perfect = np.arange(canaries)
-    return guessed(perfect, perfect >= canaries // 2, delta, confidence).epsilon
+    return score_guesses(perfect, perfect >= canaries // 2, delta, confidence).epsilon
 
 
-class _Counts(NoisyCounts[np.ndarray]):
-    """Passes noisy counts on, and adds to the score of each canary what its cells have too many."""
+class _ScoringCounts(NoisyCounts[np.ndarray]):
+    """Returns noisy counts unchanged and adds the excess counts of each canary's cells to its score."""
 
-    def __init__(self, inner: NoisyCounts[np.ndarray], inserted: Inserted, scores: np.ndarray):
+    def __init__(
+        self, inner: NoisyCounts[np.ndarray], inserted: InsertedCanaries, scores: np.ndarray
+    ):
         super().__init__(inner.table, inner.sizes)
         self._inner, self._inserted, self._scores = inner, inserted, scores
 
@@ -176,26 +177,30 @@ class _Counts(NoisyCounts[np.ndarray]):
         bits: Bits,
         groups: Sequence[Groups] | None = None,
     ) -> list[Measured]:
-        """As of :class:`NoisyCounts`; the other canaries are in by half, and noise that is known of."""
+        """As :meth:`NoisyCounts.measure`; half of the other canaries are expected in each cell."""
         released = self._inner.measure(account, sets, shares, bits, groups)
-        at = self._inserted
+        inserted = self._inserted
         for i, item in enumerate(released):
-            by = by_value(self.sizes) if groups is None else groups[i]
-            cells = tuple(by[j][at.canaries[:, j]] for j in item.columns)
-            others = count_rows(at.canaries, item.columns, by)
-            more = item.counts - count_rows(at.known, item.columns, by) - others / 2
+            value_groups = by_value(self.sizes) if groups is None else groups[i]
+            cells = tuple(value_groups[j][inserted.canaries[:, j]] for j in item.columns)
+            others = count_rows(inserted.canaries, item.columns, value_groups)
+            more = (
+                item.counts
+                - count_rows(inserted.other_rows, item.columns, value_groups)
+                - others / 2
+            )
             self._scores += (more / (item.std**2 + others / 4))[cells]
         return released
 
 
 @contextmanager
-def watching_counts(inserted: Inserted) -> Iterator[np.ndarray]:
-    """Scores of the canaries, from the noisy counts of any fit of MargNet meanwhile."""
-    scores = np.zeros(len(inserted.inside))
+def observe_counts(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
+    """Score the canaries by the noisy counts of a MargNet fit within a ``with`` block."""
+    scores = np.zeros(len(inserted.included))
     original = measuring.NoisyCounts
 
     def seen(*args: Any, **kwargs: Any) -> NoisyCounts[np.ndarray]:
-        return _Counts(original(*args, **kwargs), inserted, scores)
+        return _ScoringCounts(original(*args, **kwargs), inserted, scores)
 
     measuring.NoisyCounts = seen  # type: ignore[misc, assignment]
     try:
@@ -205,50 +210,56 @@ def watching_counts(inserted: Inserted) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def watching_steps(inserted: Inserted) -> Iterator[np.ndarray]:
-    """Scores of the canaries, from the private steps of any fit meanwhile.
+def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
+    """Score the canaries by the private steps of a fit within a ``with`` block.
 
-    A step's score of a canary is how far the release, less the known rows' part and the mean part of all
-    canaries, lies along the canary's own clipped gradient, in units of the noise.
+    A step's score is the inner product of the canary's clipped gradient with the release minus the other rows' part
+    and the expected part of all canaries, divided by the variance of the noise.
     """
-    scores = np.zeros(len(inserted.inside))
+    scores = np.zeros(len(inserted.included))
     layout = TableEncoder(inserted.schema).layout
     codes = torch.from_numpy(layout.encode(inserted.canaries))
     keys = {row.tobytes() for row in codes.numpy()}
     sums, noised = PrivateStep._sums, PrivateStep._noised
-    held: list[Any] = []
+    step_inputs: list[Any] = []
 
-    def see(step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any) -> Any:
-        found = sums(step, losses, batch, keep, reference)
-        known = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])
-        held[:] = [losses, reference, sums(step, losses, batch, known & keep, reference)[0]]
-        return found
+    def observe_sums(
+        step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any
+    ) -> Any:
+        clipped = sums(step, losses, batch, keep, reference)
+        other_rows = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])
+        step_inputs[:] = [
+            losses,
+            reference,
+            sums(step, losses, batch, other_rows & keep, reference)[0],
+        ]
+        return clipped
 
-    def draw(step: PrivateStep, clean: list[Tensor]) -> list[Tensor]:
+    def observe_noise(step: PrivateStep, clean: list[Tensor]) -> list[Tensor]:
         released = noised(step, clean)
-        losses, reference, known = held
-        scores[:] += step_scores(step, losses, codes, reference, known, released)
+        losses, reference, other_rows = step_inputs
+        scores[:] += score_step(step, losses, codes, reference, other_rows, released)
         return released
 
-    PrivateStep._sums, PrivateStep._noised = see, draw  # type: ignore[method-assign, assignment]
+    PrivateStep._sums, PrivateStep._noised = observe_sums, observe_noise  # type: ignore[method-assign, assignment]
     try:
         yield scores
     finally:
         PrivateStep._sums, PrivateStep._noised = sums, noised  # type: ignore[method-assign]
 
 
-def step_scores(
+def score_step(
     step: PrivateStep,
     losses: Callable[[torch.nn.Module, Tensor], Tensor],
     codes: Tensor,
     reference: Sequence[Tensor] | None,
-    known: Sequence[Tensor],
+    other_rows: Sequence[Tensor],
     released: Sequence[Tensor],
 ) -> np.ndarray:
-    """Scores of one step, shape (canaries,).
+    """Score all canaries by one step, shape (canaries,).
 
-    Of gᵢ, the clipped gradient of canary i as a fit takes it: ⟨Σ + noise − known − q/2 Σⱼ gⱼ, gᵢ⟩, group by
-    group over the variance of the noise.
+    With gᵢ the clipped gradient of canary i: ⟨Σ + noise − other rows − q/2 Σⱼ gⱼ, gᵢ⟩, for each group of parameters
+    divided by the variance of the noise.
     """
     clipper = step.clipper
     grads = clipper._gradients(losses, codes)
@@ -261,7 +272,7 @@ def step_scores(
     noise = step.bounds.noise_scales().double().square()
     rest = {}
     for i, (parameter, j) in enumerate(zip(clipper.parameters, clipper.groups, strict=True)):
-        more = released[i].double() * float(step.expected_batch) - known[i] - mean[i]
+        more = released[i].double() * float(step.expected_batch) - other_rows[i] - mean[i]
         rest[id(parameter)] = (more / noise[j]).to(parameter.dtype)
     dots = {key: dot for factor in grads.factors for key, dot in factor.dots(rest).items()}
     out = scale.new_zeros(len(codes))

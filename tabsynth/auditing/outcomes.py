@@ -1,4 +1,4 @@
-"""What an audit found, in a form that a page, a JSON file and a certificate can carry."""
+"""Results of audits, for an HTML page, a JSON file and a certificate."""
 
 import json
 import math
@@ -15,11 +15,13 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
 
 FORMAT = "tabsynth-audit/1"
-REFUTED, NOT_REFUTED, INVALID = "refuted", "not refuted", "invalid"
-CLOSE = 1.01  # a fit spends its budget to within a per cent
-WHOLE = "whole fit"  # a part: all that a fit releases
-WHOLE_KINDS = ("replay", "black-box", "one-run")  # these have no other
-LEAST_SHARE = 0.85  # of the theory's μ: a white-box audit that sees less is not worth its name
+REFUTED, NOT_REFUTED, INCONCLUSIVE = "refuted", "not refuted", "inconclusive"
+EPSILON_TOLERANCE = 1.01  # ratio; a fit uses its budget to within 1%
+WHOLE = "whole fit"  # the part that is all releases of a fit
+WHOLE_KINDS = ("replay", "black-box", "one-run")  # kinds that audit the whole fit only
+MIN_MU_RATIO = (
+    0.85  # of the μ that theory predicts; a white-box audit that measures less is inconclusive
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,26 +33,27 @@ class AuditResult:
     kind : {"white-box", "black-box", "one-run", "replay"}
     method, part : str
         What was audited: a method, and which of its releases.
-    verdict : {"refuted", "not refuted", "invalid"}
-        ``invalid``: the audit saw too little for its silence to mean anything.
+    verdict : {"refuted", "not refuted", "inconclusive"}
+        ``"not refuted"``: no evidence against the claim. ``"inconclusive"``: the attack measured too little of what
+        theory predicts to support a conclusion.
     sentence : str
-        The finding in plain words.
+        The result in one sentence.
     epsilon_claimed, delta : float
     epsilon_lower : float
-        What holds of ε with ``confidence``, whatever is claimed.
+        Lower bound of ε that holds with ``confidence``.
     mu_claimed, mu_estimate, mu_lower : float, optional
-        The same in μ of Gaussian DP, where the claim is one in μ; and the estimate without a bound.
+        Claim, point estimate and lower bound of μ in Gaussian differential privacy, where the claim has a μ.
     confidence : float
     runs : int
-        Runs (of one-run: canaries) that the bound rests on, in each world.
+        Runs on each neighbouring dataset that the bound uses; for one-run audits the number of canaries.
     power : str
-        What the audit would have found, in words.
+        What the audit could have detected, in one sentence.
     details : dict
-        JSON-ready: settings, counts of errors, seconds.
+        Settings, counts of errors, seconds; JSON-ready.
     created : str
     versions : dict
     code : str
-        SHA-256 of the package's sources, as a certificate has it.
+        SHA-256 of the package's source files, as in a certificate.
     """
 
     kind: str
@@ -76,7 +79,7 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim cannot be true, at the audit's confidence."""
+        """Whether the claim is refuted at the audit's confidence."""
         return self.verdict == REFUTED
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +87,7 @@ class AuditResult:
         return _plain(asdict(self))
 
 
-def judged(
+def decide_verdict(
     epsilon_lower: float,
     epsilon_claimed: float,
     mu_lower: float | None = None,
@@ -92,9 +95,10 @@ def judged(
     mu_estimate: float | None = None,
     mu_error: float = 0.0,
 ) -> str:
-    """The verdict: refuted where a lower bound passes the claim; invalid where the attack hardly saw.
+    """Return the verdict.
 
-    ``mu_error`` is the standard error of the estimate; two of them are put down to chance.
+    A claim is refuted if a lower bound exceeds it. An audit is inconclusive if its estimate of μ, plus two standard
+    errors ``mu_error``, is below ``MIN_MU_RATIO`` times the claim.
     """
     if epsilon_lower > epsilon_claimed:
         return REFUTED
@@ -102,13 +106,13 @@ def judged(
         return NOT_REFUTED
     if mu_lower is not None and mu_lower > mu_claimed:
         return REFUTED
-    if mu_estimate is not None and mu_estimate + 2 * mu_error < LEAST_SHARE * mu_claimed:
-        return INVALID
+    if mu_estimate is not None and mu_estimate + 2 * mu_error < MIN_MU_RATIO * mu_claimed:
+        return INCONCLUSIVE
     return NOT_REFUTED
 
 
 def write_json(results: Sequence[AuditResult], path: str | Path) -> None:
-    """Write ``audit.json``, whole or not at all."""
+    """Write ``audit.json`` atomically."""
     content = {"format": FORMAT, "results": [result.to_dict() for result in results]}
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -123,19 +127,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def certified(
+def certificate_entries(
     data: Mapping[str, Any], path: str | Path, method: str, epsilon: float, delta: float
 ) -> list[Mapping[str, Any]]:
-    """Results of a file that ``tabsynth audit`` wrote, as the certificate of one fit has them.
+    """Return the results of a file that ``tabsynth audit`` wrote as entries of a fit's certificate.
 
-    An audit of a whole fit must be of the claim that is certified; one of a part, of no larger one.
+    An audit of a whole fit must be of the certified claim; an audit of a part must not be of a larger claim.
 
     Parameters
     ----------
     data : dict
-        What the file holds.
+        Content of the file.
+    path : path
+        Its name, for messages.
     method, epsilon, delta
-        Of the certificate: an audit of another method, or of another ε, says nothing of it.
+        The certificate's method and claim, with which the audits must agree.
 
     Raises
     ------
@@ -148,24 +154,26 @@ def certified(
         claimed = item.get("epsilon_claimed")
         if isinstance(claimed, bool) or not isinstance(claimed, int | float):
             raise FileFormatError(
-                f"{path}: {shown(item.get('part'))} has no number as epsilon_claimed, so that nobody knows what"
+                f"{path}: {shown(item.get('part'))} has no number as epsilon_claimed, so it is unknown which claim"
                 " was audited; attach the audit.json that tabsynth audit wrote."
             )
         whole = _of_whole_fit(item)
-        close = (epsilon / CLOSE if whole else 0) <= claimed <= CLOSE * epsilon
-        if item.get("method") != method or not close or (whole and item.get("delta") != delta):
+        comparable = (
+            (epsilon / EPSILON_TOLERANCE if whole else 0) <= claimed <= EPSILON_TOLERANCE * epsilon
+        )
+        if item.get("method") != method or not comparable or (whole and item.get("delta") != delta):
             raise InputError(
-                f"{path}: {shown(item.get('part'))} is of {shown(item.get('method'))} at"
-                f" epsilon={shown(claimed)}, delta={shown(item.get('delta'))}, the certificate of {method} at"
-                f" epsilon={epsilon:.4g}, delta={delta:g}; audit that: tabsynth audit --method {method}"
+                f"{path}: {shown(item.get('part'))} is an audit of {shown(item.get('method'))} at"
+                f" epsilon={shown(claimed)}, delta={shown(item.get('delta'))}; the certificate is of {method} at"
+                f" epsilon={epsilon:.4g}, delta={delta:g}. Audit its claim: tabsynth audit --method {method}"
                 f" --epsilon {epsilon:.4g} --delta {delta:g}."
             )
-    kept = ["part", "verdict", "sentence", "epsilon_claimed", "delta", "confidence", "runs"]
-    kept += ["versions", "code"]
+    fields = ["part", "verdict", "sentence", "epsilon_claimed", "delta", "confidence", "runs"]
+    fields += ["versions", "code"]
     return [
         {
             "method": str(item.get("kind")),
-            **{name: item[name] for name in kept if item.get(name) is not None},
+            **{name: item[name] for name in fields if item.get(name) is not None},
             **(
                 {"epsilon_lower_bound": item["epsilon_lower"]}
                 if item.get("epsilon_lower") is not None
@@ -178,5 +186,5 @@ def certified(
 
 
 def _of_whole_fit(item: Mapping[str, Any]) -> bool:
-    """Whether an audit is of all that a fit releases, in any mode."""
+    """Whether an audit is of all releases of a fit, in any mode."""
     return item.get("kind") in WHOLE_KINDS or str(item.get("part")).split(",")[0] == WHOLE

@@ -1,6 +1,6 @@
-"""The audits by name: what ``tabsynth audit --kind`` takes.
+"""The kinds of audit that ``tabsynth audit --kind`` takes.
 
-To add one: a function from what is asked to its results, and a line in ``AUDITS``.
+To add a kind, write a function from an :class:`AuditRequest` to its results and add it to ``AUDITS``.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,36 +12,36 @@ import numpy as np
 
 from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.auditing import blackbox, canaries, counting, one_run, replay_audit, voting
+from tabsynth.auditing import blackbox, canaries, canary_counts, canary_votes, one_run, replay_audit
+from tabsynth.auditing.neighbouring_datasets import CASES
 from tabsynth.auditing.outcomes import AuditResult
-from tabsynth.auditing.worlds import CASES
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
-RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # where none are asked for
-KNOWN_ROWS = 8000  # of the census table, in a one-run audit
+RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # defaults
+CENSUS_ROWS = 8000  # of the census table, in a one-run audit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """An audit that is asked for.
+class AuditRequest:
+    """The method, the claim and the settings of an audit.
 
     Attributes
     ----------
     method : str
     epsilon, delta : float
-        What is claimed.
+        The claim.
     runs : int, optional
-        In each world; of a one-run audit, canaries. None: as many as ``RUNS`` says.
+        Runs on each neighbouring dataset; for one-run audits the number of canaries. Default: ``RUNS``.
     folder : Path
-        Where long audits keep their runs.
+        The folder in which black-box audits store their runs.
     case : {"average", "worst"}
-        Of black-box audits.
+        For black-box audits.
     seeds : int
-        Of replays: each has a table of its own, and all kinds of neighbours.
+        For replays: number of artificial tables.
     progress : callable, optional
     """
 
@@ -60,60 +60,60 @@ class Asked:
         positive("epsilon", self.epsilon)
         between("delta", self.delta, 0, 1, low_open=True, high_open=True)
         if self.runs is not None:
-            integer("runs", self.runs, least=blackbox.LEAST_RUNS)
+            integer("runs", self.runs, least=blackbox.MIN_RUNS)
         integer("seeds", self.seeds, least=1)
 
     def count(self, kind: str) -> int:
-        """Runs of one kind of audit."""
+        """Return the number of runs for a kind of audit."""
         return RUNS[kind] if self.runs is None else self.runs
 
 
-def white_box(asked: Asked) -> list[AuditResult]:
-    """Whatever the method releases, by the canary that suits it."""
-    shared: dict[str, Any] = {"runs": asked.count(canaries.KIND), "progress": asked.progress}
-    budget = asked.epsilon, asked.delta
-    if asked.method == counting.METHOD:
-        return counting.audit_counts(*budget, **shared)
-    if asked.method.startswith("pate-"):
-        return voting.audit_modes(asked.method, *budget, samples=1_000_000, **shared)
-    return canaries.audit_gan(asked.method, *budget, **shared)
+def white_box(request: AuditRequest) -> list[AuditResult]:
+    """Audit all releases of the method with a canary."""
+    shared: dict[str, Any] = {"runs": request.count(canaries.KIND), "progress": request.progress}
+    budget = request.epsilon, request.delta
+    if request.method == canary_counts.METHOD:
+        return canary_counts.audit_counts(*budget, **shared)
+    if request.method.startswith("pate-"):
+        return canary_votes.audit_modes(request.method, *budget, samples=1_000_000, **shared)
+    return canaries.audit_gan(request.method, *budget, **shared)
 
 
-def black_box(asked: Asked) -> list[AuditResult]:
-    """Many small fits on neighbours; the runs are kept beside the page."""
+def black_box(request: AuditRequest) -> list[AuditResult]:
+    """Audit many small fits on neighbouring datasets; the runs are stored in the folder."""
     setting = blackbox.Setting(
-        method=asked.method, epsilon=asked.epsilon, delta=asked.delta, case=asked.case
+        method=request.method, epsilon=request.epsilon, delta=request.delta, case=request.case
     )
-    path = asked.folder / f"black-box-{asked.method}-{asked.case}.jsonl"
-    runs = asked.count(blackbox.KIND)
-    return [blackbox.audit_black_box(setting, path, runs=runs, progress=asked.progress)]
+    path = request.folder / f"black-box-{request.method}-{request.case}.jsonl"
+    runs = request.count(blackbox.KIND)
+    return [blackbox.audit_black_box(setting, path, runs=runs, progress=request.progress)]
 
 
-def one_run_audit(asked: Asked) -> list[AuditResult]:
-    """One fit of the census table with canaries."""
-    check_kind(asked.method, one_run.KIND)
+def one_run_audit(request: AuditRequest) -> list[AuditResult]:
+    """Audit one fit of the census table with canaries."""
+    check_kind(request.method, one_run.KIND)
     table, schema = load_census()
-    inserted = one_run.insert(
-        schema, table[:KNOWN_ROWS], asked.count(one_run.KIND), np.random.default_rng()
+    inserted = one_run.insert_canaries(
+        schema, table[:CENSUS_ROWS], request.count(one_run.KIND), np.random.default_rng()
     )
     rows = (
-        KNOWN_ROWS + asked.count(one_run.KIND) // 2
+        CENSUS_ROWS + request.count(one_run.KIND) // 2
     )  # public: how many are in depends on the coins
-    given: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "rows": rows}
-    if asked.method == counting.METHOD:  # its counts are all that it releases
+    given: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta, "rows": rows}
+    if request.method == canary_counts.METHOD:  # its counts are its only releases
         given["config"] = MargNetConfig(steps=1)
-    model = METHODS[asked.method](schema, device="cpu", **given)
-    return [one_run.audit_one_run(model, inserted, progress=asked.progress)]
+    model = METHODS[request.method](schema, device="cpu", **given)
+    return [one_run.audit_one_run(model, inserted, progress=request.progress)]
 
 
-def replays(asked: Asked) -> list[AuditResult]:
-    """Tiny fits, recorded and played back on neighbours."""
-    budget = asked.epsilon, asked.delta
-    shared: dict[str, Any] = {"seeds": asked.seeds, "progress": asked.progress}
-    return [replay_audit.audit_by_replay(asked.method, *budget, **shared)]
+def replays(request: AuditRequest) -> list[AuditResult]:
+    """Record small fits and replay them on neighbouring datasets."""
+    budget = request.epsilon, request.delta
+    shared: dict[str, Any] = {"seeds": request.seeds, "progress": request.progress}
+    return [replay_audit.audit_by_replay(request.method, *budget, **shared)]
 
 
-AUDITS: dict[str, Callable[[Asked], list[AuditResult]]] = {
+AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
     canaries.KIND: white_box,
     replay_audit.KIND: replays,
     blackbox.KIND: black_box,
@@ -121,25 +121,25 @@ AUDITS: dict[str, Callable[[Asked], list[AuditResult]]] = {
 }
 
 
-def kinds_of(method: str) -> tuple[str, ...]:
+def list_kinds(method: str) -> tuple[str, ...]:
     """The kinds of audits that a method has, by its registration."""
     return tuple(kind for kind in AUDITS if kind in methods.METHODS[method].audits)
 
 
 def check_kind(method: str, kind: str) -> None:
-    """Refuse an audit that the method does not have.
+    """Reject a kind of audit that the method does not have.
 
     Raises
     ------
     InputError
     """
-    if kind not in kinds_of(method):
+    if kind not in list_kinds(method):
         raise InputError(
-            f"{method} has no {kind} audit; take --kind {' or '.join(kinds_of(method))}."
+            f"{method} has no {kind} audit; take --kind {' or '.join(list_kinds(method))}."
         )
 
 
-QUICK = (canaries.KIND, replay_audit.KIND)  # what is run unless a kind is asked for: about a minute
+QUICK = (canaries.KIND, replay_audit.KIND)  # the default of tabsynth audit, about a minute
 
 
 def audit(
@@ -168,7 +168,7 @@ def audit(
         Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``, ``"one-run"``. The default takes
         about a minute.
     runs, case, seeds, progress
-        See :class:`Asked`.
+        See :class:`AuditRequest`.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def audit(
     InputError
         For an unknown method or kind, or a parameter that is out of range.
     """
-    what = Asked(
+    what = AuditRequest(
         method=method,
         epsilon=epsilon,
         delta=delta,
@@ -192,7 +192,7 @@ def audit(
         progress=progress,
     )
     if kinds is None:
-        kinds = [kind for kind in QUICK if kind in kinds_of(method)]
+        kinds = [kind for kind in QUICK if kind in list_kinds(method)]
     for kind in kinds:
         one_of("kinds", kind, AUDITS)
         check_kind(method, kind)

@@ -1,80 +1,222 @@
-"""Record and replay (R1): is a run a function of what its mechanisms released, and of nothing else?
+"""Record and replay: test that the outputs of a run depend on private rows only through its mechanisms.
 
-A run on a table is recorded: what goes into each mechanism, and all that comes of it. It is replayed on
-a neighbour, a table with one record more or less, with the same seed, with the same coins for each record,
-and with each mechanism's input set back to the recorded one just before the noise. Then
+A run on a table is recorded: the inputs of its mechanisms and all outputs. It is replayed on a neighbouring dataset,
+with the same seed, the same random numbers for each record, and each mechanism's input replaced by the recorded one
+just before the noise. The replay passes if
 
-* every release, the state after every step, logs, progress, model, certificate, file, sample, and all
-  that its checkpoint and a project's ledger hold must come out the same to the bit, and
-* what goes into each mechanism may differ by its sensitivity at most, and
-* the noise, and how far the input moved, must be those that the certificate prints, in its unit.
+* every release, the state after every step, logs, progress, model, certificate, files, sample, checkpoint and project
+  ledger are equal bit for bit,
+* the input of each mechanism changes by at most its sensitivity, and
+* the noise and the change of the input agree with the certificate, in its unit.
 
-The first thing that is otherwise is named. What passes is no proof, but a leak that a table and its
-neighbour show is found by one run, without statistics.
+Otherwise the result names the first difference. A replay that passes is no proof. A leak that shows on a pair of
+neighbouring datasets is found by a single replay, without statistics.
 
-A result tells how far a record moved each sum, without noise: of a private table it is itself private.
+A result states the change of each sum without noise. For a private table it is itself private information.
 """
 
+import json
 import math
+import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
 
-from tabsynth.auditing.replay_files import Note, fit_with_files
 from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
-from tabsynth.auditing.replay_printed import misprinted
-from tabsynth.auditing.replay_recorder import Coins, Mechanism, Tape, logged
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.auditing.run_trace import (
+    ROUNDING,
+    MechanismCall,
+    RecordRandomness,
+    RunTrace,
+    record_logs,
+)
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
+from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.model_file import read_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
+from tabsynth.training import checkpoint as index
 
-SAMPLED = 40  # rows of the model that are compared
+CHECKPOINT, LEDGER = "checkpoint", "project.ledger"
+LEDGERS = (LEDGER, index.LEDGER)
+Note = Callable[[str, Any], None]
+
+
+def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
+    """Make the files that :meth:`Synthesizer.fit` takes in an empty folder, at the same path in a replay.
+
+    A fit from a warm start has no project ledger, because the warm start was not fitted under it.
+    """
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
+    if getattr(model, "warm_start", None) is None:
+        files["ledger"] = place / LEDGER
+        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta)
+    return files
+
+
+def note_files(place: Path, note: Note) -> None:
+    """Note all files of the folder, by their parts and by their bytes."""
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    note("files", [str(path.relative_to(place)) for path in files])
+    # Ledgers come first, because their chain hash is in the model and in the checkpoint.
+    for path in sorted(files, key=lambda path: path.name not in LEDGERS):
+        data, parts = path.read_bytes(), None
+        if path.name in LEDGERS:
+            parts = [_line(line) for line in data.splitlines()]
+        elif path.suffix == ".json":
+            parts = json.loads(data)
+        note(path.name, [parts, data])
+
+
+def fit_with_files(
+    fresh: Callable[[], Synthesizer],
+    table: Any,
+    place: Path,
+    note: Note,
+    *,
+    interrupted: int | None,
+    inspect: Callable[[Synthesizer], None],
+) -> None:
+    """Fit with a checkpoint and a ledger, ``inspect`` the model, and note the files.
+
+    With ``interrupted``, the fit is interrupted after so many reports of progress. The model and the files are
+    noted then, and another object resumes the fit.
+    """
+    reports = 0
+
+    def progress(*report: Any) -> None:
+        nonlocal reports
+        note("progress", report)
+        reports += 1
+        if reports == interrupted:
+            raise KeyboardInterrupt
+
+    model = fresh()
+    files = make_files(model, place)
+    try:
+        model.fit(table, progress=progress, **files)
+    except KeyboardInterrupt:
+        if interrupted is None or reports < interrupted:  # an interrupt of the user
+            raise
+        note_files(place, note)
+        inspect(model)
+        model = fresh().fit(table, progress=progress, **files)
+    note_files(place, note)
+    inspect(model)
+
+
+def _line(line: bytes) -> dict[str, Any]:
+    """Return a line of a ledger without its chain hash, which depends on all earlier lines."""
+    return {name: value for name, value in json.loads(line).items() if name != "chain"}
+
+
+FLOAT32 = 1e-5  # relative; bounds and standard deviations are float32
+
+
+def find_misprint(
+    certificate: Mapping[str, Any], mechanisms: Sequence[MechanismCall], most: float = 1.0
+) -> str | None:
+    """Describe the first number of a certificate that disagrees with the run; None if all agree.
+
+    Every call of a mechanism must have the standard deviation that the certificate states, in its unit. No input may
+    change by more than ``most`` times the stated sensitivity.
+
+    Parameters
+    ----------
+    certificate : dict
+        Certificate of the fit. Earlier charges, such as a warm start's, are not of this run.
+    mechanisms : sequence of Mechanism
+        Calls of the run, with the distance to the inputs on the neighbouring dataset.
+    most : float
+        Number of records that only one of the two datasets contains.
+    """
+    listed = [item for item in certificate["mechanisms"] if not item.get("earlier")]
+    for number, call in enumerate(mechanisms, 1):
+        label = f"mechanism {number} ({call.purpose})"
+        items = [item for item in listed if item["purpose"] == call.purpose]
+        if not items:
+            return f"{label}: the certificate does not list it"
+        for item in items:
+            problem = _compare_with_item(item, call, most)
+            if problem is not None:
+                return f"{label}: {problem}"
+    return None
+
+
+def _compare_with_item(item: Mapping[str, Any], call: MechanismCall, most: float) -> str | None:
+    sensitivity, deviation = item["sensitivity"]["value"], item["noise_added"]["standard_deviation"]
+    unit = item["sensitivity"]["unit"]
+    if sensitivity is None or deviation is None:
+        return "the certificate states no sensitivity or no noise"
+    # A Laplace vote passes one count with the scale of its noise. The other count is the rest and changes as much.
+    laplace = item.get("accounting") == LAPLACE
+    used, moved = (
+        (call.deviation * math.sqrt(2), 2 * call.distance)
+        if laplace
+        else (call.deviation, call.distance)
+    )
+    if not math.isclose(used, deviation, rel_tol=FLOAT32):
+        return (
+            f"the certificate states a standard deviation of {deviation:.6g}, and {used:.6g} was used"
+            f" (unit: {unit})"
+        )
+    if not moved <= most * sensitivity * (1 + ROUNDING + FLOAT32):
+        return (
+            f"the certificate states a sensitivity of {sensitivity:.6g}, and the input changed by {moved:.6g}"
+            f" (unit: {unit})"
+        )
+    return None
+
+
+SAMPLED = 40  # synthetic rows that are compared
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayResult:
-    """What a replay found.
+    """The result of a replay.
 
     Attributes
     ----------
     mechanisms : tuple of Mechanism
-        Every call of one, in order.
+        Every call of a mechanism, in order.
     first_difference : str or None
-        The first thing that differed, in a line; None where the run passed.
+        The first difference, in one line; None if the replay passed.
     compared : int
-        Numbers, texts and arrays that were compared.
+        Number of compared numbers, texts and arrays.
     """
 
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[MechanismCall, ...]
     first_difference: str | None
     compared: int
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differed."""
+        """Whether there was no difference."""
         return self.first_difference is None
 
     @property
     def worst_move(self) -> float:
-        """The farthest that any mechanism's input moved, in its sensitivities; at most 1 is right.
+        """The largest change of a mechanism's input, in sensitivities; a correct mechanism has at most 1.
 
-        0 says that the neighbour showed the mechanisms nothing, and so that little was tested.
+        If it is 0, the record changed no input and little was tested.
         """
         return max((m.move for m in self.mechanisms), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; without the single mechanisms."""
+        """Return a JSON-ready summary without the single calls."""
         worst = self.worst_move
         return {
             "passed": self.passed,
@@ -99,16 +241,15 @@ def replay(
     Parameters
     ----------
     model : Synthesizer
-        Of finite epsilon; it is not fitted itself. A time limit would make a fit depend on the clock.
+        With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted.
     table, neighbour : DataFrame or RowCounter
-        The same records in any order, but for those that only one of them holds.
+        Neighbouring datasets, in any order of rows.
     seed : int
-        Takes the place of the model's ``random_state``, and seeds the records' coins.
+        Replaces the model's ``random_state`` and seeds the random numbers of the records.
     sampled : int
-        Rows of the fitted model that are compared.
+        Synthetic rows that are compared.
     interrupted : int, optional
-        Interrupt the fit after so many reports of progress, and let another object go on from its
-        checkpoint.
+        Interrupt the fit after so many reports of progress and resume it from its checkpoint.
 
     Raises
     ------
@@ -117,11 +258,11 @@ def replay(
     """
     if math.isinf(model.epsilon) or model.time_limit is not None:
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
-    coins = None  # a counter shows no record, and the one method that takes it draws no batch
+    randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, RowCounter):
         encoder = TableEncoder(model.schema, model._encoding())
         one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
-        coins = Coins(one, other, seed)
+        randomness = RecordRandomness(one, other, seed)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -129,20 +270,22 @@ def replay(
     certificates: list[dict[str, Any]] = []
 
     def fit(rows: Any, note: Note) -> None:
-        def look(fitted: Synthesizer) -> None:
-            for what, value in seen(fitted, sampled):
+        def inspect(fitted: Synthesizer) -> None:
+            for what, value in visible_outputs(fitted, sampled):
                 note(what, value)
             certificates.append(fitted.certificate())
 
-        fit_with_files(fresh, rows, place, note, interrupted=interrupted, look=look)
+        fit_with_files(fresh, rows, place, note, interrupted=interrupted, inspect=inspect)
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "fit"
-        found = replay_run(fit, table, neighbour, coins=coins)
-    if not found.passed:
-        return found
-    most = 1.0 if coins is None else float(coins.alone.sum())
-    return replace(found, first_difference=misprinted(certificates[-1], found.mechanisms, most))
+        result = replay_run(fit, table, neighbour, randomness=randomness)
+    if not result.passed:
+        return result
+    most = 1.0 if randomness is None else float(randomness.unmatched.sum())
+    return replace(
+        result, first_difference=find_misprint(certificates[-1], result.mechanisms, most)
+    )
 
 
 def replay_run(
@@ -150,25 +293,24 @@ def replay_run(
     table: Any,
     neighbour: Any,
     *,
-    coins: Coins | None = None,
+    randomness: RecordRandomness | None = None,
 ) -> ReplayResult:
-    """Record any run that reads private rows by the library's mechanisms, and replay it on a neighbour.
+    """Record any run that reads private rows by the library's mechanisms, and replay it on a neighbouring dataset.
 
     Parameters
     ----------
     run : callable
-        ``run(table, note)``; it tells ``note(what, value)`` all that it lets be seen. What it draws
-        must be seeded.
-    coins : Coins, optional
+        ``run(table, note)``. It calls ``note(what, value)`` for all its outputs and must be seeded.
+    randomness : RecordRandomness, optional
         For a run that draws batches of records.
     """
-    recorded = Tape(coins)
+    recorded = RunTrace(randomness)
     _play(run, table, recorded)
-    replayed = Tape(coins, recorded)
+    replayed = RunTrace(randomness, recorded)
     try:
         _play(run, neighbour, replayed)
-    except Exception as error:  # whatever went wrong, on the table it did not
-        replayed.differs(f"{type(error).__name__}: {error}")
+    except Exception as error:  # the recorded run had no error
+        replayed.report_difference(f"{type(error).__name__}: {error}")
     return ReplayResult(
         mechanisms=tuple(replayed.mechanisms),
         first_difference=replayed.difference or recorded.difference,
@@ -176,14 +318,14 @@ def replay_run(
     )
 
 
-def _play(run: Callable[[Any, Note], None], table: Any, tape: Tape) -> None:
-    with recorded_by(tape), logged(tape):
-        run(table, tape.note)
-        tape.end()
+def _play(run: Callable[[Any, Note], None], table: Any, trace: RunTrace) -> None:
+    with recorded_by(trace), record_logs(trace):
+        run(table, trace.note)
+        trace.end()
 
 
-def seen(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, Any]]:
-    """All that a person could see of a fitted model, part by part: and all that the object holds."""
+def visible_outputs(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, Any]]:
+    """Yield all outputs of a fitted model: its attributes, certificate, file and a sample."""
     yield "model", vars(model)
     yield "certificate", model.certificate()
     with tempfile.TemporaryDirectory() as folder:
@@ -194,8 +336,8 @@ def seen(model: Synthesizer, sampled: int = SAMPLED) -> Iterable[tuple[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replayed:
-    """One line of :func:`audit_replay`: the method, the neighbour, the seed, and what was found."""
+class NeighbourReplay:
+    """The result of one replay of :func:`replay_on_neighbours`."""
 
     method: str
     kind: str
@@ -204,12 +346,12 @@ class Replayed:
     result: ReplayResult
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return a JSON-ready dict."""
         about = {"method": self.method, "kind": self.kind, "change": self.change, "seed": self.seed}
         return {**about, **self.result.to_dict()}
 
 
-def audit_replay(
+def replay_on_neighbours(
     method: str,
     table: Any,
     schema: Schema,
@@ -220,21 +362,21 @@ def audit_replay(
     label: str | None = None,
     model: Synthesizer | None = None,
     progress: Progress | None = None,
-) -> list[Replayed]:
-    """Replay a method on every kind of neighbour of a table, once a seed.
+) -> list[NeighbourReplay]:
+    """Replay a method on every kind of neighbouring dataset of a table, once for each seed.
 
     Parameters
     ----------
     method : str
-        As ``tabsynth fit`` names it, or a system of :func:`tabsynth.auditing.replay_systems.systems`.
+        As ``tabsynth fit`` names it, or a name in :data:`tabsynth.auditing.replay_systems.SYSTEMS`.
     table : DataFrame
-        A few hundred rows tell as much as many. What is found is of these very rows, without noise.
+        A few hundred rows suffice. The result is computed from these rows without noise.
     seeds : int or sequence of int
-        Their number, or which.
+        The number of seeds, or the seeds.
     label : str, optional
         The column whose rarest class is the minority, and the class of PATE-ACGAN.
     model : Synthesizer, optional
-        What to fit, where it is not a tiny network of that method.
+        The model to fit in place of the method's small one.
     progress : callable, optional
         ``progress(what, done, total)``.
 
@@ -245,10 +387,10 @@ def audit_replay(
     """
     frame = to_pandas(table)
     if model is None:
-        model = tiny(method, schema, epsilon=epsilon, delta=delta, label=label)
+        model = make_tiny_model(method, schema, epsilon=epsilon, delta=delta, label=label)
         schema = model.schema
     listed = range(seeds) if isinstance(seeds, int) else seeds
-    found: list[Replayed] = []
+    replays: list[NeighbourReplay] = []
     pairs: list[tuple[int, Neighbour]] = [
         (seed, pair)
         for seed in listed
@@ -256,9 +398,11 @@ def audit_replay(
     ]
     for seed, pair in pairs:
         result = replay(model, pair.table, pair.neighbour, seed=seed)
-        found.append(
-            Replayed(method=method, kind=pair.kind, change=pair.change, seed=seed, result=result)
+        replays.append(
+            NeighbourReplay(
+                method=method, kind=pair.kind, change=pair.change, seed=seed, result=result
+            )
         )
         if progress is not None:
-            progress("replay", len(found), len(pairs))
-    return found
+            progress("replay", len(replays), len(pairs))
+    return replays

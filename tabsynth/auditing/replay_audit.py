@@ -1,4 +1,4 @@
-"""Replays of a method as an audit: the made-up table that they are of, and what they found in one result."""
+"""Replays of a method as an audit: an artificial table, and all replays in one result."""
 
 import time
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tabsynth.auditing.outcomes import INVALID, LEAST_SHARE, NOT_REFUTED, REFUTED, AuditResult
-from tabsynth.auditing.replay import Replayed, audit_replay
+from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
+from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.loop import Progress
 
-KIND, PART = "replay", "all that a fit shows"
+KIND, PART = "replay", "all outputs of a fit"
 ROWS = 60
-SCHEMA = Schema(  # every kind of column, with all that makes room for an odd record
+SCHEMA = Schema(  # every kind of column, with options that accept unusual records
     [
         Column(
             name="k", kind="categorical", dtype="str", categories=("x", "y", "z", "o"), other="o"
@@ -26,22 +26,22 @@ SCHEMA = Schema(  # every kind of column, with all that makes room for an odd re
         Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
-# What the one record is, by kind of neighbour (:func:`tabsynth.auditing.replay_neighbours.neighbours`).
-WORDS = {
+# The record, by kind of neighbouring dataset (:func:`tabsynth.auditing.replay_neighbours.neighbours`).
+RECORD_DESCRIPTIONS = {
     "outlier": "the rarest value of every column, numbers at their bounds",
     "undeclared": "values that the schema does not declare",
-    "lowest": "all numbers and ordered values at their least",
-    "highest": "all numbers and ordered values at their most",
-    "null": "nulls wherever they may be",
-    "unique": "a category that nobody else has",
-    "minority": "one more of the rarest class",
-    "twin": "one more of a record that is there",
-    "extreme": "whole numbers that floats cannot hold, and a text of 5,000 characters",
+    "lowest": "all numbers and ordered values at their minimum",
+    "highest": "all numbers and ordered values at their maximum",
+    "null": "nulls in every column that allows them",
+    "unique": "a category that no other record has",
+    "minority": "one more record of the rarest class",
+    "twin": "a copy of another record",
+    "extreme": "integers that floats cannot represent, and a text of 5,000 characters",
 }
 
 
-def made_up_table(seed: int) -> pd.DataFrame:
-    """Rows of nobody, with a minority in ``k`` and nulls in ``v``."""
+def make_table(seed: int) -> pd.DataFrame:
+    """Draw an artificial table with a minority class in ``k`` and nulls in ``v``."""
     rng = np.random.default_rng([seed, ROWS])
     v = pd.array(rng.integers(0, 21, ROWS), dtype="Int64")
     v[rng.random(ROWS) < 0.1] = pd.NA
@@ -64,53 +64,55 @@ def audit_by_replay(
     model: Synthesizer | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Replay a tiny fit of a method on every kind of neighbour of a made-up table, once a seed.
+    """Replay a small fit of a method on every kind of neighbouring dataset of an artificial table.
 
     Parameters
     ----------
     seeds : int
-        Each with a table, a record and noise of its own.
+        Number of seeds; each has its own table, records and noise.
     model : Synthesizer, optional
-        What to fit to tables of ``SCHEMA``, where it is not a tiny network of that method.
+        The model to fit to tables of ``SCHEMA`` in place of the method's small one.
     """
     started = time.monotonic()
-    lines: list[Replayed] = []
+    lines: list[NeighbourReplay] = []
     for seed in range(seeds):
-        told = None if progress is None else _further(progress, seed, seeds)
-        lines += audit_replay(
+        report = None if progress is None else _continued_progress(progress, seed, seeds)
+        lines += replay_on_neighbours(
             method,
-            made_up_table(seed),
+            make_table(seed),
             SCHEMA,
             epsilon,
             [seed],
             delta=delta,
             model=model,
-            progress=told,
+            progress=report,
         )
-    found = result_of(lines, method, epsilon, delta)
+    result = summarize_replays(lines, method, epsilon, delta)
     return replace(
-        found, details={**found.details, "seconds": round(time.monotonic() - started, 1)}
+        result, details={**result.details, "seconds": round(time.monotonic() - started, 1)}
     )
 
 
-def _further(progress: Progress, seed: int, seeds: int) -> Progress:
+def _continued_progress(progress: Progress, seed: int, seeds: int) -> Progress:
     return lambda what, done, total: progress(what, seed * total + done, seeds * total)
 
 
-def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: float) -> AuditResult:
-    """One result of all replays: refuted if one of them differs.
+def summarize_replays(
+    lines: Sequence[NeighbourReplay], method: str, epsilon: float, delta: float
+) -> AuditResult:
+    """Summarize all replays in one result, which is refuted if one of them differs.
 
-    In ``details``: ``worst_move`` in sensitivities, ``first_difference`` with the neighbour that showed it,
-    and the replays of every kind of neighbour by themselves.
+    ``details`` has ``worst_move`` (the largest change of an input, in sensitivities), ``first_difference`` with its
+    neighbouring dataset, and a summary for every kind of neighbouring dataset.
     """
     differ = [line for line in lines if not line.result.passed]
     worst = max(line.result.worst_move for line in lines)
-    unseen = INVALID if worst < LEAST_SHARE else NOT_REFUTED
-    verdict = REFUTED if differ else unseen
+    passed = INCONCLUSIVE if worst < MIN_MU_RATIO else NOT_REFUTED
+    verdict = REFUTED if differ else passed
     first = None
     if differ:
-        where = differ[0]
-        first = f"{where.kind} {where.change}, seed {where.seed}: {where.result.first_difference}"
+        line = differ[0]
+        first = f"{line.kind} {line.change}, seed {line.seed}: {line.result.first_difference}"
     return AuditResult(
         kind=KIND,
         method=method,
@@ -120,7 +122,10 @@ def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: flo
         epsilon_claimed=epsilon,
         delta=delta,
         runs=len(lines),
-        power="A leak that none of these neighbours shows is not found, nor noise drawn smaller than it is said to be.",
+        power=(
+            "The audit detects neither leaks that show on none of these neighbouring datasets, nor noise that is drawn"
+            " with a smaller standard deviation than stated."
+        ),
         details={
             "worst_move": worst,
             "first_difference": first,
@@ -133,27 +138,29 @@ def result_of(lines: Sequence[Replayed], method: str, epsilon: float, delta: flo
 def _sentence(verdict: str, differ: int, count: int, worst: float, first: str | None) -> str:
     if verdict == REFUTED:
         return f"Refuted: {differ} of {count} replays differ; {first}."
-    if verdict == INVALID:
-        return f"Says nothing: the neighbours moved no sum by more than {worst:.3f} times its sensitivity."
+    if verdict == INCONCLUSIVE:
+        return (
+            f"Inconclusive: no record changed a sum by more than {worst:.3f} times its sensitivity."
+        )
     return (
-        f"Not refuted: in all of {count} replays everything came out the same, and no sum moved by more"
-        f" than {worst:.3f} times its sensitivity."
+        f"No evidence against the claim: all outputs were equal in {count} of {count} replays, and no sum changed by"
+        f" more than {worst:.3f} times its sensitivity."
     )
 
 
-def _by_neighbour(lines: Sequence[Replayed]) -> list[dict[str, object]]:
+def _by_neighbour(lines: Sequence[NeighbourReplay]) -> list[dict[str, object]]:
     out: list[dict[str, object]] = []
     for kind in dict.fromkeys(line.kind for line in lines):
         some = [line.result for line in lines if line.kind == kind]
         out.append(
             {
                 "neighbour": kind,
-                "about": WORDS[kind],
+                "about": RECORD_DESCRIPTIONS[kind],
                 "replays": len(some),
-                "differ": sum(not found.passed for found in some),
-                "compared": sum(found.compared for found in some),
-                "worst_move": max(found.worst_move for found in some),
-                "first_difference": next((f.first_difference for f in some if not f.passed), None),
+                "differ": sum(not result.passed for result in some),
+                "compared": sum(result.compared for result in some),
+                "worst_move": max(result.worst_move for result in some),
+                "first_difference": next((r.first_difference for r in some if not r.passed), None),
             }
         )
     return out

@@ -1,4 +1,4 @@
-"""Neighbours of a table: one record more or less, of the kinds that leaks are found by (R1, R12)."""
+"""Neighbouring datasets: a table with one record more or less, of the kinds that reveal leaks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas, value_base
 
 ADDED, REMOVED = "added", "removed"
-UNHEARD = "unheard of"  # a text that no schema declares
-LONG = "long " * 1000  # another
-LARGE = 2**53 + 1  # the first whole number that is no float
+UNDECLARED_TEXT = "unheard of"  # a text that no schema declares
+LONG_TEXT = "long " * 1000  # another
+LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
 KINDS = (
     "outlier",
     "undeclared",
@@ -128,12 +128,12 @@ def _edits(kind: str, schema: Schema, index: np.ndarray) -> dict[str, Any]:
             if column.kind == "numeric" and column.clip:
                 edits[column.name] = _beyond(column, above=j % 2 == 0)
             elif column.other is not None:
-                edits[column.name] = UNHEARD
+                edits[column.name] = UNDECLARED_TEXT
         elif kind == "extreme":
             if column.kind == "numeric" and column.clip:
-                edits[column.name] = LARGE
+                edits[column.name] = LARGE_INTEGER
             elif column.other is not None:
-                edits[column.name] = LONG if value_base(column) == "text" else LARGE
+                edits[column.name] = LONG_TEXT if value_base(column) == "text" else LARGE_INTEGER
         elif column.kind == "numeric":
             high = j % 2 == 0 if kind == "outlier" else kind == "highest"
             edits[column.name] = column.high if high else column.low

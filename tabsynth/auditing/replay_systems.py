@@ -24,7 +24,7 @@ from tabsynth.synthesizers.loading import METHODS
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 
-MADE_UP = 25  # rows of the public table
+PUBLIC_ROWS = 25  # rows of the public table
 RATE = 0.2  # of records in a batch
 TEACHERS = 7
 
@@ -151,7 +151,7 @@ SYSTEMS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def tiny(
+def make_tiny_model(
     name: str, schema: Schema, *, epsilon: float, delta: float = 1e-5, label: str | None = None
 ) -> Synthesizer:
     """The system called ``name``, unfitted.
@@ -188,7 +188,10 @@ def tiny(
     if method == "pate-acgan":
         _conditional(options, schema, label)
     if options.pop("public", False):
-        options |= {"public": made_up(schema, MADE_UP, 1), "provenance": "made up for a replay"}
+        options |= {
+            "public": draw_rows(schema, PUBLIC_ROWS, 1),
+            "provenance": "made up for a replay",
+        }
     if options.pop("warm", False):
         options["warm_start"] = _released(schema, epsilon / 3, delta)
     if method.startswith("pate"):
@@ -205,13 +208,13 @@ def tiny(
     return METHODS[method](schema, **shared, **options)
 
 
-def systems(method: str | None = None) -> list[str]:
+def system_names(method: str | None = None) -> list[str]:
     """Names of the systems of a method, or of all."""
     listed = {**SYSTEMS, **{name: (name, {}) for name in METHODS if name not in SYSTEMS}}
     return [name for name, (of, _) in listed.items() if method is None or of == method]
 
 
-def made_up(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
+def draw_rows(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
     """Rows of uniform value numbers that the schema allows: nobody's."""
     rng, encoder = np.random.default_rng(seed), TableEncoder(schema)
     found: list[pd.DataFrame] = []
@@ -228,7 +231,7 @@ def made_up(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
     raise InputError("The schema declares almost all rows impossible.")
 
 
-def forbidding(schema: Schema) -> Schema:
+def forbid_combination(schema: Schema) -> Schema:
     """The schema with a structural zero: the last categories of its first two discrete columns.
 
     A table that has both in a row is refused.
@@ -247,7 +250,7 @@ def forbidding(schema: Schema) -> Schema:
 def _counting(schema: Schema, options: dict[str, Any]) -> Synthesizer:
     """MargNet, its wishes in names of the schema."""
     if options.pop("impossible", False):
-        schema = forbidding(schema)
+        schema = forbid_combination(schema)
     if "workload" in options:
         options["workload"] = [schema.names[:2], schema.names[-3:]]
     if "target" in options:
@@ -275,8 +278,8 @@ def _label(schema: Schema) -> str:
 @lru_cache(maxsize=8)
 def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
     schema = Schema.from_dict(json.loads(text))
-    model = tiny("dp-wgan, no autoencoder", schema, epsilon=epsilon, delta=delta)
-    return model.set_params(random_state=0).fit(made_up(schema, 60, 2))
+    model = make_tiny_model("dp-wgan, no autoencoder", schema, epsilon=epsilon, delta=delta)
+    return model.set_params(random_state=0).fit(draw_rows(schema, 60, 2))
 
 
 def _released(schema: Schema, epsilon: float, delta: float) -> Synthesizer:

@@ -6,7 +6,7 @@ import typer
 
 from tabsynth.cli import audit, demo, verify  # noqa: F401  (their commands)
 from tabsynth.cli.commands import app
-from tabsynth.cli.console import UsageError, say_error, say_misuse
+from tabsynth.cli.console import UsageError, say_error, say_usage_error
 
 __all__ = ["app", "main"]
 
@@ -16,7 +16,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except UsageError as error:
-        say_misuse(error)
+        say_usage_error(error)
         code = 2
     except typer.Abort:  # a question that nobody is there to answer
         say_error("Aborted.")

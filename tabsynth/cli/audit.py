@@ -1,4 +1,4 @@
-"""The audits of a command: run one after the other, and written as far as they came."""
+"""``tabsynth audit``: run audits one after the other, and write the results after each."""
 
 import math
 from pathlib import Path
@@ -25,36 +25,41 @@ REFUTED_CODE = 1
 @guarded
 def audit(
     method: Method,
-    epsilon: Annotated[float, typer.Option(help="What is claimed.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the page and audit.json.")],
-    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    epsilon: Annotated[float, typer.Option(help="ε of the claim to audit, above 0 and finite.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="The folder for audit.html and audit.json.")
+    ],
+    delta: Annotated[float, typer.Option(help="δ of the claim to audit, between 0 and 1.")] = 1e-5,
     kind: AuditKind = None,
     runs: AuditRuns = None,
     case: AuditCase = "average",
     seeds: AuditSeeds = 1,
 ) -> None:
-    """Try to refute what a method claims, on made-up or shipped tables. Exit code 1 if it is refuted."""
-    asked: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
-    code = audit_and_tell(method, epsilon, kind, out, **asked)
+    """Try to refute a method's privacy claim on artificial or bundled tables.
+
+    An audit cannot prove a claim. Exit codes: 0 no evidence against the claim, 1 refuted, 2 wrong input.
+    """
+    request: dict[str, Any] = {"delta": delta, "runs": runs, "case": case, "seeds": seeds}
+    code = run_audits(method, epsilon, kind, out, **request)
     if code:
         raise typer.Exit(code)
 
 
-def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **asked: Any) -> int:
-    """Run the audits of ``kind``, write the page and ``audit.json``; returns the exit code."""
+def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **request: Any) -> int:
+    """Run the audits of ``kind``, write ``audit.html`` and ``audit.json``, and return the exit code."""
     check_method(method)
     if not math.isfinite(epsilon):
         raise InputError(
-            f"Expected epsilon to be finite, got {epsilon}: without privacy there is no claim."
+            f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."
         )
-    from tabsynth.auditing.registry import AUDITS, QUICK, Asked, check_kind, kinds_of
+    from tabsynth.auditing.registry import AUDITS, QUICK, AuditRequest, check_kind, list_kinds
 
     kinds = (
-        kinds_of(method)
+        list_kinds(method)
         if kind == EVERY
-        else _kinds(kind, tuple(AUDITS), tuple(k for k in QUICK if k in kinds_of(method)))
+        else _kinds(kind, tuple(AUDITS), tuple(k for k in QUICK if k in list_kinds(method)))
     )
-    what = Asked(method=method, epsilon=epsilon, folder=out, **asked)
+    what = AuditRequest(method=method, epsilon=epsilon, folder=out, **request)
     for name in kinds:
         check_kind(method, name)
     make_folder(out)
@@ -65,8 +70,8 @@ def audit_and_tell(method: str, epsilon: float, kind: str | None, out: Path, **a
                 results += AUDITS[name](_watched(what, progress))
         except KeyboardInterrupt:
             fail(
-                f"Interrupted in the {name} audit. Runs that a black-box audit had done are kept in {out}, and"
-                " the same command goes on from them.",
+                f"Interrupted in the {name} audit. The finished runs of a black-box audit are kept in {out}; run"
+                " the same command again to resume.",
                 INTERRUPTED,
             )
         _write(results, what, out)
@@ -84,10 +89,10 @@ def _kinds(kind: str | None, known: tuple[str, ...], quick: tuple[str, ...]) -> 
     return (kind,)
 
 
-def _watched(asked: Any, progress: Any) -> Any:
+def _watched(request: Any, progress: Any) -> Any:
     from dataclasses import replace
 
-    return replace(asked, progress=progress)
+    return replace(request, progress=progress)
 
 
 def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands. Each imports what it alone needs: torch takes seconds."""
+"""The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
 from pathlib import Path
@@ -12,8 +12,8 @@ import tabsynth
 from tabsynth._files import check_writable
 from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
-from tabsynth.cli.evaluate import certificate_of, measured, tell, write_report
-from tabsynth.cli.fit import fit_and_tell
+from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
+from tabsynth.cli.fit import fit_and_print
 from tabsynth.cli.ledger import app as ledger_app
 from tabsynth.cli.options import (
     AcceptDrafted,
@@ -51,13 +51,13 @@ from tabsynth.cli.options import (
     WarmStart,
     Where,
     WorkloadOption,
+    class_argument,
     condition,
-    of_class,
+    parse_workload,
     seconds,
-    sets_of_columns,
     taken,
 )
-from tabsynth.cli.paths import check_folder, keep_apart, private_key, same_file
+from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
@@ -84,40 +84,48 @@ def options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Show the version and end.", callback=_version, is_eager=True
+            "--version", help="Show the version and exit.", callback=_version, is_eager=True
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log each step to stderr.")
+    ] = False,
 ) -> None:
     """Differentially private synthetic tables."""
     handler: logging.Handler = Warnings()
     if verbose:
         handler = RichHandler(console=Console(stderr=True), show_path=False)
     level = logging.INFO if verbose else logging.WARNING
-    # Before opacus, which would have every line begin with a date.
+    # Configured before opacus, which would add a date to every line.
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
 
 
 @app.command()
 @guarded
 def schema(
-    table: Annotated[Path, typer.Argument(help="The table, .csv or .parquet.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the schema (JSON).")],
+    table: Annotated[Path, typer.Argument(help="The table, a .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The schema file to write (JSON).")],
     null: Annotated[
-        list[str] | None, typer.Option(help="A text that stands for a missing value; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="A text that marks a missing value; repeatable. Default: common ones, e.g. NA."
+        ),
     ] = None,
     min_count: Annotated[
         int,
-        typer.Option(help="Rows that a value must have to be listed; rarer ones become 'other'."),
+        typer.Option(
+            help="Minimum number of rows with a value for it to become a category; rarer values become 'other'."
+        ),
     ] = MIN_COUNT,
 ) -> None:
-    """Draft a schema from a table, and list what a person must review in it.
+    """Draft a schema from a table, and list what you must review in it.
 
-    Columns that identify people or records are left out. What is listed are real values of the table.
+    Columns that identify people or records are left out. The draft contains real values of the table, so it is not
+    public until you replace them.
     """
     from tabsynth.schema.drafting import draft_schema, review
 
-    keep_apart(out, table)
+    check_not_input(out, table)
     check_writable(out)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     frame = read_any(table, nulls)
@@ -125,10 +133,10 @@ def schema(
     drafted.save(out)
     left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
     say(
-        f"Drafted {out}: {len(drafted.columns)} columns{left}. It holds values that were copied from the"
+        f"Drafted {out}: {len(drafted.columns)} columns{left}. It contains values that were copied from"
     )
     say(
-        "table, so it is not public. Replace each fact by a public one and set provenance to declared:"
+        "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
     )
     for line in review(drafted):
         say(f"  - {line}")
@@ -140,14 +148,24 @@ def fit(
     table: Annotated[
         Path,
         typer.Argument(
-            help="The private table, .csv or .parquet, or a folder of .parquet to count."
+            help="The private table: a .csv or .parquet file, or for margnet a folder of .parquet files."
         ),
     ],
     schema: SchemaOption,
-    epsilon: Annotated[float, typer.Option(help="The privacy budget; inf for a run without.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the model.")],
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="ε of the privacy budget, above 0; smaller is more private. inf adds no noise and is not private."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")],
     method: Method = "margnet",
-    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    delta: Annotated[
+        float,
+        typer.Option(
+            help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
+        ),
+    ] = 1e-5,
     preset: Preset = None,
     variant: Variant = None,
     autoencoder: AutoencoderOption = None,
@@ -166,19 +184,22 @@ def fit(
     rows: Rows = None,
     time_limit: TimeLimit = None,
     seed: Seed = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="Device for training: auto, cpu or cuda.")] = "auto",
     checkpoint: CheckpointOption = None,
     ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
 ) -> None:
-    """Fit a synthesizer to a table under a privacy budget. Prints the price first."""
+    """Fit a synthesizer to a table within a privacy budget.
+
+    It prints the planned privacy cost before it reads the table.
+    """
     from tabsynth.synthesizers import METHODS, load
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
-    given |= {"workload": sets_of_columns(workload), "target": target}
+    given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = Schema.load(schema)
@@ -192,16 +213,16 @@ def fit(
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
-    keep_apart(out, table, schema, public, warm_start, ledger)
+    check_not_input(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
-        raise InputError(f"{public} is the table to fit itself; give one that is public.")
+        raise InputError(f"{public} is the private table itself; give a public table to --public.")
     check_writable(out)
-    fit_and_tell(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
+    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
     say(f"Model: {out}")
 
 
 def _rows_of(table: Path, schema: Schema) -> Any:
-    """A file's rows; a folder's are counted where they lie."""
+    """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
 
     return ParquetCounter(table) if table.is_dir() else read_table(table, schema)
@@ -212,8 +233,15 @@ def _rows_of(table: Path, schema: Schema) -> Any:
 def plan(
     rows: DeclaredRows,
     method: PlannedMethod,
-    epsilon: Annotated[float, typer.Option(help="The privacy budget.")],
-    delta: Annotated[float, typer.Option(help="The chance that epsilon does not hold.")] = 1e-5,
+    epsilon: Annotated[
+        float, typer.Option(help="ε of the privacy budget, above 0; smaller is more private.")
+    ],
+    delta: Annotated[
+        float,
+        typer.Option(
+            help="δ of (ε, δ)-differential privacy, between 0 and 1; choose it well below 1/rows."
+        ),
+    ] = 1e-5,
     schema: SchemaIfAny = None,
     consensus: Consensus = None,
     flips: Flips = None,
@@ -224,8 +252,8 @@ def plan(
     steps: Steps = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """What a budget buys, before there is a table: noisy labels of PATE, or noise of the others."""
-    from tabsynth.cli.plan import plan_and_tell
+    """Show the noise and the number of labels that a privacy budget allows, without a table."""
+    from tabsynth.cli.plan import print_plan
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -236,36 +264,40 @@ def plan(
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
     budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
-    plan_and_tell(method, budget, given, as_json)
+    print_plan(method, budget, given, as_json)
 
 
 @app.command()
 @guarded
 def sample(
-    model: Annotated[Path, typer.Argument(help="A model that fit wrote.")],
-    n: Annotated[int, typer.Option("-n", help="Number of rows.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write, .csv or .parquet.")],
+    model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
+    n: Annotated[int, typer.Option("-n", help="Number of synthetic rows to draw.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The table to write, .csv or .parquet.")],
     where: Where = None,
     label: SampledLabel = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sign: Annotated[
-        Path | None, typer.Option(help="A private key, of keygen, to sign the certificate with.")
+        Path | None,
+        typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
 ) -> None:
-    """Draw synthetic rows, and write their certificate beside them."""
+    """Draw synthetic rows, and write their privacy certificate beside them.
+
+    Sampling has no further privacy cost.
+    """
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
     suffix(out)
     one_of("--formulas", formulas, HANDLINGS)
-    keep_apart(out, model, sign)
+    check_not_input(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if key is not None:
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
-    options |= of_class(synthesizer, label) if label is not None else {}
+    options |= class_argument(synthesizer, label) if label is not None else {}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
     if key is not None:
         certify(out, key=key)
@@ -279,34 +311,51 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[Path, typer.Option(help="The table that was fitted.")],
-    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
+    real: Annotated[
+        Path, typer.Option(help="The real table to which the model was fitted, .csv or .parquet.")
+    ],
+    synthetic: Annotated[Path, typer.Option(help="The synthetic table, .csv or .parquet.")],
     schema: SchemaOption,
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
+    ],
     holdout: Annotated[
-        Path | None, typer.Option(help="Real rows that were never fitted: tests and controls.")
+        Path | None,
+        typer.Option(
+            help="Real rows that were not fitted, as test rows and as controls for the attacks."
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="A column to predict and explain.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="A column that models predict from the others.")
+    ] = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="A column whose groups are compared; repeatable.")
+        list[str] | None,
+        typer.Option(help="A column whose groups are compared with each other; repeatable."),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="The column of survey weights.")] = None,
+    weights: Annotated[str | None, typer.Option(help="A column with survey weights.")] = None,
     boosting: Annotated[
-        bool, typer.Option("--boosting", help="Gradient boosting beside logistic regression.")
+        bool, typer.Option("--boosting", help="Also predict by gradient boosting; slower.")
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option(help="Only noised figures, for this price: to be published.")
+        float | None,
+        typer.Option(
+            help="ε of a report with noisy figures only, which may be published. Default: exact figures of the real"
+            " table, which are private information."
+        ),
     ] = None,
     ledger: LedgerOption = None,
     key: Annotated[
         Path | None,
         typer.Option(
-            help="The public key of a signer whom you trust: the synthetic table's certificate must be"
-            " signed by it."
+            help="The public key of a signer whom you trust. The certificate of the synthetic table must be signed"
+            " with it."
         ),
     ] = None,
 ) -> None:
-    """Measure a synthetic table against the real one: report.html and metrics.json."""
+    """Compare a synthetic table with the real one, and write report.html and metrics.json.
+
+    Without --epsilon the report contains exact figures of the real table: do not publish it.
+    """
     facts = Schema.load(schema)
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
@@ -316,4 +365,4 @@ def evaluate(
     certificate = certificate_of(synthetic, key)
     report = measured(frames[0], frames[1], held, facts, certificate, **asked)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
-    tell(report)
+    print_summary(report)

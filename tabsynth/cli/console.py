@@ -1,4 +1,4 @@
-"""What is said to a person, and how a command ends."""
+"""Printed lines, error messages and exit codes of the commands."""
 
 import functools
 import logging
@@ -17,19 +17,19 @@ from tabsynth.errors import TabsynthError
 
 INTERRUPTED = 130
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
-# A name or a category may come from a stranger's file: an escape sequence must not reach the terminal.
+# Names and categories may come from untrusted files; their escape sequences must not reach the terminal.
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """A line as it is: nothing in it is taken for markup, and it is not wrapped."""
+    """Print a line without markup and without wrapping."""
     Console(stderr=error).print(
         text.translate(_CONTROLS), markup=False, highlight=False, soft_wrap=True
     )
 
 
 def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Figures in columns: ruled on a terminal, plain elsewhere."""
+    """Print a table, with rules on a terminal and plain elsewhere."""
     console = Console()
     if console.is_terminal:
         table = Table(*(Column(name, justify="right") for name in head))
@@ -43,17 +43,17 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def say_error(message: str, kind: str = "error") -> None:
-    """What went wrong, one line on stderr."""
+    """Print an error in one line on stderr."""
     say(f"{kind}: {' '.join(message.split())}", error=True)
 
 
 def warn(message: str) -> None:
-    """What a person should know and that refuses nothing, one line on stderr."""
+    """Print a warning in one line on stderr."""
     say_error(message, "warning")
 
 
 class Warnings(logging.Handler):
-    """What the library warns of, a line on stderr each."""
+    """Prints each warning of the library in one line on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """As :func:`say_error` has it."""
@@ -61,13 +61,13 @@ class Warnings(logging.Handler):
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
-    """One line on stderr, and out."""
+    """Print an error and exit."""
     say_error(message)
     raise typer.Exit(code)
 
 
-def say_misuse(error: Any) -> None:
-    """What the parser refused, with the value and where help is; nothing where it has shown the help."""
+def say_usage_error(error: Any) -> None:
+    """Print an error of the command-line parser with the value and the help command."""
     message = error.format_message().strip().removesuffix(".")
     if not message:
         return
@@ -75,12 +75,12 @@ def say_misuse(error: Any) -> None:
     if typed:
         message += f", got {shown(typed()[0]['input'])}"
     message += "" if message.endswith("?") else "."
-    help_of = f" {error.ctx.command_path} --help tells more." if error.ctx else ""
+    help_of = f" See {error.ctx.command_path} --help." if error.ctx else ""
     say_error(f"{message}{help_of}")
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what a user can get wrong into one line and exit code 2."""
+    """Turn errors of the user into one line and exit code 2."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -98,7 +98,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """The first Ctrl-C counts; later ones wait until what was spent is written and said."""
+    """Raise at the first Ctrl-C and ignore later ones, so that the privacy cost is written and printed."""
 
     def first(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -113,7 +113,7 @@ def one_interrupt() -> Iterator[None]:
 
 @contextmanager
 def fractions() -> Iterator[Any]:
-    """A progress bar for callbacks ``(stage, fraction)``."""
+    """Show a progress bar for callbacks ``(stage, fraction)``."""
     with progress_bar(True) as bar:
         if bar is None:
             yield None

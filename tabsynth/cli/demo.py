@@ -1,4 +1,4 @@
-"""The demonstration: the main job on a table that ships."""
+"""``tabsynth demo``: fit, sample and evaluate on a bundled table."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,8 +7,8 @@ import typer
 
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import guarded, say
-from tabsynth.cli.evaluate import certificate_of, measured, tell, write_report
-from tabsynth.cli.fit import fit_and_tell
+from tabsynth.cli.evaluate import certificate_of, measured, print_summary, write_report
+from tabsynth.cli.fit import fit_and_print
 from tabsynth.cli.options import Seed
 from tabsynth.cli.paths import make_folder
 from tabsynth.tables.files import read_table
@@ -19,13 +19,16 @@ ROWS, SECONDS = 7_000, 60  # seconds at most for each fit
 @app.command()
 @guarded
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the results.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the results.")] = Path(
         "reports/demo"
     ),
-    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 8.0,
+    epsilon: Annotated[
+        float,
+        typer.Option(help="ε of the privacy budget of each fit, above 0; smaller is more private."),
+    ] = 8.0,
     seed: Seed = None,
 ) -> None:
-    """The main job on the census table that ships, by MargNet and DP-WGAN, in about three minutes."""
+    """Fit MargNet and DP-WGAN to the bundled census table, sample and evaluate, in about three minutes."""
     import numpy as np
 
     from tabsynth.datasets import load_census
@@ -39,12 +42,12 @@ def demo(
     for method, folder in folders.items():
         known: dict[str, Any] = {"epsilon": epsilon, "random_state": seed, "time_limit": SECONDS}
         synthesizer = METHODS[method](facts, **known)
-        fit_and_tell(synthesizer, lambda: train, folder / "model.tabsynth")
+        fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
         synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)
         made, certificate = read_table(synthetic, facts), certificate_of(synthetic)
         report = measured(train, made, test, facts, certificate)
         write_report(report, folder)
-        tell(report, 3)
+        print_summary(report, 3)
         say("")
         written += [folder / "report.html", synthetic]
     say("\n".join(f"  {path}" for path in written))

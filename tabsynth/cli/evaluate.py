@@ -1,11 +1,11 @@
-"""The report of a command: measured with a progress bar, written both files or neither."""
+"""The report of a command: evaluated with a progress bar, and written to two files."""
 
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth.cli.console import fractions, say, warn
-from tabsynth.cli.paths import keep_apart, make_folder
+from tabsynth.cli.paths import check_not_input, make_folder
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
-    """What is found of the certificate beside a table, if there is one and nothing contradicts it.
+    """Verify the certificate beside a table; None if there is none or if it is inconsistent.
 
     Raises
     ------
@@ -27,8 +27,11 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
 
     if not beside(table).exists():
         if key is not None:
-            raise InputError(f"No certificate lies beside {table}; leave out --key.")
-        say(f"No certificate beside {table}: the report claims no privacy.", error=True)
+            raise InputError(f"There is no certificate beside {table}; leave out --key.")
+        say(
+            f"There is no certificate beside {table}, so the report makes no privacy claim.",
+            error=True,
+        )
         return None
     found = verify(table, key)
     if key is not None and not found.consistent:
@@ -57,18 +60,18 @@ def measured(
 
 
 def write_report(report: "Report", folder: Path, *inputs: Path | None) -> None:
-    """Both files of a report; the folder is made only now that there is something to put in it."""
+    """Write both files of a report; the folder is made only now."""
     make_folder(folder)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # both files or neither: it takes seconds
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # writes both files or neither
     try:
         for name, write in (("report.html", report.to_html), ("metrics.json", report.to_json)):
-            keep_apart(folder / name, *inputs)
+            check_not_input(folder / name, *inputs)
             write(folder / name)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def tell(report: "Report", lines: int | None = None) -> None:
-    """The report's summary, a line each."""
+def print_summary(report: "Report", lines: int | None = None) -> None:
+    """Print the report's summary."""
     for line in report.summary()[:lines]:
         say(line)

@@ -1,4 +1,4 @@
-"""The fit of a command: its price first, then the table, then what was spent."""
+"""The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from tabsynth._progress import progress_bar
 from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
-from tabsynth.cli.ledger import standing_of
+from tabsynth.cli.ledger import ledger_status
 
 if TYPE_CHECKING:
     from tabsynth.synthesizers import Synthesizer
 
 
-def fit_and_tell(
+def fit_and_print(
     synthesizer: "Synthesizer",
     read: Callable[[], Any],
     out: Path,
     checkpoint: Path | None = None,
     ledger: Path | None = None,
 ) -> None:
-    """Print the plan, then read the table, fit, save and say what was spent."""
+    """Print the plan, then read the table, fit, save the model and print the privacy cost."""
     from tabsynth.training.checkpoint import standing
 
     synthesizer._check_domain()
     stands = [] if checkpoint is None else standing(checkpoint)
-    if ledger is not None and not stands:  # one that goes on is checked by the plan that it kept
+    if ledger is not None and not stands:  # a resumed fit is checked by the plan in its checkpoint
         synthesizer._check_project(ledger)
     say(str(synthesizer.plan()))
-    for line in [*stands, *([] if ledger is None else [standing_of(ledger)])]:
+    for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
     with one_interrupt():
@@ -47,15 +47,17 @@ def fit_and_tell(
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])
     if ledger is not None:
-        say(standing_of(ledger))
+        say(ledger_status(ledger))
 
 
 def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:
-    """Save what there is, and say what it cost."""
+    """Save the model if there is one, and print its privacy cost."""
     ledger = getattr(synthesizer, "ledger_", None)
     spent = "nothing" if ledger is None else f"epsilon={ledger.spent:.4g}"
-    again = "" if checkpoint is None else f" The same command goes on from {checkpoint}."
+    resume = (
+        "" if checkpoint is None else f" Run the same command again to resume from {checkpoint}."
+    )
     if not hasattr(synthesizer, "trained_"):
-        fail(f"Interrupted before there was a model; spent: {spent}.{again}", INTERRUPTED)
+        fail(f"Interrupted before there was a model; privacy cost: {spent}.{resume}", INTERRUPTED)
     synthesizer.save(out)
-    fail(f"Interrupted; the model as far as it came ({spent}) is in {out}.{again}", INTERRUPTED)
+    fail(f"Interrupted; the model so far ({spent}) is in {out}.{resume}", INTERRUPTED)

@@ -1,4 +1,4 @@
-"""``tabsynth ledger``: make a project's ledger, and show what is on it."""
+"""``tabsynth ledger``: make a project ledger, and show its runs."""
 
 import json
 from pathlib import Path
@@ -12,51 +12,60 @@ if TYPE_CHECKING:
     from tabsynth.privacy.ledger.project import ProjectLedger
 
 app = typer.Typer(
-    help="One budget for all fits and published reports of a table.", no_args_is_help=True
+    help="One privacy budget for all fits and published reports of a table.", no_args_is_help=True
 )
-PROMISE = "Not checked: that every fit under it was of the same table, and that no fit was made without it."
-LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
+UNCHECKED = "tabsynth cannot check that all these runs used the same table, and that no run on it was made without this ledger."
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 
 
 @app.command()
 @guarded
 def create(
     path: LedgerPath,
-    epsilon: Annotated[float, typer.Option(help="The limit of all fits and reports together.")],
-    delta: Annotated[float, typer.Option(help="At which they are composed.")] = 1e-5,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="ε of all fits and reports together, above 0; inf records without a limit."
+        ),
+    ],
+    delta: Annotated[
+        float, typer.Option(help="δ of all fits and reports together, between 0 and 1.")
+    ] = 1e-5,
     table_name: Annotated[
-        str, typer.Option(help="What the table is called; certificates repeat it.")
+        str, typer.Option(help="A label for the table; certificates contain it.")
     ] = "",
     composition: Annotated[
         str,
         typer.Option(
-            help="The privacy filter: renyi takes every method; gaussian takes margnet and published reports"
-            " only, with 5 to 10% less noise."
+            help="The privacy filter that composes all runs: renyi (every method) or gaussian (only margnet and published"
+            " reports, with 5 to 10% less noise)."
         ),
     ] = "renyi",
 ) -> None:
-    """Make a project's ledger with its limit. Then give it to fit and evaluate: --ledger PATH."""
+    """Make a project ledger with a limit. Give it to fit and evaluate as --ledger PATH."""
     from tabsynth.privacy.ledger.project import ProjectLedger
 
     ProjectLedger.create(
         path, epsilon=epsilon, delta=delta, table=table_name, composition=composition
     )
-    say(f"Ledger: {path}. Fits and reports under it may spend epsilon={epsilon:g} together")
-    say(f"(delta={delta:g}, add or remove one record). Keep it with the table: it is private, too.")
+    say(f"Ledger: {path}. Limit of all fits and reports together: ε = {epsilon:g}, δ = {delta:g}")
+    say(
+        "(add or remove one record). Keep the ledger with the table; it is private information, too."
+    )
 
 
 @app.command()
 @guarded
 def show(
     path: LedgerPath,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
 ) -> None:
-    """Each fit and report on a ledger, the share of its budget that is used, and what is left."""
+    """Show the fits and reports on a ledger, the used share of its budget, and the remaining ε."""
     from tabsynth.privacy.certificate.certificate import number
     from tabsynth.privacy.ledger.project import ProjectLedger
 
     ledger = ProjectLedger.read(path)
-    entered = ledger.entered()
+    runs = ledger.runs()
     if as_json:
         facts = {
             "project": ledger.project,
@@ -67,15 +76,15 @@ def show(
             "share": ledger.share,
             "left": number(ledger.left()),
             "chain": ledger.journal.chain,
-            "runs": [{**vars(e), "epsilon": number(e.epsilon)} for e in entered],
+            "runs": [{**vars(e), "epsilon": number(e.epsilon)} for e in runs],
         }
         say(json.dumps(facts))
         return
     if ledger.table:
         say(f"Table: {ledger.table}")
-    if entered:
+    if runs:
         say_table(
-            ("run", "what", "began (UTC)", "epsilon of its plan", "share of the budget", "ended"),
+            ("run", "method", "started (UTC)", "planned ε", "share of the budget", "ended"),
             [
                 (
                     item.run,
@@ -83,17 +92,17 @@ def show(
                     item.when[:16].replace("T", " "),
                     f"{item.epsilon:.4g}",
                     f"{item.share:.1%}",
-                    "yes" if item.ended else "no: runs, or was killed",
+                    "yes" if item.ended else "no: running or interrupted",
                 )
-                for item in entered
+                for item in runs
             ],
         )
     say(_standing(ledger))
-    say(PROMISE)
+    say(UNCHECKED)
 
 
-def standing_of(path: Path) -> str:
-    """The limit, and the share of it that is used, in a line."""
+def ledger_status(path: Path) -> str:
+    """Return the limit and its used share in one line."""
     from tabsynth.privacy.ledger.project import ProjectLedger
 
     return _standing(ProjectLedger.read(path))
@@ -103,7 +112,7 @@ def _standing(ledger: "ProjectLedger") -> str:
     kind = ledger.filter.to_dict()
     order = "" if kind["order"] is None else f" of order {kind['order']:.4g}"
     return (
-        f"Ledger {ledger.name}: all fits and reports under it are ({ledger.epsilon:g}, {ledger.delta:g})-"
-        f"differentially private together, by a {kind['name']}{order}; {ledger.share:.1%} of its budget is"
-        f" used, and about epsilon = {ledger.left():.4g} is left for one more fit."
+        f"Ledger {ledger.name}: all fits and reports together satisfy ({ledger.epsilon:g}, {ledger.delta:g})-"
+        f"differential privacy by a {kind['name']}{order}. Used: {ledger.share:.1%} of the budget. Remaining for one"
+        f" more fit: about ε = {ledger.left():.4g}."
     )

@@ -1,4 +1,4 @@
-"""Options of the commands, and which of them a method takes."""
+"""The options that several commands share, and their conversion to arguments of a method."""
 
 import re
 from pathlib import Path
@@ -11,149 +11,244 @@ from tabsynth.methods import METHODS
 
 METHOD_NAMES = tuple(METHODS)
 
-SchemaOption = Annotated[Path, typer.Option("--schema", help="The table's schema (JSON).")]
+SchemaOption = Annotated[
+    Path, typer.Option("--schema", help="The schema of the table, a JSON file.")
+]
 Seed = Annotated[
-    int | None, typer.Option(help="Reproducible; of a fit, the certificate then says: not private.")
+    int | None,
+    typer.Option(
+        help="Random seed for a reproducible result. A seeded fit is not private, and its certificate says so."
+    ),
 ]
 AuditKind = Annotated[
     str | None,
-    typer.Option(help="white-box, replay, black-box, one-run or all. By default the first two."),
+    typer.Option(
+        help="Kind of audit: white-box, replay, black-box, one-run or all. Default: white-box and replay, about a"
+        " minute."
+    ),
 ]
-AuditSeeds = Annotated[int, typer.Option(help="Of replays; each seed has 16 of them.")]
+AuditSeeds = Annotated[
+    int,
+    typer.Option(
+        help="For replays: number of artificial tables. Each has two replays for every kind of neighbouring dataset."
+    ),
+]
 AuditRuns = Annotated[
-    int | None, typer.Option(help="In each world; of one-run, canaries. More runs see more.")
+    int | None,
+    typer.Option(
+        help="Runs on each neighbouring dataset, at least 20; for one-run the number of canaries. More runs allow"
+        " larger lower bounds. Default: 4000 white-box, 500 black-box, 1000 one-run."
+    ),
 ]
 AuditCase = Annotated[
-    str, typer.Option(help="Of black-box: average (census rows) or worst (all rows alike but one).")
+    str,
+    typer.Option(
+        help="For black-box: average (rows of the census table) or worst (equal rows and one that differs)."
+    ),
 ]
-Method = Annotated[str, typer.Option(help=f"One of: {', '.join(METHOD_NAMES)}.")]
+Method = Annotated[str, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="default; or source of dp-wgan, paper of pate-gan and pate-acgan: the original's."
+        help="Hyperparameters: default, or those of the original (source for dp-wgan; paper for pate-gan and"
+        " pate-acgan)."
     ),
 ]
-Variant = Annotated[str | None, typer.Option(help="Which of the method's variants.")]
+Variant = Annotated[
+    str | None,
+    typer.Option(help="For dp-gan: advanced (default), basic, ganobfuscator or advanced-clusters."),
+]
 AutoencoderOption = Annotated[
-    str | None, typer.Option(help="preset, dp-sgd, public, no-noise, or none: how it is trained.")
+    str | None,
+    typer.Option(
+        help="For GANs, how the autoencoder is trained: dp-sgd, public (on --public), no-noise (not private) or none"
+        " (no autoencoder). Default: preset, the choice of the preset."
+    ),
 ]
 Public = Annotated[
     Path | None,
     typer.Option(
-        help="A table of the same schema that you declare public; not checked against rows."
+        help="A table with the same schema that you declare public, for pre-training. Its rows get no protection."
     ),
 ]
 PublicSource = Annotated[
-    str | None, typer.Option(help="Where the public table is from, for the certificate.")
+    str | None, typer.Option(help="The source of the public table, for the certificate.")
 ]
 Overlap = Annotated[
     str | None,
-    typer.Option(help="charged or declined: whether rows that are public too are counted."),
+    typer.Option(
+        help="Whether the number of private rows that are also public is measured: charged (part of the budget) or"
+        " declined."
+    ),
 ]
 WarmStart = Annotated[
-    Path | None, typer.Option(help="A model of the same private rows to start from; its ε counts.")
+    Path | None,
+    typer.Option(
+        help="A fitted model of the same private rows to start from. Its privacy cost is part of the budget."
+    ),
 ]
 TeachersOption = Annotated[
-    int | None, typer.Option("--teachers", help="Of PATE: K, each with a shard of its own; public.")
+    int | None,
+    typer.Option(
+        "--teachers",
+        help="For pate-gan and pate-acgan: number of teachers. Each trains on its own part of the rows.",
+    ),
 ]
-Labels = Annotated[int | None, typer.Option(help="Of PATE: questions to the teachers, in all.")]
+Labels = Annotated[
+    int | None,
+    typer.Option(
+        help="For pate-gan and pate-acgan: total number of questions that the teachers answer. More questions need more"
+        " noise for each."
+    ),
+]
 Label = Annotated[
-    str | None, typer.Option(help="Of pate-acgan: the column whose values are the classes.")
+    str | None,
+    typer.Option(help="For pate-acgan, required: the column whose values are the classes."),
 ]
-Mode = Annotated[str | None, typer.Option(help="Of pate-acgan: C, B or A: what is voted on.")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        help="For pate-acgan: what the teachers vote on, A, B or C. Default: C; B for preset paper."
+    ),
+]
 SampledLabel = Annotated[
-    str | None, typer.Option("--label", help="Rows of this class alone. Of pate-acgan.")
+    str | None,
+    typer.Option(
+        "--label",
+        help="For pate-acgan: the class of all sampled rows. Default: classes as estimated.",
+    ),
 ]
 Formulas = Annotated[
     str,
     typer.Option(
-        help="Of texts that a spreadsheet would run as formulas, in CSV: refuse, escape or keep them."
+        help="Texts in CSV that a spreadsheet would run as formulas: refuse (stop with an error), escape (prefix an"
+        " apostrophe) or keep."
     ),
 ]
-StepRule = Annotated[str | None, typer.Option(help="dp-sgd, dp-sat or bam.")]
+StepRule = Annotated[
+    str | None,
+    typer.Option(
+        help="For dp-wgan and dp-gan, the private optimizer: dp-sgd (default), dp-sat or bam."
+    ),
+]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="one-hot (default), ordinal (that of preset source), binary or base-N."),
+    typer.Option(
+        help="For GANs, how category codes become network inputs: one-hot (default), ordinal (default of preset"
+        " source), binary or base-N, e.g. base-3."
+    ),
 ]
-Rows = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
-TimeLimit = Annotated[str | None, typer.Option(help="Stop training in time: 90s, 10m, 2h.")]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        help="The number of rows, if it is public. Default: some methods measure it with noise, at a privacy cost."
+    ),
+]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(help="Stop training after this time, e.g. 90s, 10m or 2h. Default: no limit."),
+]
 CheckpointOption = Annotated[
     Path | None,
-    typer.Option(help="A folder to go on from after a kill: run the same command again."),
+    typer.Option(
+        help="A folder for checkpoints. Run the same command again to resume an interrupted fit. Keep it with the"
+        " private table."
+    ),
 ]
 LedgerOption = Annotated[
     Path | None,
     typer.Option(
-        "--ledger", help="The project's ledger: what this spends composes there with all others."
+        "--ledger",
+        help="A project ledger (tabsynth ledger create). The privacy cost is charged there, and exceeding its limit is"
+        " refused.",
     ),
 ]
 AcceptDrafted = Annotated[
     bool,
     typer.Option(
         "--accept-drafted-domain",
-        help="Fit on a schema drafted from a table: real values of the table leave as they are, and the"
-        " claim is CONDITIONAL.",
+        help="Accept a schema that was drafted from a table. It contains real values of the table, so the privacy claim"
+        " is conditional on these being public.",
     ),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        help="COLUMN=VALUE, or COLUMN=LOW..HIGH where values have an order, that all rows satisfy; repeatable, a"
-        " column's values are alternatives. Of margnet."
+        help="For margnet: a condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
+        " Repeatable; several values of one column are alternatives."
     ),
 ]
 WorkloadOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--workload", help="Two or three COLUMN,COLUMN that matter most; repeatable. Of margnet."
+        "--workload",
+        help="For margnet: two or three columns, COLUMN,COLUMN, whose joint counts matter most; repeatable. An optional,"
+        " data-independent hint.",
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option(help="The column to be predicted from the others. Of margnet.")
+    str | None,
+    typer.Option(
+        help="For margnet: the column that models will predict from the others. An optional, data-independent hint."
+    ),
 ]
 
-PlannedMethod = Annotated[str, typer.Option("--method", help=f"One of: {', '.join(METHOD_NAMES)}.")]
+PlannedMethod = Annotated[
+    str, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
+]
 DeclaredRows = Annotated[
     int,
-    typer.Option("--rows", help="The number of rows: declared, not counted in a private table."),
+    typer.Option(
+        "--rows", help="The number of rows of the table. Give a public number; no table is read."
+    ),
 ]
 SchemaIfAny = Annotated[
-    Path | None, typer.Option("--schema", help="The table's schema (JSON). Of margnet: needed.")
+    Path | None,
+    typer.Option("--schema", help="The schema of the table, a JSON file. Required for margnet."),
 ]
 Consensus = Annotated[
     float | None,
-    typer.Option(help="Of PATE: the share of teachers that agree, at which flips count: 0.75."),
+    typer.Option(
+        help="For PATE: the share of teachers that agree, in (0.5, 1], for which --flips holds. Default: 0.75."
+    ),
 ]
 Flips = Annotated[
     float | None,
-    typer.Option(help="Of PATE: the share of answers that noise may flip there: 0.05."),
+    typer.Option(
+        help="For PATE: the share of answers that noise may change at that consensus, in (0, 0.5). Default: 0.05."
+    ),
 ]
 Wanted = Annotated[
-    int | None, typer.Option("--labels", help="Of PATE: labels that the student should have: 5000.")
+    int | None,
+    typer.Option("--labels", help="For PATE: number of labels for the student. Default: 5000."),
 ]
 Teachers = Annotated[
-    list[int] | None, typer.Option(help="Of PATE: a number of teachers to price; repeatable.")
+    list[int] | None, typer.Option(help="For PATE: a number of teachers to plan for; repeatable.")
 ]
 Batches = Annotated[
-    list[int] | None, typer.Option("--batch", help="Of DP-SGD: rows a batch; repeatable.")
+    list[int] | None,
+    typer.Option(
+        "--batch", help="For dp-gan and dp-wgan: expected batch size in rows; repeatable."
+    ),
 ]
 Steps = Annotated[
-    list[int] | None, typer.Option("--steps", help="Of DP-SGD: steps in all; repeatable.")
+    list[int] | None,
+    typer.Option("--steps", help="For dp-gan and dp-wgan: total number of steps; repeatable."),
 ]
 
-# Of the parameters that are called otherwise on the command line.
+# Parameters with another name on the command line.
 FLAGS = {"provenance": "--public-source"}
 
 
 def check_method(method: str) -> None:
-    """Refuse a method that there is not."""
+    """Reject an unknown method."""
     if method not in METHODS:
         names = ", ".join(METHODS)
         raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
 
 
 def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, as arguments of the method; ``given`` holds None for the others.
+    """Return the given options as arguments of the method; ``given`` has None for all others.
 
     Raises
     ------
@@ -163,21 +258,23 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
     check_method(method)
     from tabsynth import synthesizers
 
-    known = synthesizers.METHODS[method]._get_param_names()
-    found = {name: value for name, value in given.items() if value is not None}
-    for name in found:
-        if name not in known:
+    parameters = synthesizers.METHODS[method]._get_param_names()
+    arguments = {name: value for name, value in given.items() if value is not None}
+    for name in arguments:
+        if name not in parameters:
             flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise InputError(
                 f"Method {method} takes no {flag}; leave it out, or use another method."
             )
-    if "label" in known and "label" not in found:
-        raise InputError(f"Method {method} needs --label COLUMN: whose values are the classes.")
-    return found
+    if "label" in parameters and "label" not in arguments:
+        raise InputError(
+            f"Method {method} needs --label COLUMN, the column whose values are the classes."
+        )
+    return arguments
 
 
-def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
-    """``--label`` as an argument of a synthesizer's sample; other methods than pate-acgan take none."""
+def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
+    """Convert ``--label`` to an argument of ``sample``; only pate-acgan takes it."""
     import pandas as pd
 
     from tabsynth.synthesizers import PATEACGAN
@@ -193,7 +290,7 @@ def of_class(synthesizer: Any, text: str) -> dict[str, Any]:
 
 
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
-    """``--where`` as an argument of a synthesizer's sample; other methods than margnet take none."""
+    """Convert ``--where`` to an argument of ``sample``; only margnet takes it."""
     from tabsynth.synthesizers import MargNet
     from tabsynth.synthesizers.margnet.conditioning import parse_where
 
@@ -204,15 +301,15 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
     return {"where": parse_where(synthesizer.encoder_.schema, texts)}
 
 
-def sets_of_columns(texts: list[str] | None) -> list[tuple[str, ...]] | None:
-    """``--workload`` as an argument: names with commas in them are for Python only."""
+def parse_workload(texts: list[str] | None) -> list[tuple[str, ...]] | None:
+    """Convert ``--workload`` to an argument; column names with commas can be given in Python only."""
     return None if not texts else [tuple(text.split(",")) for text in texts]
 
 
 def seconds(text: str) -> float:
-    """``90``, ``90s``, ``10m`` or ``2h`` in seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    """Parse ``90``, ``90s``, ``10m`` or ``2h`` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
     if value <= 0:
         raise InputError(f"Expected --time-limit like 90s, 10m or 2h, got {text!r}.")
     return value

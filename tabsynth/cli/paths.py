@@ -1,4 +1,4 @@
-"""Files that a command names: inputs are not written over, folders are made late."""
+"""Checks of the files that a command names."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,9 @@ from tabsynth.errors import InputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PASSPHRASE = "TABSYNTH_PASSPHRASE"  # of the environment, so that it is in no shell's history
+PASSPHRASE = (
+    "TABSYNTH_PASSPHRASE"  # an environment variable, which does not enter the history of a shell
+)
 
 
 def same_file(one: Path, other: Path) -> bool:
@@ -18,21 +20,21 @@ def same_file(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
-def keep_apart(out: Path, *inputs: Path | None) -> None:
-    """Refuse to write over what is read."""
+def check_not_input(out: Path, *inputs: Path | None) -> None:
+    """Reject an output file that is also an input."""
     for path in inputs:
         if path is not None and same_file(out, path):
             raise InputError(f"{out} is read by this command; write to another file.")
 
 
 def check_folder(path: Path) -> None:
-    """Refuse early a folder that cannot be made or written."""
+    """Reject a folder that cannot be made or written to."""
     place = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
     check_writable(place / "report.html" if place.is_dir() else place / path.name)
 
 
 def make_folder(path: Path) -> Path:
-    """A folder to write into, made if it is missing."""
+    """Make a folder if it is missing, and check that it can be written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +44,7 @@ def make_folder(path: Path) -> Path:
 
 
 def private_key(path: Path) -> "Ed25519PrivateKey":
-    """The private key of a file; its passphrase is taken from the environment."""
+    """Read a private key; its passphrase comes from the environment."""
     from tabsynth.privacy.certificate.signing import read_private
 
     return read_private(path, os.environ.get(PASSPHRASE))

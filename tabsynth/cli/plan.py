@@ -1,4 +1,4 @@
-"""The price of a method, told before there is a table."""
+"""``tabsynth plan``: the privacy cost of a method, without a table."""
 
 import json
 from collections.abc import Iterable
@@ -18,10 +18,8 @@ FLAGS = {"batches": "--batch"}
 OF_PATE, OF_STEPS = ("consensus", "flips", "labels", "teachers"), ("batches", "steps", "schema")
 
 
-def plan_and_tell(
-    method: str, budget: dict[str, Any], given: dict[str, Any], as_json: bool
-) -> None:
-    """Plan ``method`` with the options that were given, and print the plan.
+def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_json: bool) -> None:
+    """Plan ``method`` with the given options, and print the plan.
 
     Raises
     ------
@@ -45,22 +43,22 @@ def plan_and_tell(
         labels = plan_labels(**budget, **options)
         own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
         if not as_json:
-            return _tell_labels(labels, own)
+            return _print_labels(labels, own)
         return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))
     noise = plan_noise(method, **budget, **options)
-    return say(json.dumps(noise.to_dict())) if as_json else _tell_noise(noise)
+    return say(json.dumps(noise.to_dict())) if as_json else _print_noise(noise)
 
 
-def _tell_labels(plan: "LabelPlan", own: "Plan") -> None:
+def _print_labels(plan: "LabelPlan", own: "Plan") -> None:
     from tabsynth.privacy.accounting.labels import share_right
     from tabsynth.privacy.accounting.mechanisms import NoisyVote
 
     say(
-        f"Labels that epsilon = {plan.epsilon:g}, delta = {plan.delta:g} affords, if all of it goes to them;"
-        f" {plan.rows:,} rows as declared."
+        f"Labels for ε = {plan.epsilon:g}, δ = {plan.delta:g} if the whole budget is used for them;"
+        f" {plan.rows:,} declared rows."
     )
     say_table(
-        ("teachers", "rows each", "noise", "labels", "Gaussian RDP", "Laplace bound"),
+        ("teachers", "rows per teacher", "noise", "labels", "Gaussian RDP", "Laplace bound"),
         [
             (
                 f"{x.teachers:,}",
@@ -72,27 +70,27 @@ def _tell_labels(plan: "LabelPlan", own: "Plan") -> None:
         ],
     )
     say(
-        "noise: standard deviation, in votes; labels: by exact binary accounting; beside them those by"
-        " the Gaussian's RDP, and by the paper's bound for Laplace noise on each of the two counts"
+        "noise: standard deviation, in votes; labels: by exact binary accounting, by RDP of the Gaussian mechanism,"
+        " and by the paper's bound for Laplace noise on each of the two counts"
     )
-    say(f"share of right labels, as shares of the teachers agree: {_agreed(plan.right)}")
+    say(f"share of correct labels by the share of teachers that agree: {_agreed(plan.right)}")
     say(plan.reason)
-    say("What the method does unless told otherwise, more labels of less worth each:")
+    say("Default of the method, with more labels and more noise for each:")
     say(str(own))
     for vote in (s.mechanism for s in own.spends if isinstance(s.mechanism, NoisyVote)):
         right = [(consensus, share_right(consensus, vote)) for consensus, _ in plan.right]
-        say(f"  share of right labels: {_agreed(right)}")
+        say(f"  share of correct labels: {_agreed(right)}")
 
 
 def _agreed(right: Iterable[tuple[float, float]]) -> str:
-    return ", ".join(f"{share:.3g} where {consensus:g} agree" for consensus, share in right)
+    return ", ".join(f"{share:.3g} if {consensus:g} agree" for consensus, share in right)
 
 
-def _tell_noise(plan: "NoisePlan") -> None:
+def _print_noise(plan: "NoisePlan") -> None:
     if plan.grid:
         say(
-            f"Noise multiplier of DP-SGD, if all of epsilon = {plan.epsilon:g}, delta = {plan.delta:g} goes to"
-            f" it; {plan.rows:,} rows as declared."
+            f"Noise multiplier of DP-SGD for ε = {plan.epsilon:g}, δ = {plan.delta:g} if the whole budget is used for"
+            f" it; {plan.rows:,} declared rows."
         )
         say_table(
             ("batch", "steps", "rate", "noise by PRV", "by RDP"),
@@ -107,5 +105,5 @@ def _tell_noise(plan: "NoisePlan") -> None:
                 for x in plan.grid
             ],
         )
-        say("The ledger counts by PRV, or PLD. What the method does unless told otherwise:")
+        say("The ledger composes by PRV or PLD. Default of the method:")
     say(str(plan.own))

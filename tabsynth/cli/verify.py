@@ -1,4 +1,4 @@
-"""Commands about certificates: keys, signatures, audits, and whether to believe one."""
+"""Commands about certificates: make keys, sign, attach audits, verify."""
 
 import json
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
 
 
-# Of ``verify``, by State; docs/certificate.md and the command's help have them too.
+# Exit codes of ``verify`` by State; docs/certificate.md and the command's help list them, too.
 EXIT = {
     "authenticated": 0,
     "refused": 2,
@@ -33,45 +33,55 @@ EXIT = {
 @app.command()
 @guarded
 def keygen(
-    key: Annotated[Path, typer.Argument(help="Where to write the private key; KEY.pub beside it.")],
+    key: Annotated[
+        Path, typer.Argument(help="The private key file to write; the public key goes to KEY.pub.")
+    ],
     passphrase: Annotated[
         bool,
-        typer.Option("--passphrase", help=f"Lock it by {PASSPHRASE}, or by what you type."),
+        typer.Option(
+            "--passphrase", help=f"Encrypt the key with a passphrase, from {PASSPHRASE} or typed."
+        ),
     ] = False,
 ) -> None:
-    """Make an Ed25519 key to sign certificates with. Keep it; give KEY.pub to those who verify."""
+    """Make an Ed25519 key pair for signing certificates. Keep KEY secret; give KEY.pub to those who verify."""
     from tabsynth.privacy.certificate.signing import make_keys
 
     secret = _passphrase() if passphrase else None
     public, fingerprint = make_keys(key, secret)
-    say(f"Private key: {key} ({'locked by a passphrase' if secret else 'not locked'}; keep it)")
+    say(f"Private key: {key} ({'encrypted' if secret else 'not encrypted'}; keep it secret)")
     say(f"Public key: {public}")
     say(f"Fingerprint: {fingerprint}")
 
 
 def _passphrase() -> str:
-    found = os.environ.get(PASSPHRASE)
-    if found:
-        return found
+    passphrase = os.environ.get(PASSPHRASE)
+    if passphrase:
+        return passphrase
     if not sys.stdin.isatty():
-        raise InputError(f"There is no terminal to type a passphrase; set {PASSPHRASE}.")
+        raise InputError(f"There is no terminal for typing a passphrase; set {PASSPHRASE}.")
     return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True))
 
 
 @app.command(name="certify")
 @guarded
 def certify_command(
-    table: Annotated[Path, typer.Argument(help="A synthetic table, its certificate beside it.")],
+    table: Annotated[
+        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
+    ],
     audit: Annotated[
-        Path | None, typer.Option(help="audit.json of tabsynth audit, or a list of results (JSON).")
+        Path | None,
+        typer.Option(
+            help="Results to attach: audit.json of tabsynth audit, or a JSON list of results."
+        ),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="A private key, of keygen, to sign with.")
+        Path | None,
+        typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
     ] = None,
 ) -> None:
-    """Attach results of audits to a table's certificate, and sign it.
+    """Attach audit results to a table's certificate, and sign it.
 
-    By a signature you vouch for the whole certificate: sign only what you have made yourself.
+    With your signature you vouch for the whole certificate. Sign only tables that you have made yourself.
     """
     from tabsynth.privacy.certificate.certificate import certify
     from tabsynth.privacy.certificate.signing import fingerprint
@@ -96,12 +106,14 @@ def certify_command(
 
 def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
     """Results of audits as a certificate has them; those of ``tabsynth audit`` must be of its claim."""
-    from tabsynth.auditing.outcomes import FORMAT, certified
+    from tabsynth.auditing.outcomes import FORMAT, certificate_entries
 
     data = read_json(path, "list of audits")
     if isinstance(data, dict) and data.get("format") == FORMAT:
         stated = of.certificate
-        return certified(data, path, str(stated.get("method")), of.epsilon, stated["delta"])
+        return certificate_entries(
+            data, path, str(stated.get("method")), of.epsilon, stated["delta"]
+        )
     found = data if isinstance(data, list) else [data]
     if not all(isinstance(item, dict) for item in found):
         raise FileFormatError(f"{path}: expected audits as objects, got {shown(data)}.")
@@ -117,24 +129,24 @@ def verify_command(
     key: Annotated[
         Path | None,
         typer.Option(
-            help="The public key of a signer whom you trust. Without it nothing is authenticated."
+            help="The public key of a signer whom you trust. Without it no certificate is authenticated."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check a table's certificate: hashes, epsilon by two accountants, audits, signature.
+    """Verify a table's privacy certificate: hashes, epsilon by two accountants, audits and signature.
 
     Exit codes:
 
-    0: authenticated: consistent, unconditional, and signed by the key that you gave.
+    0: authenticated: consistent, unconditional, and signed with the given key.
 
-    2: refused: something contradicts it, its list of mechanisms is incomplete, or the key is another.
+    2: refused: a contradiction, an incomplete list of mechanisms, or a signature with another key.
 
-    3: conditional: consistent, if facts that were copied from a table are public.
+    3: conditional: consistent, and the claim holds only if values copied from a table are public.
 
-    4: not authenticated: consistent, but unsigned, or you gave no key.
+    4: not authenticated: consistent, but not signed, or no key was given.
 
-    5: not private: consistent, and it claims no privacy (seeded, or epsilon is infinite).
+    5: not private: consistent, without a privacy claim (seeded, or epsilon is infinite).
     """
     from tabsynth.privacy.certificate.verification import verify
 
@@ -142,7 +154,7 @@ def verify_command(
     if as_json:
         say(json.dumps(_facts(found)))
     else:
-        _tell(found)
+        _print_result(found)
     if not found.consistent:
         fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
     if not as_json:
@@ -161,50 +173,49 @@ def _facts(found: "Verification") -> dict[str, Any]:
         "epsilon": str(found.epsilon),
         "problems": found.problems,
         "notes": found.notes,
-        "accountants": {x.name: str(x.epsilon) for x in found.opinions},
+        "accountants": {x.name: str(x.epsilon) for x in found.accountants},
         "signature": found.signature,
     }
 
 
-def _tell(found: "Verification") -> None:
+def _print_result(found: "Verification") -> None:
     from tabsynth.privacy.certificate.certificate import rounded_up
 
     data = found.certificate
-    say(f"claimed: epsilon = {rounded_up(float(data['epsilon']))}, delta = {data['delta']:g}")
-    for number, opinion in enumerate(found.opinions, 1):
-        say(f"accountant {number}: {opinion}")
-    say(f"signature: {found.signature}")
+    say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
+    for number, result in enumerate(found.accountants, 1):
+        say(f"Accountant {number}: {result}")
+    say(f"Signature: {found.signature}")
     for note in found.notes:
-        say(f"note: {note}")
+        say(f"Note: {note}")
     for problem in found.problems:
-        say(f"refused: {problem}")
+        say(f"Refused: {problem}")
 
 
 def _outcome(table: Path, found: "Verification") -> list[str]:
-    """What a consistent certificate is worth. Its statement is repeated only if somebody vouches for it."""
+    """Explain the state of a consistent certificate; only an authenticated one's statement is repeated."""
     from tabsynth.privacy.certificate.verification import State
 
     statement, state = str(found.certificate.get("statement", "")), found.state
     if state is State.AUTHENTICATED:
         return [
-            f"{table} is authenticated: it agrees with its certificate, signed by the key that you gave.",
+            f"{table} is authenticated: it agrees with its certificate, which is signed with the given key.",
             statement,
         ]
     if state is State.NOT_PRIVATE:
-        return [f"{table} agrees with its certificate, which claims no privacy.", statement]
-    vouched = "The certificate is authenticated: it is signed by the key that you gave."
+        return [f"{table} agrees with its certificate, which makes no privacy claim.", statement]
+    vouched = "The certificate is authenticated: it is signed with the given key."
     if not found.authenticated:
         vouched = (
-            "It is not authenticated: nobody whom you trust vouches for the claim, and whoever can write a"
-            " table can write such a certificate. Give the signer's public key (--key), and get that key"
-            " from the signer."
+            "It is not authenticated: anyone who can write a table can write such a certificate. Get the public key"
+            " from a signer whom you trust, and give it with --key."
         )
     if state is State.CONDITIONAL:
         columns = shown(list(found.conditions), 400)
         return [
-            f"{table} agrees with its certificate, whose claim is CONDITIONAL.",
-            f"The claim holds only if the domains of these columns are public, which were copied from a"
-            f" table: {columns}.",
+            f"{table} agrees with its certificate. Its claim is CONDITIONAL.",
+            f"The claim holds only if the domains of these columns, which were copied from a table, are"
+            f" public: {columns}.",
             vouched,
         ]
     return [f"{table} agrees with its certificate: consistent, not authenticated.", vouched]

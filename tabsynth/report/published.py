@@ -30,7 +30,12 @@ from tabsynth.evaluation.results import plain
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate
 from tabsynth.privacy.accounting.mechanisms import Gaussian
-from tabsynth.privacy.certificate.certificate import conditional_of, incomplete, number, rounded_up
+from tabsynth.privacy.certificate.certificate import (
+    conditional_of,
+    find_missing_mechanisms,
+    number,
+    rounded_up,
+)
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise.samplers import Keystream
@@ -301,7 +306,7 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
         )
     if not isinstance(items, list) or not items or not all(isinstance(i, dict) for i in items):
         raise InputError("The certificate lists no mechanisms, so its claim has no basis.")
-    problems = incomplete(certificate)
+    problems = find_missing_mechanisms(certificate)
     if problems:
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)

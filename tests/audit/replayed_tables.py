@@ -6,7 +6,7 @@ import pandas as pd
 from tabsynth.auditing.replay import ReplayResult, replay
 from tabsynth.auditing.replay_audit import SCHEMA
 from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
-from tabsynth.auditing.replay_systems import systems, tiny
+from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.loading import METHODS
 
 EPSILON = 60.0  # where accounting is quick: a replay is of control flow, whatever the noise
@@ -32,8 +32,8 @@ def pairs_of(name: str) -> list[Neighbour]:
 
     But for ``extreme``, which has a test of its own. All of them for each system are in reports/trust.
     """
-    number = systems().index(name)
-    schema = tiny(name, SCHEMA, epsilon=EPSILON).schema
+    number = system_names().index(name)
+    schema = make_tiny_model(name, SCHEMA, epsilon=EPSILON).schema
     found = neighbours(frame(60), schema, seed=number)
     found = [pair for pair in found if pair.kind != "extreme"]
     assert len(found) == 16 or schema.impossible
@@ -43,7 +43,7 @@ def pairs_of(name: str) -> list[Neighbour]:
 
 def checked(name: str, pair: Neighbour, interrupted: int | None = None) -> ReplayResult:
     """A replay of a system that must pass, and in which every mechanism took part."""
-    model, seed = tiny(name, SCHEMA, epsilon=EPSILON), systems().index(name)
+    model, seed = make_tiny_model(name, SCHEMA, epsilon=EPSILON), system_names().index(name)
     found = replay(model, pair.table, pair.neighbour, seed=seed, interrupted=interrupted)
     assert found.first_difference is None, (pair.kind, pair.change, found.first_difference)
     assert found.compared > 300

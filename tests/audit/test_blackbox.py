@@ -6,7 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tabsynth.auditing.blackbox import Runs, Setting, audit_black_box, features, small_fit
+from tabsynth.auditing.blackbox import (
+    RunStore,
+    Setting,
+    audit_black_box,
+    extract_features,
+    make_small_fit,
+)
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.errors import FileFormatError, InputError
 
@@ -17,8 +23,8 @@ WORST = Setting(method="pate-gan", epsilon=1.0, delta=1e-5, case="worst", rows=4
 
 def mechanism(scale, seed=0):
     """Rows of which as many agree with the canary as a Laplace mechanism of so much noise counts."""
-    worlds, rng = WORST.worlds(), np.random.default_rng(seed)
-    canary, common = worlds.index(worlds.canary)[0], worlds.index(worlds.without)[0]
+    datasets, rng = WORST.datasets(), np.random.default_rng(seed)
+    canary, common = datasets.codes(datasets.canary)[0], datasets.codes(datasets.without)[0]
 
     def fit(table):
         exact = len(table) - 40  # 1 with the canary
@@ -29,7 +35,7 @@ def mechanism(scale, seed=0):
 
 
 def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
-    """ε = 1, exactly: half of the runs, 600 a world, bound it from below and come near."""
+    """ε = 1, exactly: half of the runs, 600 on each dataset, bound it from below and come near."""
     found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=1200, fit=mechanism(1.0))
     assert found.verdict == NOT_REFUTED
     assert 0.3 < found.epsilon_lower <= 1.0
@@ -58,12 +64,12 @@ def test_useless_rows_bound_nothing(tmp_path):
         WORST, tmp_path / "a.jsonl", runs=50, fit=lambda _: rng.integers(0, 3, (40, 4))
     )
     assert found.epsilon_lower == 0 and found.verdict == NOT_REFUTED
-    assert "No bound above" in found.power
+    assert "no lower bound above" in found.power
 
 
 def test_features_by_hand():
     rows = np.array([[1, 2, 3], [1, 0, 3], [0, 0, 0], [1, 2, 0]])
-    found = features(rows, np.array([1, 2, 3]))
+    found = extract_features(rows, np.array([1, 2, 3]))
     assert found == pytest.approx(
         [3 / 4, 2 / 4, 2 / 4, 2 / 4, 2 / 4, 1 / 4, 1 / 4, 3, 7 / 4]
     )  # by column; pairs (0, 1), (0, 2), (1, 2); all; most; mean
@@ -82,15 +88,17 @@ def test_runs_go_on_where_they_were(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         audit_black_box(WORST, path, runs=40, fit=stopped)
-    assert len(Runs(path, WORST)) == 30
+    assert len(RunStore(path, WORST)) == 30
     before = path.read_text()
-    path.write_text(before + '{"world": 1, "feat')
-    told = []
-    audit_black_box(WORST, path, runs=40, fit=stopped, progress=lambda *now: told.append(now[1:]))
-    assert len(calls) == 31 + 50 and told[0] == (31, 80) and told[-1] == (80, 80)
+    path.write_text(before + '{"dataset": 1, "feat')
+    reports = []
+    audit_black_box(
+        WORST, path, runs=40, fit=stopped, progress=lambda *now: reports.append(now[1:])
+    )
+    assert len(calls) == 31 + 50 and reports[0] == (31, 80) and reports[-1] == (80, 80)
     assert path.read_text().startswith(before)
-    worlds = [json.loads(line)["world"] for line in path.read_text().splitlines()[1:]]
-    assert sum(worlds) == 40 and len(worlds) == 80
+    datasets = [json.loads(line)["dataset"] for line in path.read_text().splitlines()[1:]]
+    assert sum(datasets) == 40 and len(datasets) == 80
     assert calls.count(40) - calls.count(41) in (0, 1)
     audit_black_box(WORST, path, runs=40, fit=None)  # nothing is left to be run
 
@@ -108,20 +116,22 @@ def test_files_that_are_none_are_refused(tmp_path, text):
     path = tmp_path / "runs.jsonl"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="not a file of audit runs"):
-        Runs(path, WORST)
+        RunStore(path, WORST)
 
 
 def test_runs_of_another_audit_are_refused(tmp_path):
     path = tmp_path / "runs.jsonl"
-    Runs(path, WORST)
+    RunStore(path, WORST)
     with pytest.raises(InputError, match="another audit"):
-        Runs(path, Setting(method="pate-gan", epsilon=2.0, delta=1e-5, case="worst", rows=40))
+        RunStore(path, Setting(method="pate-gan", epsilon=2.0, delta=1e-5, case="worst", rows=40))
     head = json.loads(path.read_text())
     for other in ({**head, "code": "0" * 64}, {k: v for k, v in head.items() if k != "code"}):
         path.write_text(json.dumps(other) + "\n")
-        with pytest.raises(InputError, match="runs of other code than this; remove it") as told:
-            Runs(path, WORST)
-        assert "\n" not in str(told.value)
+        with pytest.raises(
+            InputError, match="runs of another version of the code; remove it"
+        ) as reports:
+            RunStore(path, WORST)
+        assert "\n" not in str(reports.value)
     with pytest.raises(InputError, match="at least 20"):
         audit_black_box(WORST, path, runs=19)
 
@@ -129,7 +139,7 @@ def test_runs_of_another_audit_are_refused(tmp_path):
 @pytest.mark.parametrize("method", ["margnet", "pate-acgan", "dp-wgan", "dp-gan"])
 def test_every_method_has_a_small_fit(method):
     setting = Setting(method=method, epsilon=1.0, delta=1e-5, rows=30)
-    worlds = setting.worlds()
-    rows = small_fit(setting, worlds)(worlds.table(True))
-    assert rows.shape == (30, len(worlds.schema.columns))
-    assert (rows >= 0).all() and (rows < worlds.schema.sizes).all()
+    datasets = setting.datasets()
+    rows = make_small_fit(setting, datasets)(datasets.table(True))
+    assert rows.shape == (30, len(datasets.schema.columns))
+    assert (rows >= 0).all() and (rows < datasets.schema.sizes).all()

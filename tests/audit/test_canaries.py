@@ -9,24 +9,39 @@ import torch
 from broken import quieter
 from torch import Tensor
 
-from tabsynth.auditing import canaries, counting, voting
-from tabsynth.auditing.ballots import plan_of
-from tabsynth.auditing.canaries import WHOLE, audit_gan, small_gan
-from tabsynth.auditing.counting import audit_counts
-from tabsynth.auditing.observing import StepLanes, ratios
-from tabsynth.auditing.outcomes import INVALID, NOT_REFUTED, REFUTED
-from tabsynth.auditing.voting import ALL, ALL_CLASS, ONE, ONE_CLASS, audit_modes, audit_votes
-from tabsynth.auditing.worlds import census_worlds, small_worlds
+from tabsynth.auditing import canaries, canary_counts, canary_votes
+from tabsynth.auditing.canaries import (
+    WHOLE,
+    StepObserver,
+    audit_gan,
+    log_likelihood_ratios,
+    make_small_gan,
+)
+from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_votes import (
+    ALL,
+    ALL_CLASS,
+    ONE,
+    ONE_CLASS,
+    audit_modes,
+    audit_votes,
+    plan_releases,
+)
+from tabsynth.auditing.neighbouring_datasets import (
+    census_neighbouring_datasets,
+    small_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import Measuring
-from tabsynth.synthesizers.pate.aggregation import Booth
+from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
 from tabsynth.training.bounds import Bounds
 from tabsynth.training.clipping import PerExampleClipper
 from tabsynth.training.private_step import PrivateStep
 
-RUNS = 1000  # in each world; half of them count errors
+RUNS = 1000  # on each dataset; half of them count errors
 
 
 def by_part(results: list[Any]) -> dict[str, Any]:
@@ -99,7 +114,7 @@ def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.Monk
 
 
 def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The canary's world has a row more: without a fixed divisor all known rows shift with it."""
+    """The dataset with the canary has one row more: without a fixed divisor all known rows shift with it."""
     right, seen = PrivateStep._sums, []
 
     def sums(self: Any, losses: Any, batch: Tensor, keep: Any, reference: Any) -> Any:
@@ -115,15 +130,15 @@ def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(PrivateStep, "_sums", sums)
     monkeypatch.setattr(PrivateStep, "_noised", divided)
-    worlds = small_worlds()
-    model = small_gan("dp-gan", worlds, 8.0, 1e-5, 1.0)
-    found = StepLanes(worlds.code(), True, 2000)
-    with found.watching():
-        model.fit(worlds.table(True))
+    datasets = small_neighbouring_datasets()
+    model = make_small_gan("dp-gan", datasets, 8.0, 1e-5, 1.0)
+    found = StepObserver(datasets.encoded_canary(), True, 2000)
+    with found.observe():
+        model.fit(datasets.table(True))
     account = next(a for a in model.ledger_.accounts if a.purpose == "critic")
     mu = math.sqrt(account.spent) / account.noise_multiplier
     # The noise is divided by 9 rows, not by 8; where the known rows shift to is up to the weights.
-    assert found.found["critic"].std() == pytest.approx(mu * 8 / 9, rel=0.06)
+    assert found.log_ratios["critic"].std() == pytest.approx(mu * 8 / 9, rel=0.06)
 
 
 def test_canary_that_is_hardly_there_makes_the_audit_invalid(
@@ -138,8 +153,8 @@ def test_canary_that_is_hardly_there_makes_the_audit_invalid(
 
     monkeypatch.setattr(PerExampleClipper, "clipped_sum", short)
     found = audited()
-    assert found["critic"].verdict == INVALID
-    assert "Says nothing" in found["critic"].sentence
+    assert found["critic"].verdict == INCONCLUSIVE
+    assert "Inconclusive" in found["critic"].sentence
 
 
 def test_sampled_steps_have_a_bound_alone() -> None:
@@ -153,24 +168,24 @@ def test_ratios_by_their_definition() -> None:
     z, sigma, rate = np.linspace(-3, 4, 9), 0.8, 0.3
     density = lambda at: np.exp(-((z - at) ** 2) / (2 * sigma**2))  # noqa: E731
     mixed = rate * density(1) + (1 - rate) * density(0)
-    assert ratios(z, sigma, rate) == pytest.approx(np.log(mixed / density(0)))
-    assert ratios(z, sigma, 1.0) == pytest.approx(np.log(density(1) / density(0)))
+    assert log_likelihood_ratios(z, sigma, rate) == pytest.approx(np.log(mixed / density(0)))
+    assert log_likelihood_ratios(z, sigma, 1.0) == pytest.approx(np.log(density(1) / density(0)))
 
 
 def test_lanes_have_the_law_of_single_steps() -> None:
     """Along the canary: mean 0 or 1, standard deviation σ, each step; and the fit itself is not disturbed."""
-    worlds, lanes = small_worlds(), 2000
+    datasets, replicates = small_neighbouring_datasets(), 2000
     for present in (False, True):
-        model = small_gan("dp-wgan", worlds, 8.0, 1e-5, 1.0)
+        model = make_small_gan("dp-wgan", datasets, 8.0, 1e-5, 1.0)
         before = PrivateStep._sums, PrivateStep._noised
-        seen = StepLanes(worlds.code(), present, lanes)
-        with seen.watching():
-            model.fit(worlds.table(present))
+        seen = StepObserver(datasets.encoded_canary(), present, replicates)
+        with seen.observe():
+            model.fit(datasets.table(present))
         assert (PrivateStep._sums, PrivateStep._noised) == before
         account = next(a for a in model.ledger_.accounts if a.purpose == "autoencoder")
         assert isinstance(account.mechanism, SubsampledGaussian)
         mu = math.sqrt(account.spent) / account.mechanism.noise_multiplier
-        z = seen.found["autoencoder"]  # Σ (z − ½)/σ²: N(±μ²/2, μ²)
+        z = seen.log_ratios["autoencoder"]  # Σ (z − ½)/σ²: N(±μ²/2, μ²)
         assert z.mean() == pytest.approx((1 if present else -1) * mu**2 / 2, abs=5 * mu / 44)
         assert z.std() == pytest.approx(mu, rel=0.08)
 
@@ -217,12 +232,12 @@ def test_votes_have_the_chances_of_the_law(method: str) -> None:
     one, whole = found[ONE], found[ALL]
     assert one.verdict == whole.verdict == NOT_REFUTED
     assert 0.7 * one.epsilon_claimed < one.epsilon_lower <= one.epsilon_claimed
-    assert whole.mu_estimate == pytest.approx(whole.details["mu_of_the_law"], abs=0.2)
-    chances, yes = one.details["chances"], one.details["yes"]
-    assert np.array(yes) / 200_000 == pytest.approx(chances, abs=0.006)
+    assert whole.mu_estimate == pytest.approx(whole.details["mu_expected"], abs=0.2)
+    yes_probabilities, yes = one.details["yes_probabilities"], one.details["yes"]
+    assert np.array(yes) / 200_000 == pytest.approx(yes_probabilities, abs=0.006)
     fit, counts = found[WHOLE], found["one-way counts"]
     assert fit.verdict == counts.verdict == NOT_REFUTED
-    mu = math.hypot(whole.details["mu_of_the_law"], counts.mu_claimed)
+    mu = math.hypot(whole.details["mu_expected"], counts.mu_claimed)
     assert fit.mu_estimate == pytest.approx(mu, abs=0.26)
 
 
@@ -233,16 +248,16 @@ def test_class_votes_have_the_chances_of_two_noisy_counts() -> None:
         f"{part}, mode B" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
     ]
     assert all(result.verdict == NOT_REFUTED for result in found)
-    (_, ballot), rng = plan_of("pate-acgan", 8.0, 1e-5, "B").ballots, np.random.default_rng(0)
-    std = math.sqrt(2) * ballot.mechanism.noise_multiplier
+    (_, planned), rng = plan_releases("pate-acgan", 8.0, 1e-5, "B").votes, np.random.default_rng(0)
+    std = math.sqrt(2) * planned.mechanism.noise_multiplier
     for more, yes in enumerate(by_part(found)[f"{ONE_CLASS}, mode B"].details["yes"]):
-        count = ballot.teachers // 2 + more
-        noisy = np.array([ballot.teachers - count, count]) + rng.normal(0, std, (200_000, 2))
+        count = planned.teachers // 2 + more
+        noisy = np.array([planned.teachers - count, count]) + rng.normal(0, std, (200_000, 2))
         assert yes / 200_000 == pytest.approx((noisy[:, 1] > noisy[:, 0]).mean(), abs=0.008)
     assert by_part(found)[f"{WHOLE}, mode B"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
 
 
-class HalfClasses(Booth):
+class HalfClasses(NoisyAggregator):
     """Half of the noise on class votes alone."""
 
     def noise(self, account: int = 0) -> float:
@@ -250,20 +265,20 @@ class HalfClasses(Booth):
 
 
 def test_class_votes_with_half_the_noise_are_refuted() -> None:
-    given: dict[str, Any] = {"samples": 1_000_000, "runs": 100, "booth": HalfClasses}
+    given: dict[str, Any] = {"samples": 1_000_000, "runs": 100, "aggregator": HalfClasses}
     found = by_part(audit_votes("pate-acgan", 8.0, mode="B", **given))
     assert found[f"{ONE_CLASS}, mode B"].verdict == REFUTED
     assert found[f"{ONE}, mode B"].verdict == NOT_REFUTED
 
 
-class Loud(Booth):
+class Loud(NoisyAggregator):
     """Votes without noise."""
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
         return yes > teachers / 2
 
 
-class Soft(Booth):
+class Soft(NoisyAggregator):
     """Noise 1.25 times too small: counts are pulled from the tie before they are noised."""
 
     def binary(self, yes: Tensor, teachers: int) -> Tensor:
@@ -274,27 +289,36 @@ class Soft(Booth):
         return super().binary(yes, teachers)
 
 
-@pytest.mark.parametrize("booth", [Loud, Soft])
-def test_votes_with_too_little_noise_are_refuted(booth: type[Booth]) -> None:
-    epsilon = 1.0 if booth is Loud else 8.0
-    found = by_part(audit_votes("pate-gan", epsilon, samples=1_000_000, runs=400, booth=booth))
+@pytest.mark.parametrize("aggregator", [Loud, Soft])
+def test_votes_with_too_little_noise_are_refuted(aggregator: type[NoisyAggregator]) -> None:
+    epsilon = 1.0 if aggregator is Loud else 8.0
+    found = by_part(
+        audit_votes("pate-gan", epsilon, samples=1_000_000, runs=400, aggregator=aggregator)
+    )
     assert found[ONE].verdict == REFUTED
-    if booth is Loud:
+    if aggregator is Loud:
         assert found[ALL].verdict == REFUTED
 
 
 def test_worlds_are_neighbours() -> None:
-    for worlds in (small_worlds(), census_worlds(50, "average"), census_worlds(50, "worst")):
-        with_canary = worlds.table(True)
-        assert len(with_canary) == len(worlds.without) + 1
+    for datasets in (
+        small_neighbouring_datasets(),
+        census_neighbouring_datasets(50, "average"),
+        census_neighbouring_datasets(50, "worst"),
+    ):
+        with_canary = datasets.table(True)
+        assert len(with_canary) == len(datasets.without) + 1
         assert (
             with_canary.iloc[:-1]
             .reset_index(drop=True)
-            .equals(worlds.without.reset_index(drop=True))
+            .equals(datasets.without.reset_index(drop=True))
         )
-        canary = worlds.index(worlds.canary)[0]
-        same = worlds.index(worlds.without) == canary
+        canary = datasets.codes(datasets.canary)[0]
+        same = datasets.codes(datasets.without) == canary
         assert not same.all(1).any()
     assert not same.any()  # of the worst case, in no column
-    assert canaries.KIND == counting.KIND == voting.KIND
-    assert torch.equal(small_worlds().code(), small_worlds().code())
+    assert canaries.KIND == canary_counts.KIND == canary_votes.KIND
+    assert torch.equal(
+        small_neighbouring_datasets().encoded_canary(),
+        small_neighbouring_datasets().encoded_canary(),
+    )

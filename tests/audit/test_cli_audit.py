@@ -9,19 +9,19 @@ from command_lines import refused
 from typer.testing import CliRunner
 
 from tabsynth.auditing import blackbox, canaries, registry, replay
-from tabsynth.auditing.html import render, strip, verdict
+from tabsynth.auditing.html import draw_claim, render, summarize_verdicts
 from tabsynth.auditing.outcomes import (
-    INVALID,
+    INCONCLUSIVE,
     NOT_REFUTED,
     REFUTED,
     AuditResult,
-    certified,
-    judged,
+    certificate_entries,
+    decide_verdict,
     write_json,
 )
-from tabsynth.auditing.replay import Replayed, ReplayResult
-from tabsynth.auditing.replay_audit import audit_by_replay, result_of
-from tabsynth.auditing.replay_recorder import Mechanism
+from tabsynth.auditing.replay import NeighbourReplay, ReplayResult
+from tabsynth.auditing.replay_audit import audit_by_replay, summarize_replays
+from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
@@ -65,7 +65,7 @@ def test_a_claim_that_holds(tmp_path):
     out = tmp_path / "new" / "folder"
     done = audit("--method", "pate-gan", "--epsilon", 8, "--runs", 100, "-o", out)
     assert done.exit_code == 0, done.output
-    assert "Not refuted" in done.output and "Page:" in done.output
+    assert "No evidence against the claim" in done.output and "Page:" in done.output
     found = json.loads((out / "audit.json").read_text())
     assert found["format"] == "tabsynth-audit/1"
     one = found["results"][0]
@@ -93,18 +93,18 @@ def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
     assert done.exit_code == 1, done.output
     found = json.loads((tmp_path / "audit.json").read_text())["results"]
     assert REFUTED in [item["verdict"] for item in found]
-    assert "contradict what is claimed" in (tmp_path / "audit.html").read_text()
+    assert "contradict the claim" in (tmp_path / "audit.html").read_text()
 
 
 def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
-    """A count of the rows that is told without noise is named, on the screen and on the page."""
+    """A count of the rows that is reports without noise is named, on the screen and on the page."""
     right = MargNet._train
 
-    def told(self, table, *rest):
+    def reports(self, table, *rest):
         logging.getLogger("tabsynth.fit").debug("%d rows", len(table))
         return right(self, table, *rest)
 
-    monkeypatch.setattr(MargNet, "_train", told)
+    monkeypatch.setattr(MargNet, "_train", reports)
     words = ("--method", "margnet", "--epsilon", 8, "--kind", "replay", "--seeds", 2)
     done = audit(*words, "-o", tmp_path)
     assert done.exit_code == 1, done.output
@@ -116,16 +116,16 @@ def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
 
 
 def line(move, difference=None, kind="twin"):
-    moved = Mechanism(purpose="counts", uses=1, move=move, distance=move, deviation=1.0)
+    moved = MechanismCall(purpose="counts", uses=1, move=move, distance=move, deviation=1.0)
     found = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
-    return Replayed(method="margnet", kind=kind, change="added", seed=0, result=found)
+    return NeighbourReplay(method="margnet", kind=kind, change="added", seed=0, result=found)
 
 
 def test_replays_in_one_result():
-    assert result_of([line(0.2), line(1.0)], "margnet", 8.0, 1e-5).verdict == NOT_REFUTED
-    blind = result_of([line(0.2)], "margnet", 8.0, 1e-5)
-    assert blind.verdict == INVALID and "Says nothing" in blind.sentence
-    found = result_of([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
+    assert summarize_replays([line(0.2), line(1.0)], "margnet", 8.0, 1e-5).verdict == NOT_REFUTED
+    blind = summarize_replays([line(0.2)], "margnet", 8.0, 1e-5)
+    assert blind.verdict == INCONCLUSIVE and "Inconclusive" in blind.sentence
+    found = summarize_replays([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
     assert found.refuted and found.details["worst_move"] == 2
     assert found.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
     assert [n["differ"] for n in found.details["neighbours"]] == [0, 1]
@@ -134,9 +134,9 @@ def test_replays_in_one_result():
 
 
 def test_progress_of_replays_counts_all_seeds():
-    told = []
-    audit_by_replay("margnet", 60.0, seeds=2, progress=lambda *now: told.append(now))
-    assert told == [("replay", done, 4) for done in (1, 2, 3, 4)]
+    reports = []
+    audit_by_replay("margnet", 60.0, seeds=2, progress=lambda *now: reports.append(now))
+    assert reports == [("replay", done, 4) for done in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,13 @@ def test_interrupted(tmp_path, monkeypatch):
 def test_kinds_share_a_result(tmp_path, monkeypatch):
     """The registry: every audit takes the same request, and gives results that a page can show."""
     assert set(registry.QUICK) <= set(registry.AUDITS)
-    assert registry.kinds_of("margnet") == tuple(registry.AUDITS)
-    assert "one-run" not in registry.kinds_of("pate-gan")
+    assert registry.list_kinds("margnet") == tuple(registry.AUDITS)
+    assert "one-run" not in registry.list_kinds("pate-gan")
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(blackbox, "small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4)))
-    asked = registry.Asked(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
+    monkeypatch.setattr(
+        blackbox, "make_small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4))
+    )
+    asked = registry.AuditRequest(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
     for kind in ("white-box", "black-box"):
         for found in registry.AUDITS[kind](asked):
             assert isinstance(found, AuditResult) and found.kind == kind
@@ -190,14 +192,14 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
 
 
 def test_verdicts():
-    assert judged(2.0, 1.0) == REFUTED
-    assert judged(0.5, 1.0) == NOT_REFUTED
-    assert judged(0.5, 1.0, 1.1, 1.0, 1.2) == REFUTED
-    assert judged(0.5, 1.0, 0.1, 1.0, 0.84) == INVALID
-    assert judged(0.5, 1.0, 0.1, 1.0, 0.86) == NOT_REFUTED
-    assert verdict([result(), result(verdict=REFUTED)])[0] == "bad"
-    assert verdict([result(), result(verdict=INVALID)])[0] == "mixed"
-    assert verdict([result()])[0] == "good"
+    assert decide_verdict(2.0, 1.0) == REFUTED
+    assert decide_verdict(0.5, 1.0) == NOT_REFUTED
+    assert decide_verdict(0.5, 1.0, 1.1, 1.0, 1.2) == REFUTED
+    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.84) == INCONCLUSIVE
+    assert decide_verdict(0.5, 1.0, 0.1, 1.0, 0.86) == NOT_REFUTED
+    assert summarize_verdicts([result(), result(verdict=REFUTED)])[0] == "bad"
+    assert summarize_verdicts([result(), result(verdict=INCONCLUSIVE)])[0] == "mixed"
+    assert summarize_verdicts([result()])[0] == "good"
 
 
 def test_page_escapes_what_it_is_given(tmp_path):
@@ -206,11 +208,11 @@ def test_page_escapes_what_it_is_given(tmp_path):
     assert "<b>" not in page and "&lt;b&gt;" in page
     write_json([result(epsilon_lower=float("inf"))], tmp_path / "audit.json")
     assert json.loads((tmp_path / "audit.json").read_text())["results"][0]["epsilon_lower"] == "inf"
-    words = strip(result())
-    assert "claimed 1.6" in words and "at least 1.2" in words and "seen 1.5" in words
-    # A replay has no figures, and no strip.
+    words = draw_claim(result())
+    assert "claimed 1.6" in words and "at least 1.2" in words and "estimated 1.5" in words
+    # A replay without a change of an input has no figure.
     bare = result(kind="replay", epsilon_claimed=None, mu_claimed=None, runs=None, confidence=None)
-    assert strip(bare) == ""
+    assert draw_claim(bare) == ""
     assert "replay" in render([bare], "dp-gan", 8.0, 1e-5)
 
 
@@ -224,7 +226,7 @@ def test_a_certificate_takes_audits_of_its_own_claim(tmp_path):
     ]
     write_json(own, tmp_path / "audit.json")
     data = json.loads((tmp_path / "audit.json").read_text())
-    kept = certified(data, "audit.json", "dp-gan", 8.0, 1e-5)
+    kept = certificate_entries(data, "audit.json", "dp-gan", 8.0, 1e-5)
     assert [item["epsilon_claimed"] for item in kept] == [1.9, 7.98, 7.99, 8.0]
     for item in kept:
         assert item["code"] == code()["sha256"] and item["versions"]["tabsynth"]
@@ -239,13 +241,13 @@ def test_a_certificate_takes_audits_of_its_own_claim(tmp_path):
         item = result(**changes).to_dict()
         with pytest.raises(
             InputError, match="tabsynth audit --method dp-gan --epsilon 8 --delta 1e-05"
-        ) as told:
-            certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
-        assert "\n" not in str(told.value)
+        ) as reports:
+            certificate_entries({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
+        assert "\n" not in str(reports.value)
     for nothing in (None, "8", True, float("nan")):
         item = {**result().to_dict(), "epsilon_claimed": nothing}
         with pytest.raises((InputError, FileFormatError), match="epsilon"):
-            certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
+            certificate_entries({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
     del item["epsilon_claimed"]
     with pytest.raises(FileFormatError, match="no number as epsilon_claimed"):
-        certified({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)
+        certificate_entries({"results": [item]}, "audit.json", "dp-gan", 8.0, 1e-5)

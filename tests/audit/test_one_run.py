@@ -32,17 +32,17 @@ def inserted():
     names = ["AGEP", "MSP", "EDU", "INDP_CAT", "PUMA", "NPF"]
     schema = Schema([c for c in schema.columns if c.name in names], null_values=schema.null_values)
     table = table[[c.name for c in schema.columns]][:300]
-    return one_run.insert(schema, table, 300, np.random.default_rng(0))
+    return one_run.insert_canaries(schema, table, 300, np.random.default_rng(0))
 
 
 def test_canaries_are_in_by_a_coin(inserted):
-    assert len(inserted.table) == 300 + inserted.inside.sum()
-    assert 100 < inserted.inside.sum() < 200
+    assert len(inserted.table) == 300 + inserted.included.sum()
+    assert 100 < inserted.included.sum() < 200
     from tabsynth.encoding import TableEncoder
 
     index = TableEncoder(inserted.schema).to_index(inserted.table)
-    assert (index[:300] == inserted.known).all()
-    assert (index[300:] == inserted.canaries[inserted.inside]).all()
+    assert (index[:300] == inserted.other_rows).all()
+    assert (index[300:] == inserted.canaries[inserted.included]).all()
     sizes = np.array(inserted.schema.sizes)
     means = inserted.canaries.mean(0) / (sizes - 1)
     assert means == pytest.approx(np.full(len(sizes), 0.5), abs=0.1)
@@ -55,18 +55,20 @@ def test_gaussian_canaries_bound_the_epsilon_from_below(epsilon):
     rng, mu, m = np.random.default_rng(0), gaussian_mu(epsilon, 1e-5), 2000
     found = []
     for _ in range(20):
-        inside = rng.random(m) < 0.5
-        found.append(one_run.guessed(rng.normal(mu * inside, 1), inside, 1e-5, 0.9).epsilon)
+        included = rng.random(m) < 0.5
+        found.append(
+            one_run.score_guesses(rng.normal(mu * included, 1), included, 1e-5, 0.9).epsilon
+        )
     assert max(found) <= epsilon
     assert np.mean(found) > 0.15 * epsilon
 
 
 def test_guesses_without_noise_reach_the_ceiling():
-    inside = np.random.default_rng(0).random(400) < 0.5
-    found = one_run.guessed(inside + 0.0, inside, 1e-5)
+    included = np.random.default_rng(0).random(400) < 0.5
+    found = one_run.score_guesses(included + 0.0, included, 1e-5)
     assert found.right == found.guesses
-    assert found.epsilon == pytest.approx(one_run.most_one_run(400, 1e-5))
-    assert one_run.guessed(-inside.astype(float), inside, 1e-5).epsilon == 0
+    assert found.epsilon == pytest.approx(one_run.largest_one_run_bound(400, 1e-5))
+    assert one_run.score_guesses(-included.astype(float), included, 1e-5).epsilon == 0
 
 
 def test_counts_tell_canaries_apart_and_no_more_than_is_claimed(inserted):
@@ -90,7 +92,7 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
     assert found.verdict == REFUTED and found.epsilon_lower > 0.5
 
 
-def small_gan(schema, epsilon):
+def make_small_gan(schema, epsilon):
     config = VARIANTS["advanced"]
     settings = {**vars(config), "critic_steps": 8, "sampling_rate": 1.0, "latent_dim": 8}
     settings |= {"critic_hidden": (32,), "generator_hidden": (16,), "max_norm": 0.5}
@@ -99,9 +101,9 @@ def small_gan(schema, epsilon):
 
 def test_a_fit_of_steps_is_watched_and_left_as_it_was():
     table, schema = load_census()
-    few = one_run.insert(schema, table[:50], 60, np.random.default_rng(1))
+    few = one_run.insert_canaries(schema, table[:50], 60, np.random.default_rng(1))
     before = PrivateStep._sums, PrivateStep._noised
-    found = one_run.audit_one_run(small_gan(schema, 8.0), few)
+    found = one_run.audit_one_run(make_small_gan(schema, 8.0), few)
     assert (PrivateStep._sums, PrivateStep._noised) == before
     assert found.verdict == NOT_REFUTED and found.details["guesses"] > 0
 
@@ -125,7 +127,7 @@ def test_scores_of_a_step_by_brute_force(grouping):
     )
     parameters, groups = list(module.parameters()), step.clipper.groups
     reference, _ = step.clipper.reference(minus_scores, public)
-    known, released = (
+    other_rows, released = (
         [torch.randn(p.shape, generator=rng, dtype=torch.float64) for p in parameters]
         for _ in range(2)
     )
@@ -143,10 +145,10 @@ def test_scores_of_a_step_by_brute_force(grouping):
     wanted = [0.0] * 6
     variance = (max(groups) + 1) * (0.7 * 0.3) ** 2
     for k in range(len(parameters)):
-        rest = released[k] * 3 - known[k] - 0.2 * sum(c[k] for c in clipped)
+        rest = released[k] * 3 - other_rows[k] - 0.2 * sum(c[k] for c in clipped)
         for i in range(6):
             wanted[i] += float((rest * clipped[i][k]).sum()) / variance
-    found = one_run.step_scores(step, minus_scores, codes, reference, known, released)
+    found = one_run.score_step(step, minus_scores, codes, reference, other_rows, released)
     assert found == pytest.approx(wanted, rel=1e-6)
 
 
@@ -155,5 +157,5 @@ def test_networks_without_closed_form_are_refused(inserted):
 
     clipper = SimpleNamespace(_gradients=lambda losses, codes: object())
     with pytest.raises(InputError, match="closed form"):
-        one_run.step_scores(SimpleNamespace(clipper=clipper), None, None, None, [], [])
-    assert math.isfinite(one_run.most_one_run(50, 1e-5))
+        one_run.score_step(SimpleNamespace(clipper=clipper), None, None, None, [], [])
+    assert math.isfinite(one_run.largest_one_run_bound(50, 1e-5))

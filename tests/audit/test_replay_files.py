@@ -9,10 +9,9 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
 from tabsynth import MargNet, ProjectLedger
-from tabsynth.auditing.replay import ReplayResult, replay
-from tabsynth.auditing.replay_files import make_files, note_files
+from tabsynth.auditing.replay import ReplayResult, make_files, note_files, replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.training.checkpoint import Checkpoint
 
@@ -20,7 +19,7 @@ torch.set_num_threads(1)
 
 
 def replayed(kind: type[MargNet], interrupted: int | None = None) -> ReplayResult:
-    model = kind(**tiny("margnet", SCHEMA, epsilon=EPSILON).get_params(deep=False))
+    model = kind(**make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).get_params(deep=False))
     pair = neighbours(frame(40), SCHEMA)[0]
     return replay(model, pair.table, pair.neighbour, seed=1, interrupted=interrupted)
 
@@ -107,7 +106,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (self.path / "notes.txt").write_text("x")
 
     monkeypatch.setattr(Checkpoint, "finish", finish)
-    model, noted = tiny("margnet", SCHEMA, epsilon=EPSILON), {}
+    model, noted = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON), {}
     files = make_files(model, tmp_path / "fit")
     model.fit(frame(40), **files)
     note_files(tmp_path / "fit", noted.__setitem__)
@@ -120,7 +119,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert int(lines[0]["project"], 16) > 2**32 and "1970" not in lines[1]["about"]["when"]
     ledger = ProjectLedger.read(files["ledger"])
     with pytest.raises(InputError, match="seeded"):
-        tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=1)._check_project(
-            files["ledger"]
-        )
-    assert [run.ended for run in ledger.entered()] == [True]
+        make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(
+            random_state=1
+        )._check_project(files["ledger"])
+    assert [run.ended for run in ledger.runs()] == [True]

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from replayed_tables import SCHEMA, frame
 
 from tabsynth import Column, InputError, Schema
-from tabsynth.auditing.replay_leaves import difference, leaves
 from tabsynth.auditing.replay_neighbours import KINDS, neighbours
-from tabsynth.auditing.replay_recorder import Coins
-from tabsynth.auditing.replay_systems import made_up
+from tabsynth.auditing.replay_systems import draw_rows
+from tabsynth.auditing.run_trace import RecordRandomness, difference, leaves
 from tabsynth.encoding import TableEncoder
 
 
@@ -32,7 +31,7 @@ VALUES = [
     ({"a": [1, 2]}, {"a": [1, 3]}, "a[1] is 3, not 2"),
     ({"a": 1}, {"a": 1, "b": 2}, "b is new"),
     ({"a": 1, "b": 2}, {"a": 1}, "b is missing"),
-    ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "b stands where a did"),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "b is in the place of a"),
     (torch.zeros(2), torch.zeros(3), "the value is float32 (3,)"),
     (torch.zeros(2), torch.tensor([0.0, -0.0]), "the value is float32 (2,)"),
     (np.zeros(2), np.zeros(2, np.float32), "the value is float32 (2,)"),
@@ -73,18 +72,18 @@ def test_coins_go_with_the_record(order: list[int], held: list[int]) -> None:
     """Wherever a record stands, and whoever else is there, it tosses the same; equals one by one."""
     index = np.array(held)[:, None]
     shuffled = np.concatenate([index[list(order)], [[7]]])
-    coins = Coins(index, shuffled, seed=3)
-    one, other = (coins.toss(5, 2)[records] for records in coins.records)
+    randomness = RecordRandomness(index, shuffled, seed=3)
+    one, other = (randomness.uniforms(5, 2)[records] for records in randomness.records)
     for value in {0, 1, 2}:
         ours, theirs = one[index[:, 0] == value], other[shuffled[:, 0] == value]
         assert torch.equal(ours, theirs)  # equal records are in order in both
-    assert coins.alone.sum() == 1 and bool(coins.alone[coins.records[1][-1]])
-    assert not torch.equal(coins.toss(5, 2), coins.toss(6, 2))
+    assert randomness.unmatched.sum() == 1 and bool(randomness.unmatched[randomness.records[1][-1]])
+    assert not torch.equal(randomness.uniforms(5, 2), randomness.uniforms(6, 2))
 
 
 def test_coins_are_fair() -> None:
-    coins = Coins(np.arange(500)[:, None], np.arange(501)[:, None], seed=0)
-    drawn = torch.stack([coins.toss(i, 1)[:500, 0] < 0.2 for i in range(200)]).double()
+    randomness = RecordRandomness(np.arange(500)[:, None], np.arange(501)[:, None], seed=0)
+    drawn = torch.stack([randomness.uniforms(i, 1)[:500, 0] < 0.2 for i in range(200)]).double()
     assert abs(float(drawn.mean()) - 0.2) < 5 * (0.16 / 100_000) ** 0.5
     among = torch.corrcoef(drawn.T).fill_diagonal_(0).abs().mean()
     assert float(among) < 1.3 * (2 / (np.pi * 200)) ** 0.5  # as of independent coins
@@ -133,7 +132,7 @@ def test_neighbours_of_other_schemas() -> None:
     some = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]})
     for pair in neighbours(some, schema, label="b", seed=2):
         TableEncoder(schema).to_index(pair.neighbour)
-    assert len(made_up(schema, 20, 0)) == 20
+    assert len(draw_rows(schema, 20, 0)) == 20
     numeric = Schema([Column(name="a", kind="numeric", dtype="float64", low=0, high=1)])
     with pytest.raises(InputError, match="numeric"):
         neighbours(pd.DataFrame({"a": [0.1, 0.2]}), numeric, label="a")

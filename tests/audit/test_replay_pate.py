@@ -9,14 +9,14 @@ from replayed_tables import EPSILON, SCHEMA, checked, frame, pairs_of
 
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import TEACHERS, systems, tiny
+from tabsynth.auditing.replay_systems import TEACHERS, make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.pate.features import Witnesses
 from tabsynth.synthesizers.pate.teachers import Classroom
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
-PATE = [name for name in systems() if name.startswith("pate")]
+PATE = [name for name in system_names() if name.startswith("pate")]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,9 @@ def differing(taught: Teaching) -> set[int]:
 @pytest.mark.parametrize("name", PATE)
 def test_one_record_is_one_teacher(name: str) -> None:
     """Added or removed, it changes one teacher in all rounds, a vote by one, and nothing else."""
-    tiny(name, SCHEMA, epsilon=EPSILON).plan(estimate_time=False)  # a warm start is fitted before
+    make_tiny_model(name, SCHEMA, epsilon=EPSILON).plan(
+        estimate_time=False
+    )  # a warm start is fitted before
     for pair, interrupted in zip(pairs_of(name), (None, 4), strict=False):
         with pytest.MonkeyPatch.context() as patch:
             taught = Teaching(patch)
@@ -79,7 +81,7 @@ def test_a_twin_less_is_one_teacher(name: str) -> None:
     fewer = table.drop(index=3).reset_index(drop=True)
     with pytest.MonkeyPatch.context() as patch:
         taught = Teaching(patch)
-        assert replay(tiny(name, SCHEMA, epsilon=EPSILON), table, fewer, seed=1).passed
+        assert replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, fewer, seed=1).passed
     assert len(differing(taught)) == 1
 
 
@@ -93,6 +95,6 @@ def test_equal_shards_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pate, "deal", by_place)
     pair = neighbours(frame(60), SCHEMA)[0]
     for name in ("pate-gan", "pate-gan, networks"):
-        found = replay(tiny(name, SCHEMA, epsilon=EPSILON), pair.table, pair.neighbour)
+        found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), pair.table, pair.neighbour)
         assert (found.first_difference or "").endswith(f" of {TEACHERS} changed, not 1 at most")
         assert (found.first_difference or "").startswith("teachers, round 1: ")

@@ -10,12 +10,11 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 from torch import Tensor
 
-from tabsynth.auditing import replay_printed
-from tabsynth.auditing.replay import replay
+from tabsynth.auditing import replay as replays
+from tabsynth.auditing.replay import find_misprint, replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_printed import misprinted
-from tabsynth.auditing.replay_recorder import Mechanism
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.privacy.certificate import certificate as certificates
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.bounds import Clipping
@@ -40,7 +39,7 @@ def critic_of(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfitted(name: str, epsilon: float = EPSILON, **changes: Any) -> Synthesizer:
-    return tiny(name, SCHEMA, epsilon=epsilon).set_params(random_state=3, **changes)
+    return make_tiny_model(name, SCHEMA, epsilon=epsilon).set_params(random_state=3, **changes)
 
 
 @pytest.mark.parametrize("name", GROUPED)
@@ -112,14 +111,14 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
 )
 def test_other_mechanisms_print_what_they_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts by shares, distances, Laplace votes, votes on classes: all are compared, each in its unit."""
-    seen: list[Mechanism] = []
-    real = replay_printed._compared
+    seen: list[MechanismCall] = []
+    real = replays._compare_with_item
 
-    def compared(item: Any, call: Mechanism, most: float) -> str | None:
+    def compared(item: Any, call: MechanismCall, most: float) -> str | None:
         seen.append(call)
         return real(item, call, most)
 
-    monkeypatch.setattr(replay_printed, "_compared", compared)
+    monkeypatch.setattr(replays, "_compare_with_item", compared)
     pair = neighbours(frame(60), SCHEMA, seed=2)[0]
     found = replay(unfitted(name), pair.table, pair.neighbour, seed=3)
     assert found.passed, found.first_difference
@@ -143,13 +142,13 @@ def test_numbers_of_one_group_are_named(name: str, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Clipping, "stated", stated)
     said = replayed(name)
-    assert said.startswith("mechanism 2 (critic): the certificate prints a standard deviation of ")
+    assert said.startswith("mechanism 2 (critic): the certificate states a standard deviation of ")
     printed, used = (float(text) for text in re.findall(r"[\d.]+(?:e-?\d+)?(?=, and| was)", said))
     assert used / printed == pytest.approx(math.sqrt(3), rel=1e-4)
 
 
 def test_a_line_that_is_missing_or_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = certificates.described
+    real = certificates.describe_mechanism
 
     def wrong(item: Any) -> dict[str, Any]:
         found = real(item)
@@ -157,10 +156,12 @@ def test_a_line_that_is_missing_or_wrong_is_named(monkeypatch: pytest.MonkeyPatc
             found["noise_added"]["standard_deviation"] *= 0.99
         return found
 
-    monkeypatch.setattr(certificates, "described", wrong)
-    assert replayed("dp-gan").startswith("mechanism 1 (one-way counts): the certificate prints a ")
+    monkeypatch.setattr(certificates, "describe_mechanism", wrong)
+    assert replayed("dp-gan").startswith("mechanism 1 (one-way counts): the certificate states a ")
     monkeypatch.undo()
-    monkeypatch.setattr(certificates, "described", lambda item: {**real(item), "purpose": "other"})
+    monkeypatch.setattr(
+        certificates, "describe_mechanism", lambda item: {**real(item), "purpose": "other"}
+    )
     assert replayed("dp-gan") == "mechanism 1 (one-way counts): the certificate does not list it"
 
 
@@ -175,14 +176,14 @@ def test_an_input_that_moves_past_the_printed_sensitivity_is_named() -> None:
             **more,
         }
 
-    def call(distance: float, deviation: float) -> Mechanism:
-        return Mechanism(purpose="p", uses=1, move=0.0, distance=distance, deviation=deviation)
+    def call(distance: float, deviation: float) -> MechanismCall:
+        return MechanismCall(purpose="p", uses=1, move=0.0, distance=distance, deviation=deviation)
 
-    def said(listed: dict[str, Any], one: Mechanism, most: float = 1.0) -> str | None:
-        return misprinted({"mechanisms": [listed]}, [one], most)
+    def said(listed: dict[str, Any], one: MechanismCall, most: float = 1.0) -> str | None:
+        return find_misprint({"mechanisms": [listed]}, [one], most)
 
     assert said(item(1.0, 3.0), call(1.0, 3.0)) is None
-    assert "moved by 1.01 (unit: rows)" in (said(item(1.0, 3.0), call(1.01, 3.0)) or "")
+    assert "changed by 1.01 (unit: rows)" in (said(item(1.0, 3.0), call(1.01, 3.0)) or "")
     assert said(item(1.0, 3.0), call(1.01, 3.0), most=2.0) is None
     assert "3 was used" in (said(item(1.0, 3.1), call(1.0, 3.0)) or "")
     assert "nan was used" in (said(item(1.0, 3.0), call(1.0, math.nan)) or "")

@@ -12,7 +12,7 @@ from replayed_tables import EPSILON, SCHEMA, frame
 from tabsynth.auditing.replay import replay_run
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_published import replay_published
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
 from tabsynth.privacy.accounting.mechanisms import Gaussian
@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="module")
 def made() -> pd.DataFrame:
-    model = tiny("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=0)
+    model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=0)
     table = model.fit(frame(60)).sample(50)
     table.attrs["certificate"] |= {"private": True, "seeded": False}  # as of a release
     return table
@@ -62,7 +62,7 @@ def test_a_charged_report_that_tells_more_is_caught(
     monkeypatch.setattr(charged, "exact", lambda account, values, stds: values)
     found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
     assert found.first_difference == (
-        "report: rows were read and passed no mechanism before report"
+        "report: rows were read, and no mechanism was called before report"
     )
 
 

@@ -10,7 +10,7 @@ from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import SYSTEMS, systems, tiny
+from tabsynth.auditing.replay_systems import SYSTEMS, make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
@@ -26,7 +26,7 @@ def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
 
 
-@pytest.mark.parametrize("name", [name for name in systems() if not name.startswith("pate")])
+@pytest.mark.parametrize("name", [name for name in system_names() if not name.startswith("pate")])
 def test_replay_of_every_system(name: str) -> None:
     """All else comes out the same, and no input moves by more than its sensitivity.
 
@@ -57,10 +57,10 @@ def test_every_method_and_option_is_covered() -> None:
     for names in (VARIANTS, MODES, ACCOUNTINGS, STEP_RULES, BOUNDS):
         for option in names:
             assert option in default or repr(option) in text, option
-    grouped = [tiny(name, SCHEMA, epsilon=EPSILON) for name in systems("dp-gan")]
+    grouped = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names("dp-gan")]
     assert {m._gan().grouping for m in grouped} == set(GROUPINGS)
     for method, kind in METHODS.items():
-        models = [tiny(name, SCHEMA, epsilon=EPSILON) for name in systems(method)]
+        models = [make_tiny_model(name, SCHEMA, epsilon=EPSILON) for name in system_names(method)]
         defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
         chosen = {n for n, v in defaults.items() if any(getattr(m, n) is not v for m in models)}
         assert set(defaults) - chosen <= OF_NO_SYSTEM, method
@@ -80,7 +80,7 @@ def _schemes(encoding: str | Mapping[str, str]) -> set[str]:
 def test_a_tenth_more_rows(name: str) -> None:
     """R14: the number of rows enters nothing; six records more move an input by six at most."""
     more = pd.concat([frame(6, seed=5), frame(60)], ignore_index=True)
-    found = replay(tiny(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
+    found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
     assert found.passed, found.first_difference
     assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)
 
@@ -92,7 +92,7 @@ def test_a_tenth_more_rows(name: str) -> None:
 def test_an_empty_table_and_one_row(name: str) -> None:
     """R25: a fit of no row succeeds as that of its neighbour, and all else is the same."""
     for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
-        found = replay(tiny(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
+        found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
         assert found.passed, found.first_difference
         assert 0.9 < found.worst_move <= 1 + ROUNDING
 
@@ -100,7 +100,7 @@ def test_an_empty_table_and_one_row(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_an_extreme_record(name: str) -> None:
     """R22: whole numbers that floats cannot hold, and a long text, are taken in as the schema says."""
-    found = neighbours(frame(60), SCHEMA, seed=systems().index(name))
+    found = neighbours(frame(60), SCHEMA, seed=system_names().index(name))
     added, removed = (pair for pair in found if pair.kind == "extreme")
     checked(name, added)
     checked(name, removed)

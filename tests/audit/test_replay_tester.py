@@ -12,9 +12,9 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
 from tabsynth import DPWGAN, PATEACGAN, Column, MargNet, Schema
-from tabsynth.auditing.replay import ReplayResult, audit_replay, replay
+from tabsynth.auditing.replay import ReplayResult, replay, replay_on_neighbours
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.synthesizers.gan import estimator as counting
@@ -36,13 +36,13 @@ def pair(kind: str = "outlier", change: str = "added") -> tuple[pd.DataFrame, pd
 
 
 def replayed(name: str = WGAN, kind: str = "outlier", **changes: Any) -> ReplayResult:
-    model = tiny(name, SCHEMA, epsilon=EPSILON).set_params(**changes)
+    model = make_tiny_model(name, SCHEMA, epsilon=EPSILON).set_params(**changes)
     return replay(model, *pair(kind), seed=1)
 
 
 def of(kind: type, name: str = WGAN) -> Any:
     """A tiny model of another class."""
-    return kind(**tiny(name, SCHEMA, epsilon=EPSILON).get_params(deep=False))
+    return kind(**make_tiny_model(name, SCHEMA, epsilon=EPSILON).get_params(deep=False))
 
 
 # Mistakes of the library, as patches; each with what the message must say.
@@ -145,9 +145,9 @@ def noise_drawn_by_rows(patch: Patch) -> None:
 MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
     "bypassed": (
         bypassed,
-        "one-way counts: rows were read and passed no mechanism before state-0.safetensors",
+        "one-way counts: rows were read, and no mechanism was called before state-0.safetensors",
     ),
-    "uncharged": (uncharged, "mechanism 2 (one-way counts): releases what no charged read"),
+    "uncharged": (uncharged, "mechanism 2 (one-way counts): released without a charged read"),
     "unclipped": (unclipped, "mechanism 2 (critic): its input moved by"),
     "too little noise": (too_little_noise, "mechanism 2 (critic): its input moved by 1.9"),
     "noise by rows": (noise_by_rows, "mechanism 1 (one-way counts): noise[0] is "),
@@ -277,23 +277,23 @@ def test_a_mistake_of_an_estimator_is_named(mistake: str) -> None:
 
 
 def test_what_cannot_be_replayed_is_refused() -> None:
-    model = tiny("margnet", SCHEMA, epsilon=EPSILON)
+    model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)
     for changes in ({"epsilon": float("inf")}, {"time_limit": 5.0}):
         with pytest.raises(InputError, match="replay needs"):
             replay(of(MargNet, "margnet").set_params(**changes), *pair())
     with pytest.raises(InputError, match="No system is called 'gan'"):
-        tiny("gan", SCHEMA, epsilon=1.0)
+        make_tiny_model("gan", SCHEMA, epsilon=1.0)
     assert not hasattr(model, "trained_")
 
 
 def test_the_lines_of_an_audit() -> None:
     """Each kind of neighbour, added and removed, once a seed; JSON-ready, with what differs."""
-    told: list[tuple[str, int, int]] = []
-    lines = audit_replay(
-        "margnet", frame(30), SCHEMA, EPSILON, [5], progress=lambda *t: told.append(t)
+    reports: list[tuple[str, int, int]] = []
+    lines = replay_on_neighbours(
+        "margnet", frame(30), SCHEMA, EPSILON, [5], progress=lambda *t: reports.append(t)
     )
     count = len(neighbours(frame(30), SCHEMA))
-    assert len(lines) == count == 18 and told[-1] == ("replay", count, count)
+    assert len(lines) == count == 18 and reports[-1] == ("replay", count, count)
     assert {line.kind for line in lines} == {n.kind for n in neighbours(frame(30), SCHEMA)}
     assert all(line.result.passed and line.result.worst_move > 0.9 for line in lines)
     facts = lines[0].to_dict()

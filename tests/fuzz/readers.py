@@ -212,7 +212,7 @@ def ledgers(folder: Path) -> Reader:
         found = mutations.changed(records, rng)
         for record in found if isinstance(found, list) else [found]:
             try:  # with a chain that is right
-                chain = journal._chained(chain, record)
+                chain = journal._chain_hash(chain, record)
                 out += journal._line(record, chain)
             except (TypeError, ValueError, KeyError):
                 out += mutations.text(record, rng).encode("utf-8", "replace") + b"\n"

@@ -23,12 +23,12 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.certificate import verification
 from tabsynth.privacy.certificate.certificate import (
     beside,
-    described,
+    describe_mechanism,
     make_certificate,
     read_certificate,
     write_beside,
 )
-from tabsynth.privacy.certificate.verification import Opinion, second_opinion, verify
+from tabsynth.privacy.certificate.verification import AccountantResult, second_epsilon, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 
 
@@ -187,11 +187,11 @@ def test_a_second_accountant_that_contradicts_shows(
     """Past its own error, however well the first accountant agrees with the claim."""
     claimed = verify(table).epsilon
     for factor, error, valid in ((1.001, 0.0, True), (1.01, 0.0, False), (1.01, claimed, True)):
-        opinion = Opinion("PLD (tabsynth)", factor * claimed, error)
-        monkeypatch.setattr(verification, "second_opinion", lambda *_, found=opinion: found)
+        opinion = AccountantResult("PLD (tabsynth)", factor * claimed, error)
+        monkeypatch.setattr(verification, "second_epsilon", lambda *_, found=opinion: found)
         found = verify(table)
-        assert found.consistent is valid and found.opinions[1] is opinion
-        assert valid or "a second accountant has" in found.problems[0]
+        assert found.consistent is valid and found.accountants[1] is opinion
+        assert valid or "a second accountant gives" in found.problems[0]
 
 
 def test_a_mistake_in_the_accounting_of_votes_shows(
@@ -207,7 +207,7 @@ def test_a_mistake_in_the_accounting_of_votes_shows(
         monkeypatch.setattr(renyi, "vote_curve", lambda *a, part=part, **k: right(*a, **k) / part)
         write_beside(certificate(vote=vote, votes=300, gaussians=False), path, 1)
         found = verify(path)
-        assert found.consistent is valid and found.opinions[1].name.startswith("PLD"), (
+        assert found.consistent is valid and found.accountants[1].name.startswith("PLD"), (
             found.problems
         )
     accounting._epsilon.cache_clear()
@@ -218,8 +218,8 @@ def test_few_votes_are_believed_though_pld_is_looser(votes: int) -> None:
     for teachers, noise in ((5, 113.0), (12, 235.8), (3, 3.0), (381, 57.9)):
         spends = [(NoisyVote(noise=noise, teachers=teachers, accounting="exact-binary"), votes)]
         claimed = accounting.epsilon_of(spends, 1e-5)
-        opinions = (Opinion("RDP", claimed), second_opinion(spends, 1e-5))
-        assert verification._epsilons(claimed, opinions) == []
+        accountants = (AccountantResult("RDP", claimed), second_epsilon(spends, 1e-5))
+        assert verification._epsilons(claimed, accountants) == []
 
 
 def test_a_removed_mechanism_shows(table: Path) -> None:
@@ -240,7 +240,7 @@ def test_private_without_noise_shows(tmp_path: Path) -> None:
 
 
 GAUSSIAN = {"mechanism": "gaussian", "noise_multiplier": 1.0, "sampling_rate": 1.0}
-MECHANISM = described({"purpose": "p", **GAUSSIAN, "count": 1, "details": {}})
+MECHANISM = describe_mechanism({"purpose": "p", **GAUSSIAN, "count": 1, "details": {}})
 
 
 @pytest.mark.parametrize(

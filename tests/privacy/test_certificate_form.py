@@ -33,7 +33,7 @@ from tabsynth.privacy.certificate.certificate import (
     beside,
     certify,
     code,
-    described,
+    describe_mechanism,
     make_certificate,
     schema,
     versions,
@@ -159,7 +159,7 @@ def test_untouched_is_valid_and_says_who_signed(table: Path, keys: Path) -> None
     assert found.consistent and found.notes == ()
     assert found.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
     assert verify(table, f"{keys}.pub").signature == f"signed by {print_of_key}, the key given"
-    names = [opinion.name for opinion in found.opinions]
+    names = [opinion.name for opinion in found.accountants]
     assert names == ["exact Gaussian (tabsynth)", "PLD (tabsynth)"]
 
 
@@ -263,10 +263,10 @@ def test_sensitivity_and_noise_have_their_units() -> None:
     assert votes["noise_added"] == {
         **{"distribution": "Gaussian", "standard_deviation": 12.5, "unit": "votes"}
     }
-    laplace = described({**votes, "accounting": "laplace"})
+    laplace = describe_mechanism({**votes, "accounting": "laplace"})
     assert laplace["noise_added"]["standard_deviation"] == pytest.approx(12.5 * 2**0.5)
     part = SubsampledGaussian(noise_multiplier=1.0, sampling_rate=0.25).to_dict()
-    assert described({**part, "details": {}})["sampling"] == "Poisson, rate 0.25"
+    assert describe_mechanism({**part, "details": {}})["sampling"] == "Poisson, rate 0.25"
 
 
 def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
@@ -276,13 +276,13 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
         "tabsynth.privacy.certificate.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
     )
     found = verify(table)
-    assert found.consistent and "other code" in found.notes[0]
+    assert found.consistent and "another version of the code" in found.notes[0]
 
 
 def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(ROW)
-    for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not say"), (EXACT, "")):
+    for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not state"), (EXACT, "")):
         write_beside(made(noise=noise), path, 1)
         found = verify(path)
         assert found.consistent and any(says in note for note in found.notes) is bool(says)
@@ -390,8 +390,8 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     done = tell("verify", table, "--key", f"{keys}.pub")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("claimed: epsilon = ") and "exact Gaussian" in lines[1]
-    assert lines[2].startswith("accountant 2: ") and "the key given" in lines[3]
+    assert lines[0].startswith("Claimed: ε = ") and "exact Gaussian" in lines[1]
+    assert lines[2].startswith("Accountant 2: ") and "the key given" in lines[3]
     assert "is authenticated" in lines[-2] and lines[-1].startswith("Private: (")
     facts = json.loads(tell("verify", table, "--json").stdout)
     assert (facts["state"], facts["authenticated"]) == ("not authenticated", False)
@@ -402,7 +402,7 @@ def test_verify_tells(table: Path, keys: Path, tmp_path: Path) -> None:
     data = json.loads(beside(table).read_text())
     rewrite(table, {**data, "statement": "No."})
     done = tell("verify", table)
-    reasons = [line for line in done.stdout.splitlines() if line.startswith("refused: ")]
+    reasons = [line for line in done.stdout.splitlines() if line.startswith("Refused: ")]
     assert done.exit_code == 2 and len(reasons) == 3  # the table, the statement, the signature
     del data["signature"]
     rewrite(table, data)
@@ -415,7 +415,7 @@ def test_keygen(tmp_path: Path, monkeypatch: Any) -> None:
     refused("keygen", "k", cwd=tmp_path, says="exists")
     refused("keygen", "l", "--passphrase", cwd=tmp_path, says="TABSYNTH_PASSPHRASE")
     monkeypatch.setenv("TABSYNTH_PASSPHRASE", "s")
-    assert "locked" in tell("keygen", tmp_path / "l", "--passphrase").stdout
+    assert "encrypted" in tell("keygen", tmp_path / "l", "--passphrase").stdout
     assert b"ENCRYPTED" in (tmp_path / "l").read_bytes()
 
 

@@ -253,7 +253,7 @@ def test_the_product_admits_no_such_choice(tmp_path: Path) -> None:
         # What passed before: by PRV the realised list is within (1, 1e-5).
         step = sampled(0.2, rate)
         assert epsilon_of([*ledger.spends(), (step, 1)], DELTA) < 1.0
-        with pytest.raises(BudgetError, match="would pass its limit"):
+        with pytest.raises(BudgetError, match="would exceed its limit"):
             project.check("b", [(step, 1)])
         # The same fit planned anew, on top of the first, is calibrated by a filter, and harmless.
         warm = Ledger.from_list(1.0, DELTA, as_earlier(ledger.to_list()))

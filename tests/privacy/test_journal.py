@@ -174,7 +174,7 @@ def test_the_fits_of_one_file_compose(tmp_path: Path) -> None:
     released(first)
     second = on(path, "b")
     assert not second.accounts[0].waiting
-    with pytest.raises(BudgetError, match="past the budget"):
+    with pytest.raises(BudgetError, match="above the budget"):
         second.open("critic", half, 1)
     assert second.journal is not None
     second.journal.close_all(but=("b",))

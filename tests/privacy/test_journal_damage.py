@@ -76,7 +76,7 @@ def forged(path: Path, *records: dict[str, Any]) -> None:
     """A file whose chain is right and whose records are what they are."""
     chain, text = "", ""
     for record in records:
-        chain = module._chained(chain, record)
+        chain = module._chain_hash(chain, record)
         text += module._line(record, chain).decode()
     path.write_text(text)
 

@@ -30,7 +30,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     SubsampledGaussian,
 )
 from tabsynth.privacy.accounting.pld import Atoms, SampledGaussian, pld_epsilon
-from tabsynth.privacy.certificate.verification import second_opinion
+from tabsynth.privacy.certificate.verification import second_epsilon
 
 DELTA = 1e-5
 
@@ -249,7 +249,7 @@ def test_laplace_votes_are_randomised_response() -> None:
     ],
 )
 def test_a_second_accountant_never_contradicts(spends) -> None:
-    first, second = epsilon_of(spends, DELTA), second_opinion(spends, DELTA)
+    first, second = epsilon_of(spends, DELTA), second_epsilon(spends, DELTA)
     assert second.name.split()[0] != accountant_of(spends, DELTA)["name"] or first > 100
     assert second.epsilon <= first * (1 + 2e-3) + second.error
     assert second.epsilon >= first * 0.85 or math.isinf(first)

@@ -9,8 +9,8 @@ import torch
 from dp_accounting import pld
 from opacus.accountants import PRVAccountant
 
-from tabsynth.auditing.replay_audit import SCHEMA, made_up_table
-from tabsynth.auditing.replay_systems import tiny
+from tabsynth.auditing.replay_audit import SCHEMA, make_table
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify
@@ -55,8 +55,8 @@ GROUPED = ["dp-gan", "dp-gan, clusters", "dp-gan, ganobfuscator"]
 def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     """Sampling, sensitivity and standard deviation as a reader has them, and nothing else, give ε: by ours, by
     opacus' PRV and by Google's PLD."""
-    model = tiny(name, SCHEMA, epsilon=3.0)
-    made = model.fit(made_up_table(0)).certificate()
+    model = make_tiny_model(name, SCHEMA, epsilon=3.0)
+    made = model.fit(make_table(0)).certificate()
     spends = []
     for item in made["mechanisms"]:
         told = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
@@ -71,4 +71,6 @@ def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     model.sample_to(path, 9)
     checked = verify(path)
     assert checked.consistent and checked.notes == ()
-    assert [o.epsilon for o in checked.opinions] == pytest.approx([made["epsilon"]] * 2, rel=5e-3)
+    assert [o.epsilon for o in checked.accountants] == pytest.approx(
+        [made["epsilon"]] * 2, rel=5e-3
+    )

@@ -27,7 +27,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     SubsampledGaussian,
 )
-from tabsynth.privacy.ledger.journal import Journal, _chained, _line
+from tabsynth.privacy.ledger.journal import Journal, _chain_hash, _line
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 
@@ -57,10 +57,10 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = ProjectLedger.read(path)
     assert (found.epsilon, found.delta, found.table, found.name) == (3.0, 1e-6, "patients", "l")
-    assert (found.share, found.left(), found.entered()) == (0.0, 3.0, [])
+    assert (found.share, found.left(), found.runs()) == (0.0, 3.0, [])
     assert found.filter == PrivacyFilter.of(3.0, 1e-6) and found.filter.order == order_of(3.0, 1e-6)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         made(path)
     assert path.read_bytes() == before
     for locked in (True, False):
@@ -108,7 +108,7 @@ def test_fits_add_up_in_the_filter_s_unit(tmp_path: Path, composition: str) -> N
     if composition == "renyi":
         whole = rdp_budget(3.5, 1e-6, order) * 2 / order
     assert found.share == pytest.approx(squared / whole)
-    entered = found.entered()
+    entered = found.runs()
     assert sum(item.share for item in entered) == pytest.approx(found.share)
     assert all(item.ended for item in entered)
     # Each states the epsilon of its plan, whatever of it was used.
@@ -148,7 +148,7 @@ def test_the_first_fit_may_take_the_whole_budget_and_is_then_alone(tmp_path: Pat
     whole = [(Gaussian(noise_multiplier=10 * sigma), 100)]
     run = spend(path, 10 * sigma, 100, used=40)  # and it stopped early
     found = ProjectLedger.read(path)
-    assert found.share == found.entered()[0].share == 1.0 and found.left() == 0.0
+    assert found.share == found.runs()[0].share == 1.0 and found.left() == 0.0
     small = Gaussian(noise_multiplier=1e3)
     with ProjectLedger(path) as project:
         with pytest.raises(BudgetError, match=r"100\.0% of the budget is used"):
@@ -159,12 +159,12 @@ def test_the_first_fit_may_take_the_whole_budget_and_is_then_alone(tmp_path: Pat
     # Where something was read before, it is no first fit any more, and must fit the filter.
     path = made(tmp_path / "m", 1.0)
     spend(path, 1e3)
-    with ProjectLedger(path) as project, pytest.raises(BudgetError, match="pass its limit of 1 "):
+    with ProjectLedger(path) as project, pytest.raises(BudgetError, match="exceed its limit of 1 "):
         project.check("x", whole)
     # Asked by no plan at all, an account has to fit the filter, too.
     with ProjectLedger(made(tmp_path / "n", 1.0)) as project:
         ledger = project.ledger(9.0, DELTA)
-        with pytest.raises(BudgetError, match="pass its limit of 1 "):
+        with pytest.raises(BudgetError, match="exceed its limit of 1 "):
             ledger.open("critic", *whole[0])
 
 
@@ -177,11 +177,11 @@ def test_what_would_pass_the_limit_is_refused_before_it_is_read(tmp_path: Path) 
         large = Gaussian(noise_multiplier=1.4 / gaussian_mu(1.0, DELTA))
         with pytest.raises(BudgetError) as error:
             project.check(ledger.run, [(large, 1)])
-        for text in ("pass its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
+        for text in ("exceed its limit of 1 ", "Nothing was read", f"{project.left():.4g} is left"):
             assert text in str(error.value)
         assert "\n" not in str(error.value)
         with pytest.raises(
-            BudgetError, match="critic would pass its limit"
+            BudgetError, match="critic would exceed its limit"
         ):  # asked by no plan at all
             ledger.open("critic", large, 1)
         table = PrivateTable(np.arange(3), ledger)
@@ -221,19 +221,19 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
             ledger.spend(account)
     found = ProjectLedger.read(path)
     (entry,) = found.journal.entries.values()
-    assert 100 <= entry.spent <= 106 and not found.entered()[0].ended
+    assert 100 <= entry.spent <= 106 and not found.runs()[0].ended
     assert found.share == pytest.approx(entry.spent / 400)
-    with pytest.raises(BudgetError, match="pass its limit"):
+    with pytest.raises(BudgetError, match="exceed its limit"):
         spend(path, sigma, 400 - entry.spent + 1)
     spend(path, sigma, 300 - 10)
     again = Ledger(100.0, DELTA)
     with ProjectLedger(path) as project:
         # It goes on, and the rest of its plan is not there any more: refused as a plan, and as an account.
-        with pytest.raises(BudgetError, match="pass its limit"):
+        with pytest.raises(BudgetError, match="exceed its limit"):
             project.check(ledger.run, [(account.mechanism, 390)])
         again = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
         assert [a.spent for a in again.accounts] == [entry.spent]
-        with pytest.raises(BudgetError, match="critic would pass its limit"):
+        with pytest.raises(BudgetError, match="critic would exceed its limit"):
             again.open("critic", account.mechanism, 390)
 
 
@@ -283,7 +283,7 @@ def test_damaged_cut_and_foreign_files(tmp_path: Path) -> None:
         ({"format": "tabsynth-project-ledger/1"}, "is no privacy filter; make a new ledger"),
     ):
         record = {k: v for k, v in header.items() if k != "chain"} | changes
-        path.write_bytes(_line(record, _chained("", record)))
+        path.write_bytes(_line(record, _chain_hash("", record)))
         with pytest.raises(FileFormatError, match=says):
             ProjectLedger(path)
     # A checkpoint's ledger is no project's, nor the other way round.
@@ -365,4 +365,4 @@ def test_sampled_mechanisms_add_up_too(tmp_path: Path) -> None:
             ledger.close()
         assert project.share == project.filter.share([(step, 200)])
         assert project.share == pytest.approx(2 * project.filter.share([(step, 100)]))
-        assert [e.epsilon for e in project.entered()] == [epsilon_of([(step, 100)], DELTA)] * 2
+        assert [e.epsilon for e in project.runs()] == [epsilon_of([(step, 100)], DELTA)] * 2

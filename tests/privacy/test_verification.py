@@ -17,7 +17,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.certificate import (
     beside,
     certify,
-    incomplete,
+    find_missing_mechanisms,
     make_certificate,
     write_beside,
 )
@@ -208,18 +208,20 @@ def test_incomplete_lists_are_refused_signed_or_not(
 
 def test_uses_that_never_were_complete_no_list() -> None:
     whole = made()
-    assert incomplete(whole) == []
+    assert find_missing_mechanisms(whole) == []
     for count in (0, None, "1"):
         items = [whole["mechanisms"][0], {**whole["mechanisms"][1], "count": count}]
-        assert "joint counts" in incomplete({**whole, "mechanisms": items})[0]
-    assert incomplete({**whole, "mechanisms": None}) == incomplete({**whole, "mechanisms": []})
+        assert "joint counts" in find_missing_mechanisms({**whole, "mechanisms": items})[0]
+    assert find_missing_mechanisms({**whole, "mechanisms": None}) == find_missing_mechanisms(
+        {**whole, "mechanisms": []}
+    )
 
 
 def test_settings_that_add_no_mechanism() -> None:
     for mode in ("A", "C"):
         settings = {**OWN, "mode": mode, "autoencoder": "rows of the public table"}
         purposes = ("one-way counts", "votes")
-        assert incomplete(made(purposes, method="pate-acgan", settings=settings)) == []
+        assert find_missing_mechanisms(made(purposes, method="pate-acgan", settings=settings)) == []
 
 
 def in_groups(**details: Any) -> dict[str, Any]:
@@ -274,9 +276,9 @@ def test_what_a_stopped_fit_need_not_have() -> None:
     """The counts come first; steps may be missing, so that a fit without any is known by its counts alone."""
     stopped = {"stopped": "time limit"}
     for method in ("dp-gan", "dp-wgan", "pate-gan", "pate-acgan"):
-        assert incomplete(made(COUNTS[:1], method=method, training=stopped)) == []
-        assert incomplete(made(COUNTS[:1], method=method)) != []
-        assert incomplete(made((), method=method, training=stopped)) != []
+        assert find_missing_mechanisms(made(COUNTS[:1], method=method, training=stopped)) == []
+        assert find_missing_mechanisms(made(COUNTS[:1], method=method)) != []
+        assert find_missing_mechanisms(made((), method=method, training=stopped)) != []
 
 
 def test_one_column_has_no_joint_counts(tmp_path: Path) -> None:
@@ -298,9 +300,9 @@ def test_a_warm_starts_mechanisms_do_not_stand_for_the_fits_own() -> None:
     warm = {"warm_start": {"method": "margnet", "public": {"rows": None}}}
     critic = {**counts[0], "purpose": "critic"}
     found = made(method="dp-wgan", public={"rows": 9, **warm})
-    assert incomplete({**found, "mechanisms": [*labelled, critic]}) == []
+    assert find_missing_mechanisms({**found, "mechanisms": [*labelled, critic]}) == []
     for items in ([*counts, critic], labelled, [*labelled[:1], critic]):
-        assert len(incomplete({**found, "mechanisms": items})) == 1
+        assert len(find_missing_mechanisms({**found, "mechanisms": items})) == 1
 
 
 def test_methods_and_requirements_are_the_same() -> None:

@@ -61,7 +61,7 @@ def test_certificates_of_every_method(tmp_path, method):
         assert item["noise_added"]["standard_deviation"] > 0
     found = verify(path)
     assert found.consistent and found.notes == () and data["noise"]["exact"] is True
-    assert found.opinions[0].name != found.opinions[1].name
+    assert found.accountants[0].name != found.accountants[1].name
 
 
 def test_noise_of_a_gpu_is_called_so(monkeypatch):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tabsynth import InputError, MargNet
 from tabsynth.cli import app
-from tabsynth.privacy.certificate.certificate import attached, incomplete
+from tabsynth.privacy.certificate.certificate import attached, find_missing_mechanisms
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.synthesizers.base import Synthesizer
@@ -89,12 +89,12 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
     if not hasattr(model, "trained_"):
         model.fit(frame()[columns])
     found = model.certificate()
-    assert incomplete(found) == []
+    assert find_missing_mechanisms(found) == []
     # Something of the list is required, and missed where it is not there.
     left = []
     for purpose in {item["purpose"] for item in found["mechanisms"]}:
         kept = [item for item in found["mechanisms"] if item["purpose"] != purpose]
-        left += incomplete({**found, "mechanisms": kept})
+        left += find_missing_mechanisms({**found, "mechanisms": kept})
     assert left
 
 

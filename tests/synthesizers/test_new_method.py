@@ -13,7 +13,7 @@ from fitted_tables import SCHEMA, frame
 
 import tabsynth
 from tabsynth._random import Randomness
-from tabsynth.auditing.registry import kinds_of
+from tabsynth.auditing.registry import list_kinds
 from tabsynth.auditing.replay_audit import audit_by_replay
 from tabsynth.cli.options import check_method, taken
 from tabsynth.errors import InputError
@@ -136,5 +136,5 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
 
 
 def test_it_is_replayed() -> None:
-    assert kinds_of(NAME) == ("replay", "black-box")
+    assert list_kinds(NAME) == ("replay", "black-box")
     assert not audit_by_replay(NAME, 3.0, 1e-5, seeds=1).refuted

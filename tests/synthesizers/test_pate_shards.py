@@ -11,7 +11,7 @@ import pytest
 import torch
 from fitted_tables import frame, small_pate
 
-from tabsynth.synthesizers.pate import aggregation as booth
+from tabsynth.synthesizers.pate import aggregation
 from tabsynth.synthesizers.pate import pairs as pate_witness
 from tabsynth.synthesizers.pate import teachers as pate_networks
 from tabsynth.synthesizers.pate.aggregation import deal
@@ -59,7 +59,7 @@ def test_the_generator_step_reads_the_student_alone(
 
     def move(self: Any, *args: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(booth.Booth, "open", None)
+            patch.setattr(aggregation.NoisyAggregator, "open", None)
             if kind == "network":
                 patch.setattr(self, "_teachers", None)
                 patch.setattr(self, "_classroom", None)
@@ -76,7 +76,9 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
         seen = []
         for table in (frame(40), frame(55, seed=8)):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(booth, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0)
+                patch.setattr(
+                    aggregation, "majority", lambda counts, *_: np.arange(len(counts)) % 3 == 0
+                )
                 patch.setattr(
                     "tabsynth.synthesizers.gan.estimator.noisy_marginals",
                     lambda *a: [np.ones(s) * 10 for s in a[2]],

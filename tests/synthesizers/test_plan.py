@@ -25,11 +25,11 @@ def plan(epsilon: float, **changes: object) -> Plan:
 
 
 def test_spends_in_words() -> None:
-    assert str(COUNTS) == "one-way counts: once, noise 4.5 x sensitivity"
+    assert str(COUNTS) == "one-way counts: 1 release, σ = 4.5 × L2 sensitivity"
     assert str(CRITIC) == (
-        "critic: 3,000 steps, noise 1.25 x sensitivity, each row in a batch with chance 0.05"
+        "critic: 3,000 releases, σ = 1.25 × L2 sensitivity, Poisson sampling rate 0.05"
     )
-    assert str(FREE) == "autoencoder: 10 steps, no noise (epsilon = inf)"
+    assert str(FREE) == "autoencoder: 10 releases, no noise (epsilon = inf)"
 
 
 def test_plan_in_words() -> None:

@@ -61,16 +61,16 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     first, second = (m.certificate()["epsilon"] for m in (one, other))
     assert first == pytest.approx(1.5, rel=1e-3) and 1.96 < second <= 2.0
     assert found.share == found.filter.share(found.journal.spends())
-    assert 0.3 < found.entered()[1].share < found.share < 0.6
-    assert [(e.what, e.ended) for e in found.entered()] == [("margnet", True), ("dp-wgan", True)]
-    assert [e.epsilon for e in found.entered()] == pytest.approx([first, second])
+    assert 0.3 < found.runs()[1].share < found.share < 0.6
+    assert [(e.what, e.ended) for e in found.runs()] == [("margnet", True), ("dp-wgan", True)]
+    assert [e.epsilon for e in found.runs()] == pytest.approx([first, second])
     # The certificate says both: its own, and that of the project so far.
     stated = [m.certificate()["project"] for m in (one, other)]
-    shares = [e.share for e in found.entered()]
+    shares = [e.share for e in found.runs()]
     assert [s["share"] for s in stated] == pytest.approx([shares[0], sum(shares)])
     kind = {"name": "Rényi filter", "order": found.filter.order}
     assert all(kind.items() <= s["composition"].items() and "epsilon" not in s for s in stated)
-    for item, entry in zip(stated, found.entered(), strict=True):
+    for item, entry in zip(stated, found.runs(), strict=True):
         assert item["run"] == entry.run and item["chain"] in found.journal.chains
         assert (item["ledger"], item["table"]) == ("project.ledger", "the table")
         assert (item["limit"], item["delta"], item["project"]) == (4.0, DELTA, found.project)
@@ -88,7 +88,7 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
 def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
     model = build().fit(frame(), ledger=project)
     found = ProjectLedger.read(project)
-    (item,) = found.entered()
+    (item,) = found.runs()
     assert item.what == model.method and item.ended
     assert item.epsilon == pytest.approx(model.certificate()["epsilon"])
     entries = found.journal.entries.values()
@@ -109,7 +109,7 @@ def test_a_fit_past_the_limit_reads_nothing(project: Path, reads: list[str]) -> 
     assert len(reads) == count and project.read_bytes() == before
     margnet(left).fit(frame(), ledger=project)  # what is said to be left is left
     assert 0.99 < ProjectLedger.read(project).share <= 1.0
-    with pytest.raises(BudgetError, match="pass its limit"):
+    with pytest.raises(BudgetError, match="exceed its limit"):
         margnet(0.5)._check_project(project)
 
 
@@ -193,7 +193,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     ]
     assert [(e.purpose, e.spent) for e in own] == [(p, 8 if p == "critic" else n) for p, n in first]
     assert 2.9 < model.certificate()["epsilon"] <= 3.0
-    assert all(item.ended for item in ProjectLedger.read(project).entered())
+    assert all(item.ended for item in ProjectLedger.read(project).runs())
     # It has ended: its model is given back, and nothing is spent.
     before = project.read_bytes()
     again = small().fit(frame(), **where)
@@ -219,7 +219,7 @@ def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -
         small().fit(frame(), progress=stopped("autoencoder", 1), **where)
     margnet(3.5).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
-    with pytest.raises(BudgetError, match="pass its limit of 4"):
+    with pytest.raises(BudgetError, match="exceed its limit of 4"):
         small().fit(frame(), **where)
     assert (project.read_bytes(), len(reads)) == (before, count)
 
@@ -231,7 +231,7 @@ def test_a_refit_of_one_object(project: Path) -> None:
     assert model.certificate()["epsilon"] == 2.0
     found = ProjectLedger.read(project)
     assert found.share == pytest.approx(found.filter.share(model.ledger_.spends()))
-    assert len(found.entered()) == 2
+    assert len(found.runs()) == 2
 
 
 def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
@@ -239,9 +239,9 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     count = len(reads)
     report = evaluate(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
     found = ProjectLedger.read(project)
-    assert [e.what for e in found.entered()] == ["margnet", "report"]
-    assert found.entered()[1].epsilon == pytest.approx(report.epsilon)
-    assert report.project is not None and report.project["run"] == found.entered()[1].run
+    assert [e.what for e in found.runs()] == ["margnet", "report"]
+    assert found.runs()[1].epsilon == pytest.approx(report.epsilon)
+    assert report.project is not None and report.project["run"] == found.runs()[1].run
     # What is stated of all of them is the budget, which the ledger keeps, not what they have spent.
     assert report.budget == (found.epsilon, found.delta) == (4.0, 1e-5)
     assert report.to_dict()["budget"] == [4.0, 1e-5]
@@ -252,7 +252,7 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     assert {*reads[count:]} == {"report"}
     before, count = project.read_bytes(), len(reads)
     for changes, says in (
-        ({"epsilon": 3.9}, "pass its limit of 4"),
+        ({"epsilon": 3.9}, "exceed its limit of 4"),
         ({"epsilon": None}, "ledger goes with epsilon"),
         ({"synthetic": margnet().fit(frame()).sample(9)}, "was not made under"),
     ):
@@ -272,7 +272,7 @@ def test_a_copied_checkpoint_is_charged_or_refused(project: Path, tmp_path: Path
     shutil.copytree(tmp_path / "ck", tmp_path / "copy")
     small().fit(frame(), **where)
     before = project.read_bytes()
-    with pytest.raises(BudgetError, match="past the budget of 3"):
+    with pytest.raises(BudgetError, match="above the budget of 3"):
         small().fit(frame(), **{**where, "checkpoint": tmp_path / "copy"})
     assert project.read_bytes() == before
 

@@ -130,7 +130,7 @@ def test_undeclared_values_cost_nothing(tmp_path: Path) -> None:
             assert part in str(error.value), part
         assert "\n" not in str(error.value) and "Traceback" not in str(error.value)
         found = ProjectLedger.read(path)
-        assert found.share == 0 and not found.entered()
+        assert found.share == 0 and not found.runs()
         assert not hasattr(model, "ledger_") and not (tmp_path / "kept").exists()
 
 

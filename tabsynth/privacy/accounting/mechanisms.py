@@ -38,7 +38,7 @@ class Gaussian:
 
     def in_words(self, count: int) -> str:
         """``count`` uses of it, for a person."""
-        return f"{_times(count)}, noise {self.noise_multiplier:.4g} x sensitivity"
+        return f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ class SubsampledGaussian:
 
     def in_words(self, count: int) -> str:
         """``count`` uses of it, for a person."""
-        noise = f"{_times(count)}, noise {self.noise_multiplier:.4g} x sensitivity"
+        noise = f"{_releases(count)}, σ = {self.noise_multiplier:.4g} × L2 sensitivity"
         if self.sampling_rate == 1:
             return noise
-        return f"{noise}, each row in a batch with chance {self.sampling_rate:.4g}"
+        return f"{noise}, Poisson sampling rate {self.sampling_rate:.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class NoPrivacy:
 
     def in_words(self, count: int) -> str:
         """``count`` uses of it, for a person."""
-        return f"{_times(count)}, no noise (epsilon = inf)"
+        return f"{_releases(count)}, no noise (epsilon = inf)"
 
 
 Sum = Gaussian | SubsampledGaussian | NoPrivacy
@@ -166,8 +166,8 @@ def _of_sum(mechanism: Sum) -> dict[str, Any]:
     }
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} steps"
+def _releases(count: int) -> str:
+    return "1 release" if count == 1 else f"{count:,} releases"
 
 
 def mechanism_from(item: dict[str, Any]) -> Mechanism:

@@ -72,7 +72,7 @@ ON_GPU = {
 }
 
 
-def described(item: Mapping[str, Any]) -> dict[str, Any]:
+def describe_mechanism(item: Mapping[str, Any]) -> dict[str, Any]:
     """A ledger's line with what follows from it: sampling, sensitivity and noise, each in its unit.
 
     A ledger counts noise in units of the sensitivity; the sensitivity itself is among the details, where
@@ -131,7 +131,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def incomplete(certificate: Mapping[str, Any]) -> list[str]:
+def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     """What the list of mechanisms lacks, a sentence each; empty if a fit of the method can have made it.
 
     Parameters
@@ -264,7 +264,7 @@ def make_certificate(
         **ALIKE,
         "accountant": accountant,
         "composition": COMPOSITIONS[accountant["name"]],
-        "mechanisms": [described(item) for item in ledger.to_list()],
+        "mechanisms": [describe_mechanism(item) for item in ledger.to_list()],
         "public": public,
         "seeded": seeded,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -392,7 +392,7 @@ def check_complete(certificate: Mapping[str, Any], what: str) -> None:
     ------
     InputError
     """
-    problems = incomplete(certificate)
+    problems = find_missing_mechanisms(certificate)
     if problems:
         raise InputError(f"{what} cannot be signed: {'; '.join(problems)}.")
 

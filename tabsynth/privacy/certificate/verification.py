@@ -1,7 +1,7 @@
-"""Whether a certificate is consistent, and who vouches for it: every claim is recomputed that can be.
+"""Verify that a certificate is consistent and signed: every claim that can be recomputed is recomputed.
 
-Whoever can write a file can write a consistent certificate for it. So consistency is no proof of privacy: the claim
-rests on the signature of a person whose key the reader has from a source of their own.
+Anyone who can write a file can write a consistent certificate for it, so consistency is no proof of privacy. The claim
+rests on the signature of a person whose key you have from a trusted source.
 """
 
 import math
@@ -34,8 +34,8 @@ from tabsynth.privacy.certificate.certificate import (
     code,
     columns_of,
     conditional_of,
-    described,
-    incomplete,
+    describe_mechanism,
+    find_missing_mechanisms,
     read_certificate,
     statement_of,
 )
@@ -47,39 +47,39 @@ FEW_VOTES, LOOSER = 16, 0.12  # exact votes of which PLD may be looser than RDP,
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """ε by one accountant, an upper bound that is at most ``error`` above the exact ε, or so."""
+class AccountantResult:
+    """An upper bound of ε by one accountant, which exceeds the exact ε by about ``error`` at most."""
 
     name: str
     epsilon: float
     error: float = 0.0
 
     def __str__(self) -> str:
-        error = f", give or take {self.error:.2g}" if self.error else ""
-        return f"epsilon = {self.epsilon:.6g} by {self.name}{error}"
+        error = f" (± {self.error:.2g})" if self.error else ""
+        return f"ε = {self.epsilon:.6g}{error} by {self.name}"
 
 
-def second_opinion(spends: Sequence[Spend], delta: float) -> Opinion:
-    """ε by our own PLD; of what PLD claimed itself, by opacus' PRV, as closely as it can in a second.
+def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
+    """Compute ε by a second accountant: by PLD, or by PRV of opacus if the claim is by PLD.
 
-    Past ε of some 100 no grid holds a step's loss: there RDP has the only word.
+    Above ε of about 100 neither can represent the privacy loss of a step, and RDP is used.
     """
     name = accountant_of(spends, delta)["name"]
     if name == accounting.NONE[0]:
-        return Opinion(name, accounting.epsilon_of(spends, delta))
+        return AccountantResult(name, accounting.epsilon_of(spends, delta))
     # RDP only where it is asked: opacus takes seconds to import.
     if name != accounting.PLD[0]:
         found = pld_epsilon(spends, delta)
         if np.isfinite(found):
-            return Opinion("PLD (tabsynth)", found, _looser(found, spends, delta, name))
+            return AccountantResult("PLD (tabsynth)", found, _looser(found, spends, delta, name))
     rdp = rdp_epsilon(spends, delta)
     if name == accounting.PLD[0] and delta >= accounting.LEAST_DELTA:
         events = [steps_of(mechanism, count) for mechanism, count in spends]
         error = COARSER * least_error(events, rdp, delta)
         found = accounting.prv_epsilon(events, delta, error)
         if found < rdp:
-            return Opinion("PRV (opacus)", found, 2 * error)
-    return Opinion("RDP (opacus)", rdp, rdp)
+            return AccountantResult("PRV (opacus)", found, 2 * error)
+    return AccountantResult("RDP (opacus)", rdp, rdp)
 
 
 def _looser(found: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
@@ -135,36 +135,36 @@ def conditions(certificate: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Verification:
-    """What ``verify`` found: the claim, every reason to refuse it, and whether somebody vouches for it.
+    """The result of :func:`verify`: the claim, reasons to refuse it, and whether its signature is trusted.
 
     Attributes
     ----------
     certificate : dict
     epsilon : float
-        Recomputed from the mechanisms, as the fit computed it.
+        Recomputed from the mechanisms by the accountant of the fit.
     problems : tuple of str
         Reasons to refuse.
     notes : tuple of str
-        What a reader should know besides.
-    opinions : tuple of Opinion
+        Remarks that are no reason to refuse.
+    accountants : tuple of AccountantResult
         ε by two accountants.
     signature : str
-        Who signed, in words.
+        A description of the signature.
     authenticated : bool
-        Whether the signature is that of the key which the reader gave.
+        Whether the certificate is signed with the given key.
     """
 
     certificate: dict[str, Any]
     epsilon: float
     problems: tuple[str, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
-    opinions: tuple[Opinion, ...] = field(default=())
+    accountants: tuple[AccountantResult, ...] = field(default=())
     signature: str = UNSIGNED
     authenticated: bool = False
 
     @property
     def consistent(self) -> bool:
-        """Whether nothing contradicts the certificate; that says nothing of who made it."""
+        """Whether nothing contradicts the certificate; it does not show who made it."""
         return not self.problems
 
     @property
@@ -174,7 +174,7 @@ class Verification:
 
     @property
     def state(self) -> State:
-        """What all of it comes to. Only ``State.AUTHENTICATED`` supports a claim of privacy."""
+        """The state. Only ``State.AUTHENTICATED`` supports a privacy claim."""
         if self.problems:
             return State.REFUSED
         if self.certificate.get("seeded") is not False or math.isinf(self.epsilon):
@@ -206,17 +206,17 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     path = beside(table)
     data = read_certificate(path)
     claimed, ledger = _claim(data, path)
-    problems, notes = [*incomplete(data), *_table(data, Path(table))], []
+    problems, notes = [*find_missing_mechanisms(data), *_table(data, Path(table))], []
     spends = ledger.spends()
     epsilon = ledger.spent
     name = ledger.accountant()
-    opinions = (
-        Opinion(
+    accountants = (
+        AccountantResult(
             f"{name['name']} ({name['library']})" if "library" in name else name["name"], epsilon
         ),
-        second_opinion(spends, ledger.delta),
+        second_epsilon(spends, ledger.delta),
     )
-    problems += _epsilons(claimed, opinions)
+    problems += _epsilons(claimed, accountants)
     problems += _consistency(data, claimed, epsilon)
     if data["format"] == FORMAT:
         problems += [
@@ -228,7 +228,13 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     said, authenticated, wrong = _signature(data, key)
     problems += wrong
     return Verification(
-        data, epsilon, tuple(problems), tuple(notes), opinions, said, authenticated and not problems
+        data,
+        epsilon,
+        tuple(problems),
+        tuple(notes),
+        accountants,
+        said,
+        authenticated and not problems,
     )
 
 
@@ -272,8 +278,8 @@ def _table(data: dict[str, Any], table: Path) -> list[str]:
     return problems
 
 
-def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
-    first, second = opinions
+def _epsilons(claimed: float, accountants: Sequence[AccountantResult]) -> list[str]:
+    first, second = accountants
     low, high = claimed * (1 - TIGHT) - LEAST, claimed * (1 + LOOSE) + LEAST
     problems = []
     if not (low <= first.epsilon <= high or first.epsilon == claimed):
@@ -281,7 +287,7 @@ def _epsilons(claimed: float, opinions: Sequence[Opinion]) -> list[str]:
             f"the mechanisms give epsilon={first.epsilon:.4g}, the claim is {claimed:.4g}"
         )
     if second.epsilon > claimed * (1 + SECOND) + LEAST + second.error:
-        problems.append(f"a second accountant has {second}, the claim is {claimed:.4g}")
+        problems.append(f"a second accountant gives {second}, the claim is {claimed:.4g}")
     return problems
 
 
@@ -296,7 +302,7 @@ def _consistency(data: dict[str, Any], claimed: float, epsilon: float) -> list[s
             "it claims to be private, but the run was seeded or read rows without noise"
         )
     if data.get("statement") != statement_of(claimed, data["delta"], seeded, data.get("public")):
-        problems.append("its statement is not the one that its figures make")
+        problems.append("its statement does not follow from its figures")
     return problems
 
 
@@ -314,7 +320,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
         told = {k: v for k, v in item.items() if k not in FIGURES}
-        if described({**told, **mechanism_from(item).to_dict()}) != item:
+        if describe_mechanism({**told, **mechanism_from(item).to_dict()}) != item:
             what = shown(item["purpose"])
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
@@ -329,7 +335,7 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
             problems.append(f"an audit ({shown(audit['method'])}) refuted its claim")
         if bound > claimed:
             problems.append(
-                f"an audit ({shown(audit['method'])}) found epsilon to be {bound:.4g} at least, the"
+                f"an audit ({shown(audit['method'])}) gives epsilon >= {bound:.4g}, the"
                 f" claim is {claimed:.4g}"
             )
     return problems
@@ -415,7 +421,7 @@ def _groups(data: dict[str, Any]) -> list[str]:
 
 def _noise(data: dict[str, Any]) -> list[str]:
     if data["noise"] is None:
-        return ["it does not say how its noise was made"]
+        return ["it does not state how its noise was generated"]
     return [] if data["noise"]["exact"] else [f"its noise was not exact: {data['noise']['law']}"]
 
 
@@ -423,11 +429,13 @@ def _code(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     """Another version of the library may verify: what differs is said, and refused by nobody."""
     notes, recorded = [], data["code"]
     if recorded is None:
-        notes.append("it does not say by which code it was made")
+        notes.append("it does not state which version of the code made it")
     elif recorded != code():
-        notes.append(f"it was made by other code than this (SHA-256 {recorded['sha256']})")
+        notes.append(f"it was made by another version of the code (SHA-256 {recorded['sha256']})")
     if data["accountant"]["name"] != name["name"]:
-        notes.append(f"it was accounted by {data['accountant']['name']}, here by {name['name']}")
+        notes.append(
+            f"its accountant is {data['accountant']['name']}, that of this verification {name['name']}"
+        )
     return notes
 
 
@@ -444,8 +452,8 @@ def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool,
     try:
         found = fingerprint(signer(data))
     except InvalidSignature:
-        wrong = "its signature does not belong to it: it was changed, or forged"
-        return "signature wrong", False, [wrong]
+        wrong = "its signature is invalid: the certificate was changed, or the signature is forged"
+        return "invalid signature", False, [wrong]
     if trusted is None:
         return f"signed by an unknown signer, fingerprint {found}", False, []
     if found != trusted:

@@ -1,4 +1,4 @@
-"""The ledger as a file that survives crashes: what is spent is on the disk before a row is read (R7).
+"""A write-ahead journal of a ledger: each charge is on disk before a row is read.
 
 One JSON object a line, in the order of the events::
 
@@ -78,7 +78,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunEntry:
     """A run that has begun, and what it says of itself."""
 
     run: str
@@ -235,8 +235,8 @@ class Journal:
     def _append(self, record: dict[str, Any]) -> None:
         self.check_process()
         end, chain = self._tip
-        entry = self._understood(record, first=end == 0)
-        chained = _chained(chain, record)
+        entry = self._parse(record, first=end == 0)
+        chained = _chain_hash(chain, record)
         line = _line(record, chained)
         try:
             os.ftruncate(self._fd, end)  # drops what a failed or interrupted call left
@@ -248,12 +248,12 @@ class Journal:
             raise InputError(
                 f"Cannot write ledger {self.path}: {error.strerror}; nothing was read."
             ) from None
-        self._take(entry, end + len(line), chained)
+        self._apply(entry, end + len(line), chained)
 
-    def _take(self, entry: Entry | Begun | None, end: int, chain: str) -> None:
+    def _apply(self, entry: Entry | RunEntry | None, end: int, chain: str) -> None:
         self._tip = (end, chain)
         self.chains.add(chain)
-        if isinstance(entry, Begun):
+        if isinstance(entry, RunEntry):
             self.runs[entry.run] = entry.about
         elif entry is not None:
             self.entries[entry.number] = entry
@@ -270,26 +270,26 @@ class Journal:
             try:
                 record = json.loads(line)
                 found = record.pop("chain")
-                if found != _chained(chain, record) or line + b"\n" != _line(record, found):
+                if found != _chain_hash(chain, record) or line + b"\n" != _line(record, found):
                     raise ValueError("not what was written")
-                entry = self._understood(record, first=end == 0)
+                entry = self._parse(record, first=end == 0)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 if isinstance(error, FileFormatError) and end == 0:
                     raise
                 raise FileFormatError(
                     f"Ledger {self.path} is damaged at line {number}; it cannot say what is spent."
                 ) from None
-            self._take(entry, end + len(line) + 1, found)
+            self._apply(entry, end + len(line) + 1, found)
 
     def _check_begun(self, data: bytes) -> None:
         """Refuse a file without a line that is not the beginning of ours: it would be written over."""
         if b"\n" in data:
             return
         header = self._header()
-        if not _line(header, _chained("", header)).startswith(data):
+        if not _line(header, _chain_hash("", header)).startswith(data):
             raise FileFormatError(f"{self.path} is not a ledger, nor the beginning of this one.")
 
-    def _understood(self, record: dict[str, Any], *, first: bool) -> Entry | Begun | None:
+    def _parse(self, record: dict[str, Any], *, first: bool) -> Entry | RunEntry | None:
         """The account as a record leaves it; ValueError, TypeError or KeyError if it makes no sense."""
         kind = record["record"]
         if (kind == "ledger") != first:
@@ -298,7 +298,7 @@ class Journal:
             self._check_limit(record)
             return None
         if kind == "run":
-            return Begun(str(record["run"]), dict(record["about"]))
+            return RunEntry(str(record["run"]), dict(record["about"]))
         number = _uses(record["account"], MOST_USES)
         if kind == "open":
             if number <= next(reversed(self.entries), -1):
@@ -342,6 +342,6 @@ def _line(record: dict[str, Any], chain: str) -> bytes:
     return json.dumps({**record, "chain": chain}, sort_keys=True).encode() + b"\n"
 
 
-def _chained(chain: str, record: dict[str, Any]) -> str:
+def _chain_hash(chain: str, record: dict[str, Any]) -> str:
     body = json.dumps(record, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{chain}\n{body}".encode()).hexdigest()[:32]

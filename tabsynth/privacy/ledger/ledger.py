@@ -1,8 +1,7 @@
-"""One ledger over every read of private rows: it is asked before the data is touched (R7).
+"""The ledger: every read of private rows is charged before the rows are read.
 
-Without a recorder, as in every ordinary fit, what passes comes back as it is. With one, each mechanism
-shows its exact value just before its noise and goes on with the value that it is given back. See
-:mod:`tabsynth.auditing.replay`.
+An audit can record the exact value of each mechanism just before its noise and replace it in a replay; see
+:mod:`tabsynth.auditing.replay`. An ordinary fit has no recorder, and values are returned unchanged.
 """
 
 import math
@@ -229,7 +228,7 @@ class Ledger:
             total = past(self.epsilon, self.delta, granted)
         if total is not None:
             raise BudgetError(
-                f"{purpose}: would bring epsilon to {total:.4g}, past the budget of"
+                f"{purpose}: would bring epsilon to {total:.4g}, above the budget of"
                 f" {self.epsilon:g} (delta={self.delta:g}); nothing was read."
             )
         journal = self.journal
@@ -430,7 +429,7 @@ class Recorder(Protocol):
         """Uniform numbers for the next places of that batch; None of another generator."""
 
     def teachers(self, numbers: "Sequence[Tensor]") -> None:
-        """What each teacher knows, a row of each tensor its own: a record changes one teacher (R15)."""
+        """The data of each teacher, one row of each tensor: a record may change one teacher only."""
 
     def note(self, what: str, value: Any) -> None:
         """Something that must follow from releases alone: a release, a file, or the state after a step."""
@@ -520,7 +519,7 @@ class PrivateTable(Generic[T]):
     Formal guarantees
     -----------------
     The rows, and their number, come out only through :meth:`read`, which writes off a use on the
-    ledger first; if the ledger refuses, nothing is read. It has no length (R14).
+    ledger first; if the ledger refuses, nothing is read. It has no length, which would reveal the number of rows.
     """
 
     def __init__(self, rows: T, ledger: Ledger) -> None:

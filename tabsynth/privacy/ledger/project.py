@@ -1,4 +1,4 @@
-"""A project's ledger: all fits and reports of one table share a file, a limit and a privacy filter (R7, R23).
+"""Project ledgers: all fits and reports of one table share a file, a limit and a privacy filter.
 
 The file is a journal (:mod:`tabsynth.privacy.ledger.journal`) whose first line has the project's limit and the
 filter that keeps it (:mod:`tabsynth.privacy.accounting.accountants`): later fits are chosen by people who saw earlier results.
@@ -10,9 +10,9 @@ rest still fits is asked again when it goes on.
 What may be claimed of all fits together is the limit, from the first fit on. No smaller ε is stated for what
 they have spent so far, since it follows from their outputs: only the share of the filter's budget is.
 
-What no file can know: whether the table is the same in all fits, and whether every fit of it was made
-under this ledger. That is the steward's promise. And whoever puts an older copy in its place makes it
-forget; but a certificate names the ``chain`` of its moment, which an older copy lacks.
+A file cannot verify that all fits use the same table, or that every fit of it was made under this ledger. You are
+responsible for both. If an older copy replaces the file, later charges are lost; a certificate contains the ``chain``
+hash of its time, which an older copy lacks.
 """
 
 import math
@@ -75,8 +75,8 @@ class SharedJournal(Journal):
     def _header(self) -> dict[str, Any]:
         if self._new is None:
             raise FileFormatError(
-                f"{self.path} holds no ledger. If one was there, restore it from a copy: a new one"
-                " forgets what is spent. Else name another file."
+                f"{self.path} contains no ledger. If it had one, restore a copy: a new ledger does not know"
+                " earlier charges. Otherwise name another file."
             )
         return {"record": "ledger", "format": FORMAT, **self._new}
 
@@ -141,9 +141,9 @@ class SharedJournal(Journal):
         left = self.left(but=run)
         remedy = f"about {left:.4g} is left for another fit: ask for less (--epsilon)"
         if left < LEAST_LEFT:
-            remedy = "nothing is left for another fit: the project is at its end"
+            remedy = "nothing is left for another fit"
         raise BudgetError(
-            f"{head} {what} would pass its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
+            f"{head} {what} would exceed its limit of {epsilon:g} (delta={delta:g}): {used:.1%} of the budget is"
             f" used, and {needed:.1%} is needed; {remedy}. Nothing was read."
         )
 
@@ -177,7 +177,7 @@ class SharedJournal(Journal):
 
 def _opened(path: Path, new: bool, locked: bool) -> int:
     if new and path.exists():
-        raise InputError(f"{path} exists already; a ledger is never made anew in its place.")
+        raise InputError(f"{path} already exists and will not be overwritten; name another file.")
     if not new and not path.exists():
         raise InputError(f"There is no ledger {path}; {_how_to_make(path)}")
     if locked:
@@ -202,8 +202,8 @@ LONGEST = 200  # characters of the table's label
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entered:
-    """A fit or a report on the ledger.
+class LedgerRun:
+    """A fit or a report on a project ledger.
 
     Attributes
     ----------
@@ -361,15 +361,15 @@ class ProjectLedger:
         """
         return self.journal.left()
 
-    def entered(self) -> list[Entered]:
-        """All that was entered, in order."""
+    def runs(self) -> list[LedgerRun]:
+        """Return all fits and reports on the ledger, in order."""
         found = []
         for run, about in self.journal.runs.items():
             entries = [e for e in self.journal.entries.values() if e.run == run]
             spent = [(e.mechanism, e.spent) for e in entries if e.spent]
             whole = about.get(ALONE) is True and bool(spent)
             found.append(
-                Entered(
+                LedgerRun(
                     run=run,
                     what=str(about.get("what")),
                     when=str(about.get("when")),

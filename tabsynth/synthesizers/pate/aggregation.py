@@ -52,8 +52,8 @@ def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
 VOTES, CLASS_VOTES = "votes", "class votes"
 
 
-class Booth:
-    """Reads private rows under the accounts of the votes, and answers from clean counts of votes."""
+class NoisyAggregator:
+    """Reads private rows under the accounts of the votes, and adds noise to exact counts of votes."""
 
     def __init__(
         self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
@@ -61,16 +61,16 @@ class Booth:
         self._table, self._accounts, self._bits = table, accounts, bits
 
     def open(self, questions: int) -> Tensor:
-        """The private rows, for so many questions of each account: written off first."""
+        """Charge each account for so many questions, then return the private rows."""
         rows = [self._table.read(account, questions) for account in self._accounts]
         return rows[0]
 
     def left(self) -> int:
-        """Questions that the accounts still cover."""
+        """Return the number of questions that the accounts still cover."""
         return min(account.granted - account.spent for account in self._accounts)
 
     def noise(self, account: int = 0) -> float:
-        """Of a count of votes, in votes: a standard deviation, or Laplace's scale."""
+        """Return the noise of a count, in votes: a standard deviation, or the scale of Laplace noise."""
         mechanism = self._accounts[account].mechanism
         if isinstance(mechanism, NoisyVote):
             return mechanism.noise

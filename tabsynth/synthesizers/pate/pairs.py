@@ -24,7 +24,7 @@ from torch import Tensor
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.schema.column import Column
 from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import Booth, Deal
+from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
 from tabsynth.synthesizers.pate.rounds import PATE, Panel
@@ -258,13 +258,15 @@ class PATEWitness(PATE):
         )
 
     @torch.no_grad()
-    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
+    def ask(
+        self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
+    ) -> None:
         """As :meth:`PATE.ask`."""
         codes, expected = self.questions(questions, rng)
         centre = self.features(expected).mean(0)
         asked = self.features(codes) - centre
         spread = asked.T @ asked / len(asked)
-        rows, shard = dealt(booth.open(questions))
+        rows, shard = dealt(aggregator.open(questions))
         teachers = Witnesses.of(rows, shard, self.panel.teachers, self.features)
         if (known := recorder()) is not None:
             known.teachers([teachers.means])
@@ -276,16 +278,16 @@ class PATEWitness(PATE):
         self.student.answers.append(
             Answers(
                 codes=codes,
-                yes=booth.binary(yes, self.panel.teachers),
+                yes=aggregator.binary(yes, self.panel.teachers),
                 centre=centre,
                 scale=scale,
-                ratio=self._ratio(booth.noise()),
+                ratio=self._ratio(aggregator.noise()),
                 heads=heads,
                 least=least,
             )
         )
         if self.panel.label is not None and self.panel.mode == "B":
-            self._ask_classes(booth, teachers, codes, centre, spread, rng)
+            self._ask_classes(aggregator, teachers, codes, centre, spread, rng)
         del rows, teachers, yes
         self.student.learn()
         self._target = None
@@ -298,7 +300,7 @@ class PATEWitness(PATE):
 
     def _ask_classes(
         self,
-        booth: Booth,
+        aggregator: NoisyAggregator,
         teachers: Witnesses,
         codes: Tensor,
         centre: Tensor,
@@ -316,7 +318,7 @@ class PATEWitness(PATE):
             return changed
 
         votes = teachers.votes([labelled(c) for c in classes], self.features, centre, self.heads[1])
-        best = booth.classes(votes)
+        best = aggregator.classes(votes)
         draw = torch.randint(1, len(classes), best.shape, generator=rng, device=best.device)
         other = (best + draw) % len(classes)
         answers = Answers(
@@ -326,7 +328,7 @@ class PATEWitness(PATE):
             centre=centre,
             scale=torch.ones(len(best), 1, device=codes.device),
             # n_y − n_r = K(2Φ(z) − 1), and the noise on it has variance 2σ².
-            ratio=self._ratio(booth.noise(1) / 2**0.5),
+            ratio=self._ratio(aggregator.noise(1) / 2**0.5),
             heads=(1,),
         )
         scale = self._scale(self.student.design(answers), spread, (1,))

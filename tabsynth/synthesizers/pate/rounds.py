@@ -39,7 +39,7 @@ from tabsynth.synthesizers.gan.generator import (
     GeneratorTraining,
     TableGenerator,
 )
-from tabsynth.synthesizers.pate.aggregation import VOTES, Booth, Deal, deal
+from tabsynth.synthesizers.pate.aggregation import VOTES, Deal, NoisyAggregator, deal
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import Watch, run_steps
 from tabsynth.training.networks import State
@@ -114,12 +114,14 @@ class PATE(GeneratorTraining):
     # What subclasses provide.
 
     @abstractmethod
-    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
+    def ask(
+        self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
+    ) -> None:
         """One round: questions, teachers, noisy answers, and the student that learns from them.
 
         Parameters
         ----------
-        booth : Booth
+        aggregator : NoisyAggregator
         questions : int
         dealt : callable
             From the rows to their order and the teacher of each: the same in all rounds.
@@ -174,7 +176,7 @@ class PATE(GeneratorTraining):
         config = self.config
         bits = keystream(private_rng) if bits is None else bits
         key = np.frombuffer(bits.bytes(64), dtype="<u4")
-        booth = Booth(table, accounts, bits)
+        aggregator = NoisyAggregator(table, accounts, bits)
         self.prepare(rows)
         if most is None:  # of a trial, rows are made up
             self._warn_of_idle_teachers(rows)
@@ -192,9 +194,9 @@ class PATE(GeneratorTraining):
             # After a crash, labels that were paid for and lost are not asked for again.
             turn, step = divmod(i, config.round_steps)
             if step == 0:
-                questions = -(-booth.left() // (config.rounds - turn))
+                questions = -(-aggregator.left() // (config.rounds - turn))
                 if questions > 0:
-                    self.ask(booth, questions, dealt, public_rng)
+                    self.ask(aggregator, questions, dealt, public_rng)
                 self.begin(moves)
             self.move(moves, public_rng)
             rate.step()

@@ -31,7 +31,7 @@ from torch.nn.functional import (
 
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
-from tabsynth.synthesizers.pate.aggregation import Booth, Deal
+from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.rounds import PATE, Panel
 from tabsynth.training.networks import mlp, optimizer
@@ -242,11 +242,13 @@ class PATENetworks(PATE):
         """The student and its labels."""
         return {"student": self.student, "moves": self._moves, "labelled": self.labelled}
 
-    def ask(self, booth: Booth, questions: int, dealt: Deal, rng: torch.Generator) -> None:
+    def ask(
+        self, aggregator: NoisyAggregator, questions: int, dealt: Deal, rng: torch.Generator
+    ) -> None:
         """As :meth:`PATE.ask`."""
         config = self.config
         codes, _ = self.questions(questions, rng)
-        rows, shard = dealt(booth.open(questions))
+        rows, shard = dealt(aggregator.open(questions))
         if self._classroom is None:
             classes = rows[:, self.label].argmax(1) if self._classes else None
             self._classroom = Classroom(
@@ -263,7 +265,7 @@ class PATENetworks(PATE):
             self._classroom.step(config.teacher_batch, fake, rng)
         if (known := recorder()) is not None:
             known.teachers(list(self._teachers.parameters()))
-        self.labelled.replace(codes=codes, **self._answers(booth, codes))
+        self.labelled.replace(codes=codes, **self._answers(aggregator, codes))
         for _ in range(config.student_steps):
             self._learn(rng)
 
@@ -275,7 +277,7 @@ class PATENetworks(PATE):
         changed[:, self.label] = 0
         return changed
 
-    def _answers(self, booth: Booth, codes: Tensor) -> dict[str, Tensor]:
+    def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """What the noisy votes say of each row."""
         teachers, label, mode = self.panel.teachers, self.label, self.panel.mode
         own = None if label is None else codes[:, label].argmax(1)
@@ -291,11 +293,11 @@ class PATENetworks(PATE):
                 votes.append(torch.stack(counts, dim=1))
             yes.append(real.sum(0))
             start += real.shape[1]
-        answers = booth.binary(torch.cat(yes), teachers)
+        answers = aggregator.binary(torch.cat(yes), teachers)
         if own is None or mode == "A":  # there all say it at once, of rows with the class in them
             return {"yes": answers}
         if mode == "B":
-            found, classed = booth.classes(torch.cat(votes)), torch.ones_like(answers)
+            found, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
         else:  # mode C: only where all of the row was taken for real
             found, classed = own, answers
         return {"yes": answers, "classes": found, "classed": classed}

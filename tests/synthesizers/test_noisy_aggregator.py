@@ -1,4 +1,4 @@
-"""R16: class votes come out of the booth with the noise that their account says, and at its price."""
+"""R16: class votes have the noise and the privacy cost of their account."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.synthesizers.pate.aggregation import Booth
+from tabsynth.synthesizers.pate.aggregation import NoisyAggregator
 
 DRAWS = 40_000
 
@@ -22,12 +22,14 @@ def test_the_law_of_class_votes(multiplier: float) -> None:
         ledger.open("votes", NoisyVote(noise=2.0, teachers=9), DRAWS),
         ledger.open("class votes", Gaussian(noise_multiplier=multiplier), DRAWS),
     ]
-    booth = Booth(PrivateTable(torch.zeros(1, 1), ledger), accounts, np.random.default_rng(3))
-    assert booth.noise(1) == pytest.approx(multiplier * 2**0.5)
+    aggregator = NoisyAggregator(
+        PrivateTable(torch.zeros(1, 1), ledger), accounts, np.random.default_rng(3)
+    )
+    assert aggregator.noise(1) == pytest.approx(multiplier * 2**0.5)
     for lead in (0.0, multiplier, 2.5 * multiplier):
         votes = torch.tensor([[0.0, lead]], dtype=torch.float64).repeat(DRAWS, 1)
-        found = float(booth.classes(votes).double().mean())
+        found = float(aggregator.classes(votes).double().mean())
         wanted = norm.cdf(lead / (2 * multiplier))  # the difference of two has variance 4σ²
         assert abs(found - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / DRAWS)
-    booth.open(7)
-    assert [account.spent for account in accounts] == [7, 7] and booth.left() == DRAWS - 7
+    aggregator.open(7)
+    assert [account.spent for account in accounts] == [7, 7] and aggregator.left() == DRAWS - 7

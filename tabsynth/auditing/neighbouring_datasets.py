@@ -1,4 +1,4 @@
-"""The tables of an audit: a small public one, and its neighbour with one row more, the canary."""
+"""Neighbouring datasets for audits: a public table, and the same table with one more row, the canary."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,22 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
-ROWS = 8  # of the small table
+ROWS = 8  # of the small dataset
 CASES = ("average", "worst")
-COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the census table, in audits of many fits
+COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the bundled census table, for audits of many fits
 
 
 @dataclass(frozen=True, eq=False)
-class Worlds:
-    """Two neighbouring tables: one without the canary, one with it.
+class NeighbouringDatasets:
+    """Two datasets that differ in one record, the canary.
 
     Attributes
     ----------
     schema : Schema
     without : DataFrame
+        The dataset without the canary.
     canary : DataFrame
-        One row. No value of it is in ``without``.
+        One row.
     """
 
     schema: Schema
@@ -34,23 +35,23 @@ class Worlds:
     canary: pd.DataFrame
 
     def table(self, present: bool) -> pd.DataFrame:
-        """One of the two; the canary comes last."""
+        """Return the dataset with the canary as its last row if ``present``, else the one without it."""
         if not present:
             return self.without
         return pd.concat([self.without, self.canary], ignore_index=True)
 
-    def index(self, table: pd.DataFrame) -> np.ndarray:
-        """Value numbers, shape (rows, columns)."""
+    def codes(self, table: pd.DataFrame) -> np.ndarray:
+        """Return category codes, shape (rows, columns)."""
         return TableEncoder(self.schema).to_index(table)
 
-    def code(self) -> Tensor:
-        """The canary as the GANs see it, shape (width,)."""
+    def encoded_canary(self) -> Tensor:
+        """Return the canary as a network input of the GANs, shape (width,)."""
         encoder = TableEncoder(self.schema)
         return torch.from_numpy(encoder.layout.encode(encoder.to_index(self.canary)))[0]
 
 
-def small_worlds() -> Worlds:
-    """Three columns and eight rows like each other; the canary differs from them in every column."""
+def small_neighbouring_datasets() -> NeighbouringDatasets:
+    """Return eight similar rows of three columns, and a canary that differs from them in every column."""
     schema = Schema(
         [
             Column(name="colour", kind="categorical", dtype="str", categories=tuple("abcdef")),
@@ -66,19 +67,24 @@ def small_worlds() -> Worlds:
         }
     )
     canary = pd.DataFrame({"colour": ["f"], "grade": [4], "age": [95]})
-    return Worlds(schema, without, canary)
+    return NeighbouringDatasets(schema, without, canary)
 
 
-def census_worlds(rows: int, case: str) -> Worlds:
-    """Neighbours of four columns of the census table that ships.
+def census_neighbouring_datasets(rows: int, case: str) -> NeighbouringDatasets:
+    """Return neighbouring datasets with four columns of the bundled census table.
 
-    ``average``: rows of the table, always the same; the canary is the one of the others that has the
-    fewest like it. ``worst``: all rows are the most common one, and the canary differs in every column.
+    Parameters
+    ----------
+    rows : int
+        Rows of the dataset without the canary.
+    case : {"average", "worst"}
+        ``"average"``: the same random rows each time; the canary is the rarest of the other rows. ``"worst"``: all
+        rows equal the most common row, and the canary differs from it in every column.
     """
-    table, facts = load_census()
+    table, public_schema = load_census()
     schema = Schema(
-        [column for column in facts.columns if column.name in COLUMNS],
-        null_values=facts.null_values,
+        [column for column in public_schema.columns if column.name in COLUMNS],
+        null_values=public_schema.null_values,
     )
     names = [column.name for column in schema.columns]
     table = table[names].sample(frac=1, random_state=0).reset_index(drop=True)
@@ -88,9 +94,9 @@ def census_worlds(rows: int, case: str) -> Worlds:
     if case == "average":
         others = np.arange(rows, len(table))
         canary = others[alike[rows:].argmin()]
-        return Worlds(schema, table.iloc[:rows], table.iloc[[canary]])
+        return NeighbouringDatasets(schema, table.iloc[:rows], table.iloc[[canary]])
     common = int(alike.argmax())
-    apart = (index != index[common]).all(1)
-    canary = int(np.where(apart, alike, len(table) + 1).argmin())
+    differs = (index != index[common]).all(1)
+    canary = int(np.where(differs, alike, len(table) + 1).argmin())
     without = table.iloc[[common] * rows].reset_index(drop=True)
-    return Worlds(schema, without, table.iloc[[canary]])
+    return NeighbouringDatasets(schema, without, table.iloc[[canary]])

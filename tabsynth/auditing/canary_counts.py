@@ -1,0 +1,182 @@
+"""White-box canary audits of MargNet: every noisy count of a fit, without the estimation that follows.
+
+Estimation and sampling are post-processing of the counts, so the audit leaves them out.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tabsynth.auditing.canaries import (
+    KIND,
+    WHOLE,
+    Claim,
+    Ratios,
+    log_likelihood_ratios,
+    make_canary_results,
+)
+from tabsynth.auditing.lower_bounds import CONFIDENCE
+from tabsynth.auditing.neighbouring_datasets import (
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
+from tabsynth.privacy.noise.samplers import Bits, Keystream
+from tabsynth.synthesizers import MargNet
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.measurement import Measuring
+from tabsynth.synthesizers.margnet.selection import Workload, wanted
+from tabsynth.training.loop import Progress, Watch
+
+METHOD = "margnet"
+
+
+class ObservedCounts(NoisyCounts[np.ndarray]):
+    """Noisy counts of one run that also record the canary's log-likelihood ratio in each release.
+
+    Parameters
+    ----------
+    counts : NoisyCounts
+        The noisy counts of the fit, whose releases are returned unchanged.
+    other_rows, canary : int array, shape (n, columns) and (1, columns)
+        What the attacker knows: category codes of all rows but the canary, and of the canary.
+
+    Attributes
+    ----------
+    log_ratios : dict
+        The ratio, by purpose.
+    """
+
+    def __init__(self, counts: NoisyCounts[np.ndarray], other_rows: np.ndarray, canary: np.ndarray):
+        super().__init__(counts.table, counts.sizes)
+        self._inner, self._other_rows, self._canary = counts, other_rows, canary
+        self.log_ratios: dict[str, float] = {}
+
+    def measure(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        shares: Sequence[float],
+        bits: Bits,
+        groups: Sequence[Groups] | None = None,
+    ) -> list[Measured]:
+        """As :meth:`NoisyCounts.measure`. The canary is in one cell of each set: projection √share on √share."""
+        released = self._inner.measure(account, sets, shares, bits, groups)
+        z = 0.0
+        for i, (item, share) in enumerate(zip(released, shares, strict=True)):
+            value_groups = by_value(self.sizes) if groups is None else groups[i]
+            cell = tuple(int(value_groups[j][self._canary[0, j]]) for j in item.columns)
+            z += share * (
+                item.counts[cell] - count_rows(self._other_rows, item.columns, value_groups)[cell]
+            )
+        self._note(account, z)
+        return released
+
+    def distances(
+        self,
+        account: Account,
+        sets: Sequence[tuple[int, ...]],
+        expected: Callable[[tuple[int, ...]], np.ndarray],
+        bits: Bits,
+        groups: Groups | None = None,
+    ) -> np.ndarray:
+        """As :meth:`NoisyCounts.distances`. The canary changes each distance by at most 1."""
+        released = self._inner.distances(account, sets, expected, bits, groups)
+        value_groups = by_value(self.sizes) if groups is None else groups
+        both = np.concatenate([self._other_rows, self._canary])
+        far = [
+            np.array([np.abs(count_rows(rows, s, value_groups) - expected(s)).sum() for s in sets])
+            for rows in (self._other_rows, both)
+        ]
+        move = (far[1] - far[0]) / math.sqrt(len(sets))
+        length = np.linalg.norm(move)
+        z = (released - far[0]) @ move / (length * math.sqrt(len(sets))) if length else 0.0
+        self._note(account, float(z))
+        return released
+
+    def _note(self, account: Account, z: float) -> None:
+        ratio = log_likelihood_ratios(np.array(z), account.noise_multiplier, 1.0)
+        self.log_ratios[account.purpose] = self.log_ratios.get(account.purpose, 0.0) + float(ratio)
+
+
+def audit_counts(
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    runs: int = 2000,
+    config: MargNetConfig | None = None,
+    confidence: float = CONFIDENCE,
+    progress: Progress | None = None,
+    measuring: type[Measuring] = Measuring,
+) -> list[AuditResult]:
+    """Audit all counts of a MargNet fit: one-way counts, scores of pairs if any, and joint counts.
+
+    Parameters
+    ----------
+    runs : int
+        On each neighbouring dataset. Half of them choose the threshold.
+    measuring : type
+        The class that measures the counts; tests pass broken ones.
+    """
+    started = time.monotonic()
+    datasets = small_neighbouring_datasets()
+    model = MargNet(
+        datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
+    )
+    settings = config or MargNetConfig()
+    workload = wanted(datasets.schema, None, None, settings.max_cells)
+    planned = model._spends(Ledger(epsilon, delta))
+    spends: dict[str, list[Spend]] = {s.purpose: [(s.mechanism, s.count)] for s in planned}
+    spends = {WHOLE: [spend for part in spends.values() for spend in part], **spends}
+    run = _MeasurementRuns(datasets, settings, workload, measuring)
+    log_ratios: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    for turn in range(2 * runs):
+        log_ratios[turn % 2].append(run.run_once(turn % 2 == 1, planned, Ledger(epsilon, delta)))
+        if progress is not None:
+            progress(f"{KIND} {METHOD}", turn + 1, 2 * runs)
+    claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
+    seconds = time.monotonic() - started
+    return make_canary_results(
+        METHOD, claims, (_stack(log_ratios[0]), _stack(log_ratios[1])), seconds, confidence
+    )
+
+
+class _MeasurementRuns:
+    """Measures the counts of one fit on either dataset."""
+
+    def __init__(
+        self,
+        datasets: NeighbouringDatasets,
+        settings: MargNetConfig,
+        workload: Workload,
+        measuring: type[Measuring],
+    ) -> None:
+        self.datasets, self.settings, self.workload = datasets, settings, workload
+        self.measuring = measuring
+        self.other_rows, self.canary = (
+            datasets.codes(datasets.without),
+            datasets.codes(datasets.canary),
+        )
+        self.both = np.concatenate([self.other_rows, self.canary])
+
+    def run_once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
+        """Return the log-likelihood ratios of one run, by part."""
+        table = PrivateTable(self.both if present else self.other_rows, ledger)
+        rows, bits = len(self.other_rows), Keystream()
+        reads = self.measuring(
+            table, self.datasets.schema, self.settings, rows, bits, Watch(), self.workload
+        )
+        observed = ObservedCounts(reads.counts, self.other_rows, self.canary)
+        reads.counts = observed
+        reads.run(planned, ledger)
+        return {**observed.log_ratios, WHOLE: sum(observed.log_ratios.values())}
+
+
+def _stack(runs: Sequence[dict[str, float]]) -> Ratios:
+    return {part: np.array([run[part] for run in runs]) for part in runs[0]}

@@ -1,0 +1,439 @@
+"""Run traces: the recorded outputs of a run on private rows, and its replay on a neighbouring dataset.
+
+Values are compared as lists of named leaves, so that the first difference has a name.
+"""
+
+import logging
+import math
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
+from tabsynth.privacy.ledger.ledger import Account
+
+Leaf = tuple[str, str]  # the path of a value, and its short text or the digest of its bytes
+
+SHOWN = 60  # characters of a leaf in a message
+# Attributes in which a torch module keeps its parts; they are left out of names.
+_INNER = ("_parameters", "_buffers", "_modules")
+_DATED = ("created",)  # of a certificate; the time is public
+
+
+def leaves(value: Any, path: str = "") -> list[Leaf]:
+    """Return the leaves of nested dicts, lists, arrays, tensors, frames, modules and plain objects, in order."""
+    return list(_walk(value, path, ()))
+
+
+def difference(one: list[Leaf], other: list[Leaf]) -> str | None:
+    """Describe the first leaf that differs; None if all are equal."""
+    for (path, text), (name, other_text) in zip(one, other, strict=False):
+        if path != name:
+            return f"{name or 'a value'} is in the place of {path or 'a value'}"
+        if text != other_text:
+            return f"{path or 'the value'} is {_cut(other_text)}, not {_cut(text)}"
+    if len(one) != len(other):
+        extra, verb = (one, "is missing") if len(one) > len(other) else (other, "is new")
+        return f"{extra[min(len(one), len(other))][0] or 'a value'} {verb}"
+    return None
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+
+
+def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Leaf]:
+    text = _plain(value)
+    if text is not None:
+        yield path, text
+        return
+    if id(value) in above:
+        yield path, "itself"
+        return
+    above = (*above, id(value))
+    if isinstance(value, pd.DataFrame):
+        yield from _walk(dict(value.attrs), _join(path, "attrs"), above)
+        for name in value.columns:
+            yield _join(path, str(name)), _column(value[name])
+        return
+    if isinstance(value, list | tuple):
+        parts: Any = ((f"[{i}]", part) for i, part in enumerate(value))
+    elif isinstance(value, Mapping):
+        parts = ((str(name), part) for name, part in value.items())
+    else:
+        yield path, type(value).__qualname__
+        parts = _attributes(value)
+    for name, part in parts:
+        if name not in _DATED:
+            yield from _walk(part, path if name in _INNER else _join(path, name), above)
+
+
+def _plain(value: Any) -> str | None:
+    """The text of a leaf; None of what has parts."""
+    if value is None or isinstance(value, bool | int | float | complex | str | np.generic):
+        return repr(value)
+    if isinstance(value, bytes | bytearray):
+        return f"{len(value)} bytes {_digest(value)}"
+    if isinstance(value, np.ndarray):
+        data = repr(value.tolist()).encode() if value.dtype.hasobject else value.tobytes()
+        return f"{value.dtype} {value.shape} {_digest(data)}"
+    if isinstance(value, torch.Tensor):
+        array = value.detach().cpu().contiguous().numpy()
+        return f"{array.dtype} {array.shape} {_digest(array.tobytes())}"
+    if isinstance(value, pd.Series | pd.Index):
+        return _column(value)
+    if isinstance(value, torch.Generator):
+        return f"generator {_digest(value.get_state().numpy().tobytes())}"
+    if isinstance(value, np.random.Generator):
+        return f"generator {_digest(repr(value.bit_generator.state).encode())}"
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(repr, value)))
+    if isinstance(value, type | types.FunctionType | types.MethodType | types.ModuleType):
+        return getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    if isinstance(value, torch.device | torch.dtype | np.dtype):
+        return str(value)
+    return None
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+def _column(values: Any) -> str:
+    cells = repr(np.asarray(values, dtype=object).tolist()).encode()
+    return f"{values.dtype} {len(values)} {_digest(cells)}"
+
+
+def _digest(data: Any) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}{name}" if not path or name.startswith("[") else f"{path}.{name}"
+
+
+ROUNDING = 1e-6  # relative; standard deviations are float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismCall:
+    """One call of a mechanism.
+
+    Attributes
+    ----------
+    purpose : str
+        Of the account that was charged.
+    uses : int
+        Releases of one call with independent noise, such as the questions of a round of votes.
+    move : float
+        Distance between its inputs on both datasets, in sensitivities; the largest of its uses.
+    distance : float
+        The same distance in the certificate's unit.
+    deviation : float
+        Standard deviation of its noise (for Laplace votes the scale), in the certificate's unit; NaN if the values
+        that are released together have different ones.
+    """
+
+    purpose: str
+    uses: int
+    move: float
+    distance: float
+    deviation: float
+
+
+class RecordRandomness:
+    """The random numbers of each record, independent of its position and of all other records.
+
+    A record that only one of the two datasets contains is in every batch, so that its effect shows. If there are
+    several such records, inputs may change by as many sensitivities.
+
+    Parameters
+    ----------
+    table, neighbour : ndarray, shape (rows, columns), int64
+        Category codes.
+    seed : int
+    """
+
+    def __init__(self, table: np.ndarray, neighbour: np.ndarray, seed: int) -> None:
+        numbers: dict[tuple[bytes, int], int] = {}
+        self.records = [
+            torch.tensor(_records(index, numbers), dtype=torch.int64)
+            for index in (table, neighbour)
+        ]
+        self.count, self.seed = len(numbers), seed
+        occurrences = torch.zeros(self.count, dtype=torch.int64)
+        for records in self.records:
+            occurrences[records] += 1
+        self.unmatched = occurrences < 2
+
+    def uniforms(self, number: int, columns: int) -> Tensor:
+        """Return uniform numbers of every record, shape (records, columns); the same for the same batch number."""
+        return torch.rand(self.count, columns, generator=self.generator_of(number, 0))
+
+    def generator_of(self, number: int, part: int) -> torch.Generator:
+        """Return the generator for all other draws of a part of a batch; the same for the same numbers."""
+        words = np.random.SeedSequence([self.seed, number, part]).generate_state(2)
+        return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
+
+
+def _records(index: np.ndarray, numbers: dict[tuple[bytes, int], int]) -> list[int]:
+    """Return the number of the record in each row, from its content and its rank among equal records."""
+    ranks: dict[bytes, int] = {}
+    out = []
+    for row in np.ascontiguousarray(index):
+        content = row.tobytes()
+        ranks[content] = ranks.get(content, 0) + 1
+        out.append(numbers.setdefault((content, ranks[content]), len(numbers)))
+    return out
+
+
+class RunTrace:
+    """A :class:`tabsynth.privacy.ledger.ledger.Recorder` of a run, or of its replay if ``recorded`` is given.
+
+    In a replay each mechanism continues with the recorded exact value. With the same seed it then has the same
+    release, if its noise is independent of the rows. Everything else is compared as it occurs.
+
+    Parameters
+    ----------
+    randomness : RecordRandomness, optional
+        Needed for a run that draws batches.
+    recorded : RunTrace, optional
+        The trace of the run that is replayed.
+    """
+
+    def __init__(
+        self, randomness: RecordRandomness | None = None, recorded: "RunTrace | None" = None
+    ) -> None:
+        self.randomness, self.recorded = randomness, recorded
+        self._max_changed = 1 if randomness is None else int(randomness.unmatched.sum())
+        self.events: list[tuple[str, list[Leaf]]] = []
+        self.values: list[list[Any]] = []
+        self.teacher_data: list[list[Tensor]] = []
+        self.mechanisms: list[MechanismCall] = []
+        self.difference: str | None = None
+        self.compared = 0
+        self._unreleased_uses: dict[str, int] = {}
+        self._batches = self._batch_part = self._names = 0
+        self._batch_records: Tensor | None = None
+        self._private: torch.Generator | None = None
+
+    # The Recorder protocol, which the library calls.
+
+    def read(self, account: Account, uses: int) -> None:
+        """As :meth:`Recorder.read`."""
+        if is_private(account.mechanism):
+            self._unreleased_uses[account.purpose] = (
+                self._unreleased_uses.get(account.purpose, 0) + uses
+            )
+
+    def exact(
+        self,
+        account: Account,
+        values: Sequence[Any],
+        stds: Sequence[float],
+        uses: int,
+        units: Sequence[float],
+    ) -> list[Any]:
+        """As :meth:`Recorder.exact`."""
+        number, own = len(self.values), [_copy(value) for value in values]
+        label = f"mechanism {number + 1} ({account.purpose})"
+        unreleased = self._unreleased_uses.get(account.purpose, 0) - uses
+        if unreleased < 0:
+            self.report_difference(f"{label}: released without a charged read")
+        self._unreleased_uses[account.purpose] = max(0, unreleased)
+        self.values.append(own)
+        shapes = [np.shape(v) for v in own]
+        call = {"uses": uses, "noise": list(stds), "units": list(units), "shapes": shapes}
+        same = self._compare(label, leaves(call))
+        move = distance = 0.0
+        if self.recorded is not None and same:
+            recorded = self.recorded.values[number]
+            move = _multiplier(account) * _distance(own, recorded, stds, uses)
+            distance = _distance(own, recorded, units, uses)
+            if not move <= self._max_changed * (1 + ROUNDING):
+                self.report_difference(
+                    f"{label}: its input moved by {move:.4g} sensitivities, not {self._max_changed} at most"
+                )
+            own = [_copy(value) for value in recorded]
+        self.mechanisms.append(
+            MechanismCall(
+                purpose=account.purpose,
+                uses=uses,
+                move=move,
+                distance=distance,
+                deviation=_common_deviation(stds, units),
+            )
+        )
+        return [_copy(value) for value in own]
+
+    def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
+        """As :meth:`Recorder.batch`."""
+        records = self._records()
+        if len(records) != rows:
+            raise ValueError(f"a step reads {rows} rows of a table of {len(records)}")
+        self._batches, self._batch_part, self._private = self._batches + 1, 0, generator
+        assert self.randomness is not None
+        drawn = self.randomness.uniforms(self._batches, 1)[:, 0]
+        places = torch.nonzero(((drawn < rate) | self.randomness.unmatched)[records]).squeeze(1)
+        self._batch_records = records[places]
+        return places
+
+    def places(self, room: int) -> Tensor:
+        """As :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
+        assert self.randomness is not None and self._batch_records is not None
+        count = len(self._batch_records)
+        rng = self.randomness.generator_of(self._batches, 0)
+        drawn = torch.randperm(room, generator=rng) if count <= room else torch.arange(count)
+        order = torch.argsort(
+            self._batch_records
+            + self.randomness.count * self.randomness.unmatched[self._batch_records]
+        )
+        places = torch.empty(count, dtype=torch.int64)
+        places[order] = drawn[:count]
+        return places
+
+    def uniform(self, rows: int, columns: int, generator: torch.Generator) -> Tensor | None:
+        """As :meth:`Recorder.uniform`."""
+        if generator is not self._private or self.randomness is None:
+            return None
+        self._batch_part += 1  # a batch may be drawn in parts
+        rng = self.randomness.generator_of(self._batches, self._batch_part)
+        return torch.rand(rows, columns, generator=rng).to(generator.device)
+
+    def teachers(self, numbers: Sequence[Tensor]) -> None:
+        """As :meth:`Recorder.teachers`."""
+        turn, own = len(self.teacher_data), [_copy(tensor) for tensor in numbers]
+        label = f"teachers, round {turn + 1}"
+        self.teacher_data.append(own)
+        if not self._compare(label, leaves([list(t.shape) for t in own])) or self.recorded is None:
+            return
+        changed = torch.zeros(len(own[0]), dtype=torch.bool)
+        for one, other in zip(own, self.recorded.teacher_data[turn], strict=True):
+            changed |= (one != other).flatten(1).any(1).cpu()
+        count = int(changed.sum())
+        if count > self._max_changed:
+            self.report_difference(
+                f"{label}: {count} of {len(changed)} changed, not {self._max_changed} at most"
+            )
+
+    def note(self, what: str, value: Any) -> None:
+        """As :meth:`Recorder.note`."""
+        for purpose, unreleased in self._unreleased_uses.items():
+            if unreleased:
+                self.report_difference(
+                    f"{purpose}: rows were read, and no mechanism was called before {what}"
+                )
+        self._unreleased_uses.clear()
+        self._compare(what, leaves(value))
+
+    def name(self) -> str:
+        """As :meth:`Recorder.name`."""
+        self._names += 1
+        return f"{self._names:016x}"
+
+    # The comparison.
+
+    def end(self) -> None:
+        """End the run."""
+        self.note("the end", None)
+        if self.recorded is not None and len(self.events) < len(self.recorded.events):
+            self.report_difference(f"{self.recorded.events[len(self.events)][0]}: is missing")
+
+    def _compare(self, label: str, own: list[Leaf]) -> bool:
+        """Return whether this event equals the recorded one."""
+        number = len(self.events)
+        self.events.append((label, own))
+        if self.recorded is None:
+            return True
+        if number >= len(self.recorded.events):
+            self.report_difference(f"{label}: occurred after the end of the recorded run")
+            return False
+        name, recorded = self.recorded.events[number]
+        self.compared += len(own)
+        what = f"in the place of {name}" if name != label else difference(recorded, own)
+        if what is not None:
+            self.report_difference(f"{label}: {what}")
+        return what is None
+
+    def report_difference(self, what: str) -> None:
+        """Keep the first difference."""
+        if self.difference is None:
+            self.difference = what
+
+    def _records(self) -> Tensor:
+        if self.randomness is None:
+            raise ValueError("this run draws batches, so it needs a RecordRandomness")
+        return self.randomness.records[int(self.recorded is not None)]
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _distance(
+    own: Sequence[Any], other: Sequence[Any], scales: Sequence[float], uses: int
+) -> float:
+    """Return ‖own − other‖ with each value divided by its scale; the largest of the uses."""
+    squares = np.zeros(uses)
+    with np.errstate(all="ignore"):  # without noise any move is infinite, and not a number if none
+        for one, two, scale in zip(own, other, scales, strict=True):
+            gap = (_array(one) - _array(two)).reshape(uses, -1) / np.float64(scale)
+            squares += (gap**2).sum(1)
+    return math.sqrt(squares.max()) if len(squares) else 0.0
+
+
+def _multiplier(account: Account) -> float:
+    """Return the standard deviation of the noise in units of the sensitivity."""
+    mechanism = account.mechanism
+    if isinstance(mechanism, NoisyVote):
+        return mechanism.noise
+    return of_sum(mechanism).noise_multiplier
+
+
+def _common_deviation(stds: Sequence[float], units: Sequence[float]) -> float:
+    """Return the standard deviation in the certificate's unit if all values have the same, else NaN."""
+    with np.errstate(all="ignore"):
+        ratios = np.asarray(stds, dtype=np.float64) / np.asarray(units, dtype=np.float64)
+    equal = len(ratios) > 0 and np.allclose(ratios, ratios[0], rtol=10 * ROUNDING, atol=0)
+    return float(ratios[0]) if equal else math.nan
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
+
+
+@contextmanager
+def record_logs(trace: RunTrace) -> Iterator[None]:
+    """Record all log messages of the library, at every level, within a ``with`` block."""
+    logger = logging.getLogger("tabsynth")
+
+    class TraceHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            trace.note(f"log record of {record.name}", [record.levelname, record.getMessage()])
+
+    handler, before = TraceHandler(), (logger.level, logger.propagate)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False  # debug messages are not shown
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
