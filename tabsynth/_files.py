@@ -8,15 +8,17 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tabsynth._validate import shown
+import numpy as np
+
+from tabsynth._validate import native, shown
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 
-# Of a JSON file, so that one from a stranger takes neither memory nor time that its size does not show.
+# Limits of a JSON file: an untrusted one takes no memory or time that its size does not show.
 MAX_JSON_BYTES = 16 * 2**20
 MAX_JSON_VALUES = 2_000_000
 MAX_JSON_DEPTH = 64
@@ -158,6 +160,32 @@ def _check_depth(value: Any) -> None:
             item for held in level for item in (held.values() if isinstance(held, dict) else held)
         ]
     raise _Refused(f"nested more than {MAX_JSON_DEPTH} deep")
+
+
+def json_ready(value: Any, not_finite: Callable[[float], Any] = lambda _: None) -> Any:
+    """A value as JSON has it: dicts with text keys, lists, texts, finite numbers, truth values and None.
+
+    Parameters
+    ----------
+    value : Any
+        Objects with a method ``to_dict`` become what it returns; of types that JSON lacks, the text is taken.
+    not_finite : callable
+        What stands for an infinite number and for NaN; by default None.
+    """
+    if isinstance(value, dict):
+        return {str(key): json_ready(item, not_finite) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return json_ready(value.tolist(), not_finite)
+    if isinstance(value, list | tuple):
+        return [json_ready(item, not_finite) for item in value]
+    if hasattr(value, "to_dict"):
+        return json_ready(value.to_dict(), not_finite)
+    value = native(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
 
 
 def write_text(path: str | Path, text: str) -> None:

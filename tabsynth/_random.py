@@ -1,4 +1,4 @@
-"""Randomness of one run: streams of its own, the global generators are never touched (R17).
+"""Randomness of one run: streams of its own, the global generators are never touched.
 
 With ``random_state=None`` every stream is seeded by the operating system's entropy; noise has a
 cryptographic generator (:mod:`tabsynth.privacy.noise.samplers`). A seed makes the

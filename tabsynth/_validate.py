@@ -14,10 +14,14 @@ MAX_COLUMNS = 10_000  # of a schema or a table
 MAX_LAYERS = 100  # hidden ones of a network
 
 
+def native(value: Any) -> Any:
+    """A number of numpy's as Python's own type has it; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def shown(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     text = " ".join(repr(value[:limit] if isinstance(value, str | list) else value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

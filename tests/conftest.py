@@ -4,7 +4,6 @@ import os
 import random
 import zlib
 from collections.abc import Generator
-from functools import lru_cache
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests run
 
@@ -15,11 +14,6 @@ import torch
 from entropy import ENTROPY, WORD
 from hypothesis import HealthCheck, settings
 from quick_accounting import quick_accounting
-
-from tabsynth.privacy.accounting import accountants as accounting
-
-# Of one budget it is asked by every plan and every fit; a process of tests has hundreds of the same.
-accounting.gaussian_epsilon = lru_cache(4096)(accounting.gaussian_epsilon)  # type: ignore[assignment]
 
 # The same examples in every run, so that a failure can be run again; on a machine under load, too.
 settings.register_profile(

@@ -1,5 +1,6 @@
-"""The README's blocks run as they stand, in a folder of their own."""
+"""The blocks of README and docs/ run as they stand, in a folder of their own; links and names are right."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -14,10 +15,17 @@ from tabsynth import Schema
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+DOCS = ROOT / "docs"
+# Pages with commands, in an order in which later ones may use the files of earlier ones.
+GUIDES = ("tutorial", "drafting", "warm-starts", "project-ledger", "signing")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def guide(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -33,15 +41,17 @@ def people(tmp_path):
     )
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "schema.json").write_text(blocks("json")[0], "utf-8")
+    (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
     return tmp_path
 
 
 def test_shell_blocks_run(people):
-    first, *others = (block.splitlines() for block in blocks("sh"))
+    first, *others = (block.splitlines() for name in GUIDES for block in blocks("sh", guide(name)))
     assert len(others) >= 3
     for line in first:
-        if line.startswith("tabsynth verify"):  # as the README's reader would: the installed script
+        if line.startswith(
+            "tabsynth verify"
+        ):  # as the tutorial's reader would: the installed script
             script = [TABSYNTH, *words(line)]
             done = subprocess.run(script, cwd=people, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, f"{line}: {done.stderr}"
@@ -51,7 +61,9 @@ def test_shell_blocks_run(people):
     for line in (line for block in others for line in block):
         run(*words(line.replace("--time-limit 5s", "--time-limit 1s")), cwd=people)
     assert len(pd.read_csv(people / "synthetic.csv")) == 1000
-    assert "accept-drafted-domain" not in "".join(blocks("sh"))
+    assert "accept-drafted-domain" not in "".join(
+        block for name in GUIDES for block in blocks("sh", guide(name))
+    )
     assert Schema.load(people / "schema.json").drafted == ()
     assert Schema.load(people / "draft.json").drafted == ("sex", "age", "income")
     assert (people / "report" / "report.html").stat().st_size > 10_000
@@ -63,20 +75,72 @@ def words(line):
     return rest
 
 
+def test_every_page_with_commands_is_run():
+    pages = [README, *(path.read_text("utf-8") for path in DOCS.rglob("*.md"))]
+    assert sum(bool(blocks("sh", page)) for page in pages) == len(GUIDES)
+    assert all(blocks("sh", guide(name)) for name in GUIDES)
+
+
+def test_the_columns_of_the_schema_reference_are_valid():
+    columns, zeros = blocks("json", guide("schema-file"))
+    lines = ",\n".join(columns.splitlines())
+    marital = (
+        '{"name": "MSP", "kind": "categorical", "dtype": "str", "categories": ["1", "2", "3"]}'
+    )
+    page = f'"format": "tabsynth-schema/1", "columns": [{lines}, {marital}], {zeros}'
+    schema = Schema.from_dict(json.loads(f"{{{page}}}"))
+    assert schema.names == ("EDU", "AGEP", "PINCP", "MSP") and len(schema.impossible) == 1
+
+
 def test_two_commands_are_those_of_the_makefile():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
-        assert command in targets
+    commands = re.findall(r"^make (\w+)", README, re.MULTILINE)
+    assert len(commands) == 2 and set(commands) <= set(targets)
 
 
-def test_the_map_names_every_room():
+def test_the_architecture_page_names_every_package():
+    page = guide("design/architecture")
     for path in (ROOT / "tabsynth").iterdir():
         public = not path.name.startswith(("_", "py.typed", "errors"))
         if public and (path.suffix == ".py" or (path / "__init__.py").exists()):
             name = path.name if path.suffix else f"{path.name}/"
-            assert f"`{name}`" in README, f"README's map lacks {name}"
+            assert f"`{name}`" in page, f"docs/design/architecture.md lacks {name}"
 
 
-def test_links_lead_somewhere():
-    targets = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert len(targets) > 20 and [t for t in targets if not (ROOT / t).exists()] == []
+def written() -> list[Path]:
+    """Every Markdown page but ``reports/census/paper.md``, which is written into ``docs/papers``."""
+    return [
+        *ROOT.glob("*.md"),
+        *DOCS.rglob("*.md"),
+        *(path for path in (ROOT / "reports").glob("*/*.md") if path.name != "paper.md"),
+    ]
+
+
+def anchors(page: str) -> set[str]:
+    """What GitHub makes of headings: lower case, spaces as hyphens, other punctuation dropped."""
+    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in found)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("path", written(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_anchors_lead_somewhere(path):
+    text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    if path.name == "README.md" and path.parent == ROOT:
+        assert len(links) > 20
+    for link in links:
+        if re.match(r"\w+:", link) or "<" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), f"{link} leads nowhere"
+        if anchor:
+            assert anchor in anchors(target.read_text("utf-8")), f"{link}: no such heading"
+
+
+def test_every_page_of_the_documentation_is_in_its_index():
+    index = guide("index")
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", index))
+    assert pages == linked

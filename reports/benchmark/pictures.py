@@ -103,7 +103,7 @@ def draw_cost(config: Config, results: Mapping[str, dict], path: Path) -> None:
         for i, e in enumerate(epsilons)
     ]
     handles.append(Line2D([], [], color=GREY, linestyle="--", label="private rows"))
-    handles.append(Line2D([], [], color=GREY, linestyle=":", label="columns shuffled"))
+    handles.append(Line2D([], [], color=GREY, linestyle=":", label="independent columns"))
     canvas.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     canvas.savefig(path, dpi=120)
 

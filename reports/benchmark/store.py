@@ -14,7 +14,7 @@ NOT_DONE = "not done in "  # … so many CPU seconds: the reason of a row that w
 REFERENCES = {
     "real": "the private rows themselves",
     "fresh": "the test rows",
-    "shuffled": "columns shuffled",
+    "shuffled": "independent columns",
 }
 
 

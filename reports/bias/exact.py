@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tabsynth.training.clipping import Formed, PerExampleClipper, ascent_step
+from tabsynth.training.clipping import MaterializedGradients, PerExampleClipper, ascent_step
 from tabsynth.training.factors import Losses
 
 Values = dict[str, Tensor]
@@ -103,8 +103,8 @@ class FormedClipper(PerExampleClipper):
         super().__init__(module)
         self.gradients, self.radius = gradients, radius
 
-    def _gradients(self, losses: Losses, inputs: Tensor) -> Formed:
-        return Formed(self.gradients(self.module, losses, inputs, self.radius))
+    def _gradients(self, losses: Losses, inputs: Tensor) -> MaterializedGradients:
+        return MaterializedGradients(self.gradients(self.module, losses, inputs, self.radius))
 
 
 def bias_aware(losses: Losses, radius: float) -> Losses:

@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent / "census"), str(HERE.parent / "benchmark"), str
 import config as configs  # noqa: E402
 import findings  # noqa: E402
 import presets  # noqa: E402
-import run as census  # noqa: E402  the split, the ruler and the schema of the census report
+import run as census  # noqa: E402  the split, the evaluation and the schema of the census report
 import store  # noqa: E402
 import without_noise  # noqa: E402
 from literature import audited_table, published_table  # noqa: E402

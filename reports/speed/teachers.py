@@ -13,7 +13,6 @@ from tabsynth.training.networks import mlp
 Step = Callable[[], None]
 ROWS = 20_000
 LR = 1e-3
-AIM = 20  # times as fast as the loop, for 200 teachers of the default size
 
 
 class Round:

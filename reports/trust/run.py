@@ -69,7 +69,7 @@ def audits(today: Modules) -> str:
 def audited() -> dict[str, Any]:
     entries = AUDITS.rows(record("audits")).values()
     verdicts = [r["verdict"] for entry in entries for r in entry["results"]]
-    counts = {name: verdicts.count(name) for name in ("refuted", "invalid")}
+    counts = {name: verdicts.count(name) for name in ("refuted", "inconclusive")}
     return {"audits": len(verdicts), **counts}
 
 

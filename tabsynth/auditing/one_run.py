@@ -32,7 +32,7 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.margnet import measurement as measuring
-from tabsynth.training.clipping import _Factored
+from tabsynth.training.clipping import FactoredGradients
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep
 
@@ -263,7 +263,7 @@ def score_step(
     """
     clipper = step.clipper
     grads = clipper._gradients(losses, codes)
-    if not isinstance(grads, _Factored):
+    if not isinstance(grads, FactoredGradients):
         raise InputError("A one-run audit needs networks whose gradients have a closed form.")
     sizes = grads.sizes(clipper, reference)
     scale = (step.bounds.now.double() / sizes.norms.clamp_min(1e-300)).clamp_max(1.0)

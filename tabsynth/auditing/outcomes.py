@@ -1,7 +1,6 @@
 """Results of audits, for an HTML page, a JSON file and a certificate."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tabsynth._files import write_text
+from tabsynth._files import json_ready, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code
@@ -84,7 +83,7 @@ class AuditResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; an infinite figure is the text "inf"."""
-        return _plain(asdict(self))
+        return dict(json_ready(asdict(self), not_finite=str))
 
 
 def decide_verdict(
@@ -115,16 +114,6 @@ def write_json(results: Sequence[AuditResult], path: str | Path) -> None:
     """Write ``audit.json`` atomically."""
     content = {"format": FORMAT, "results": [result.to_dict() for result in results]}
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
 
 
 def certificate_entries(

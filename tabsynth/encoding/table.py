@@ -14,7 +14,7 @@ import category_encoders as ce
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import native, one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column, base_dtype
 from tabsynth.schema.schema import Schema, refuse_impossible, zeros
@@ -242,7 +242,7 @@ def _discrete_to_index(column: Column, values: pd.Series) -> np.ndarray:
     table = np.empty(len(distinct) + 1, dtype=np.int64)
     table[-1] = len(column.categories)  # factorize marks a null by -1
     for i, value in enumerate(distinct):
-        check_exact(column, _plain(value), short or "float64")
+        check_exact(column, native(value), short or "float64")
         place = positions.get(_key(value), other)
         if place is None:
             raise InputError(_outside(column, value))
@@ -294,13 +294,9 @@ def _in_dtype(column: Column, dtype: Any) -> list[Any]:
     return list(column.categories)
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _key(value: Any) -> Any:
     """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
-    value = _plain(value)
+    value = native(value)
     return value if isinstance(value, str) else ("number", value)
 
 

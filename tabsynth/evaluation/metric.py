@@ -278,15 +278,8 @@ def wilson(successes: int, trials: int) -> Estimate:
     """A proportion with Wilson's score interval (1927); of no trials, NaN between 0 and 1."""
     if trials == 0:
         return Estimate(math.nan, 0.0, 1.0, 0)
-    z2 = 1.959963984540054**2
-    share = successes / trials
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    spread = share * (1 - share) / trials + z2 / (4 * trials**2)
-    half = math.sqrt(z2 * spread) / (1 + z2 / trials)
-    # At 0 and 1 the ends are exact; floats would leave them a hair inside.
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == trials else min(1.0, centre + half)
-    return Estimate(share, low, high, trials)
+    interval = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    return Estimate(successes / trials, float(interval.low), float(interval.high), trials)
 
 
 def worst_first(parts: Sequence[Part], better: str, limit: int) -> tuple[Part, ...]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth._files import json_ready
+
 Z95 = 1.959963984540054
 
 
@@ -20,21 +22,7 @@ class Result:
 
 def plain(value: Any) -> Any:
     """``value`` as JSON knows it: NaN and infinities become None."""
-    if isinstance(value, Result):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
+    return json_ready(value.to_dict() if isinstance(value, Result) else value)
 
 
 @dataclass(frozen=True)

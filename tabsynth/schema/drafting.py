@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import integer, shown
+from tabsynth._validate import integer, native, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import (
     DEFAULT_BINS,
@@ -201,9 +201,9 @@ def _column(
         return Column(kind="categorical", categories=(False, True), **common)
     if isinstance(known.dtype, pd.CategoricalDtype):  # it may list values that no row has
         kind, found = "ordinal" if known.dtype.ordered else "categorical", known.value_counts()
-        rows = {_native(v): int(found[v]) for v in known.dtype.categories if found[v] or least == 1}
+        rows = {native(v): int(found[v]) for v in known.dtype.categories if found[v] or least == 1}
     else:
-        kind, found = "categorical", known.map(_native).value_counts()
+        kind, found = "categorical", known.map(native).value_counts()
         rows = dict(sorted(found.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
     if by_rows and (reason := _unique(rows, len(known), least)):
         raise _LeftOut(reason)
@@ -272,7 +272,7 @@ def _draft_numbers(known: pd.Series, common: dict[str, Any], least: int, by_rows
     if few and listed and (often or (decimals == 0 and usual <= FEW)):
         kind: Any = "ordinal" if len(distinct) > 2 else "categorical"
         rows = {
-            _native(value): number for value, number in known.value_counts().sort_index().items()
+            native(value): number for value, number in known.value_counts().sort_index().items()
         }
         return _discrete(kind, rows, common, (), least)
     if by_rows and decimals == 0 and _numbered(values, len(distinct)):
@@ -455,7 +455,3 @@ def _numbers(texts: pd.Series) -> pd.Series:
         return texts
     # strip() takes off spaces that neither float() nor numpy knows.
     return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")
-
-
-def _native(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import read_json, write_text
-from tabsynth._validate import MAX_COLUMNS, check_text, shown
+from tabsynth._validate import MAX_COLUMNS, check_text, native, shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.column import COPIED, Column, base_dtype, column_from, off_steps
 
@@ -119,8 +119,7 @@ def _plain(values: Any, where: str) -> Any:
 
 def plain(value: Any) -> Any:
     """A value of Python's own types, None for null."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     nan = isinstance(value, float) and math.isnan(value)
     return None if value is pd.NA or nan else value
 

@@ -4,24 +4,20 @@ What is in it: the schema, the configuration, the certificate's facts, the gener
 is not: private rows, RNG states, seeds, the critic.
 """
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from tabsynth._files import parse_json, replacing, size_of
-from tabsynth._validate import shown
+from tabsynth._files import replacing
+from tabsynth._tensors import MAX_HEADER_BYTES, packed, read_tensors
+from tabsynth._validate import native
 from tabsynth.errors import FileFormatError, InputError
 
 FORMAT = "tabsynth-model/1"
 MAX_FILE_BYTES = 512 * 2**20
-MAX_HEADER_BYTES = 32 * 2**20  # the facts in it are JSON within JSON
 MAX_TENSORS = 1_000
 DTYPES = ("F32", "F64", "I64")
 
@@ -40,25 +36,17 @@ def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tens
             " was not written: no reader takes it; fit with fewer or narrower layers."
         )
     text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=plain)
-    signed = json.dumps({**json.loads(text), "sha256": _digest(text, tensors)})
+    data = packed(json.loads(text), tensors)
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={"tabsynth": signed})
-
-
-def _digest(text: str, tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of facts and weights, so that damage shows; it is no signature."""
-    found = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        found.update(name.encode())
-        found.update(np.ascontiguousarray(tensors[name].numpy()).data)
-    return found.hexdigest()
+        temporary.write_bytes(data)
 
 
 def plain(value: Any) -> Any:
     """A number of numpy's, from a configuration, as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    number = native(value)
+    if number is value:
+        raise TypeError(f"{type(value).__name__} has no JSON")
+    return number
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -69,43 +57,14 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     FileFormatError
         If the file is missing, damaged, not a model, or of another format version.
     """
-    file = Path(path)
-    damaged = FileFormatError(f"{file} is not a tabsynth model, or it is damaged.")
-    size = size_of(file, "model", MAX_FILE_BYTES)
-    try:
-        with open(file, "rb") as raw:
-            header = int.from_bytes(raw.read(8), "little")
-        if header > min(MAX_HEADER_BYTES, size):
-            raise damaged
-        with safe_open(file, framework="pt") as opened:
-            facts = _facts(opened.metadata() or {}, file)
-            names = list(opened.keys())
-            if len(names) > MAX_TENSORS:
-                raise damaged
-            if any(opened.get_slice(name).get_dtype() not in DTYPES for name in names):
-                raise damaged
-            weights = {name: opened.get_tensor(name) for name in names}
-    except FileFormatError:
-        raise
-    except (SafetensorError, OSError, ValueError):
-        raise damaged from None
-    if facts.pop("sha256", None) != _digest(json.dumps(facts), weights):
-        raise FileFormatError(f"{file} is damaged: it does not agree with its own checksum.")
+    facts, weights = read_tensors(
+        Path(path),
+        "model",
+        format=FORMAT,
+        max_bytes=MAX_FILE_BYTES,
+        max_tensors=MAX_TENSORS,
+        dtypes=DTYPES,
+    )
     if not all(torch.isfinite(t).all() for t in weights.values()):
-        raise FileFormatError(f"{file} holds weights that are not finite; it is damaged.")
+        raise FileFormatError(f"{path} holds weights that are not finite; it is damaged.")
     return facts, weights
-
-
-def _facts(metadata: dict[str, str], file: Path) -> dict[str, Any]:
-    """What the header says besides the weights; refuses another format, or version."""
-    text = metadata.get("tabsynth")
-    if text is None:
-        raise FileFormatError(f"{file} holds weights, but is not a tabsynth model.")
-    facts = parse_json(text, file, "tabsynth model")
-    found = facts.get("format") if isinstance(facts, dict) else None
-    if found != FORMAT:
-        raise FileFormatError(
-            f"{file} has model format {shown(found)}, this version reads {FORMAT!r}; use the"
-            " version of tabsynth that wrote it."
-        )
-    return dict(facts)

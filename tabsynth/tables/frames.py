@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import native, shown
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.column import Column, base_dtype
 from tabsynth.tables.formulas import unescaped
@@ -191,8 +191,7 @@ def _each(cells: np.ndarray, convert: Callable[[Any], Any], column: Column) -> l
 
 def _declared(column: Column, value: Any, base: str) -> Any:
     """A value of Arrow data or of a counter, as a number or truth value of the column's base dtype."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     if isinstance(value, str):
         return _parse(column, value, base)
     if isinstance(value, int | float | Decimal):

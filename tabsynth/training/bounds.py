@@ -1,4 +1,4 @@
-"""Clipping bounds of groups of parameters: fixed, from public rows, or from a noised quantile of the private ones (R10)."""
+"""Clipping bounds of groups of parameters: fixed, from public rows, or from a noised quantile of the private ones."""
 
 import logging
 import math
@@ -164,7 +164,7 @@ class Bounds:
     is left whole and −1/2 of one that is cut (a bare count of whole rows would move by 1, not 1/2):
     their sum has sensitivity √G/2, noise √G σ_b, and s = (σ⁻² − (2σ_b)⁻²)^(−1/2) keeps the joint
     release at multiplier σ. σ_b is at least σ/√2, whatever the expected batch is: that may follow from a
-    released count of rows, when it is too late to refuse a fit (R25).
+    released count of rows, when it is too late to refuse a fit.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Bounds:
     def cluster(self, losses: Losses, public: Tensor) -> None:
         """Form the groups from public rows, once.
 
-        NOTE[DIFF] The paper's code clusters anew at each step; groups that stay let every step be the
+        NOTE[DIFF] The paper's code clusters again at each step; groups that stay let every step be the
         same, and only the bounds follow the training.
 
         The norms are of the gradients as they are, not of what is clipped, their distance to the mean of
@@ -223,7 +223,8 @@ class Bounds:
         """Bounds for the next step, from the noised votes: rows left whole less half of the rows."""
         if self.clipping.bound != "quantile":
             return
-        std = votes.new_tensor(self.votes_noise())
+        # A constant of the recorded graph: nothing is copied from the host.
+        std = votes.new_full((), self.votes_noise())
         share = noise.noisy(votes, std) / self.expected_batch + 0.5
         self.now.mul_(torch.exp(self.clipping.quantile_lr * (self.clipping.quantile - share)))
         self.now.clamp_min_(LEAST_BOUND)

@@ -11,6 +11,7 @@ number of times the fit went on, else from the operating system.
 
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -19,13 +20,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from tabsynth._files import fsync_folder, read_json, sha256
-from tabsynth._validate import positive, shown
+from tabsynth._files import fsync_folder, read_json, sha256, size_of
+from tabsynth._tensors import packed, read_tensors
+from tabsynth._validate import native, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.ledger.journal import Journal
 from tabsynth.privacy.ledger.ledger import EARLIER, Ledger, new_name, note, recorder
@@ -159,8 +159,10 @@ def standing(path: str | Path) -> list[str]:
     return [f"{path}: goes on from {', '.join(done) or 'the beginning'}."]
 
 
+STATE_FORMAT = "tabsynth-state/1"
 MAX_STATE_BYTES = 8 * 2**30
-MAX_DEPTH = 50
+MAX_STATE_TENSORS = 100_000
+MAX_DEPTH = 15  # of a state, each level of which is up to three levels of its JSON
 
 
 class Stateful(Protocol):
@@ -179,35 +181,35 @@ def write_state(path: Path, value: Any) -> str:
     The file is on the disk when this returns, and only its owner may read it.
     """
     tensors: dict[str, Tensor] = {}
-    text = json.dumps(_plain(value, tensors))
-    data = safetensors.torch.save(tensors, metadata={"tabsynth": text})
+    facts = {"format": STATE_FORMAT, "value": _plain(value, tensors)}
+    data = packed(facts, tensors)
     note(path.name, data)
     write_durably(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
-def read_state(path: Path, sha256: str) -> Any:
-    """What :func:`write_state` wrote, tensors on the CPU.
+def read_state(path: Path, checksum: str) -> Any:
+    """What :func:`write_state` wrote and returned the SHA-256 of; tensors are on the CPU.
 
     Raises
     ------
     FileFormatError
         If the file is missing or not the one with this SHA-256.
     """
+    size_of(path, "state", MAX_STATE_BYTES)
     damaged = FileFormatError(f"{path} is damaged: it does not agree with its checksum.")
-    try:
-        if path.stat().st_size > MAX_STATE_BYTES:
-            raise damaged
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"Cannot read state {path}: {error.strerror}.") from None
-    if hashlib.sha256(data).hexdigest() != sha256:
+    if sha256(path) != checksum:
         raise damaged
+    facts, tensors = read_tensors(
+        path,
+        "state",
+        format=STATE_FORMAT,
+        max_bytes=MAX_STATE_BYTES,
+        max_tensors=MAX_STATE_TENSORS,
+    )
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        tensors = safetensors.torch.load(data)
-        return _nested(json.loads(header["__metadata__"]["tabsynth"]), tensors)
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        return _nested(facts["value"], tensors)
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged from None
 
 
@@ -233,8 +235,9 @@ def _plain(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
     """The value as JSON; its tensors are moved to ``tensors``."""
     if depth > MAX_DEPTH:
         raise TypeError("a state is nested too deeply")
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}  # JSON has no such numbers
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
@@ -261,14 +264,16 @@ def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
     ((kind, held),) = value.items()
     if kind == "tensor":
         return tensors[held]
+    if kind == "float":
+        return float(held)
     if kind == "dict":
         return {k: _nested(v, tensors) for k, v in held}
     parts = [_nested(v, tensors) for v in held]
     return {"list": parts, "tuple": tuple(parts)}[kind]
 
 
-class KeptFiles:
-    """What a checkpoint has kept, by kind and name.
+class StateFiles:
+    """The state files of a checkpoint, by kind and name.
 
     Attributes
     ----------
@@ -323,10 +328,10 @@ COST = 0.02  # … and as often as takes this share of the time
 
 
 class LostRelease(Exception):
-    """A release was paid, and a crash came before its result was kept: the fit must plan anew."""
+    """A release was paid, and a crash came before its result was kept: the fit needs a new plan."""
 
 
-class Checkpoint(KeptFiles):
+class Checkpoint(StateFiles):
     """Where a fit keeps how far it came; open for one process at a time.
 
     Parameters

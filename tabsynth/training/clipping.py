@@ -66,25 +66,43 @@ def made_up(like: Tensor) -> Tensor:
 
 
 def by_opacus(
-    losses: Losses,
-    module: nn.Module,
-    inputs: Tensor,
-    parameters: Sequence[Tensor],
-    compared: bool = False,
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
     """Gradients of shape (batch, …), a tensor a parameter, by opacus.
-
-    Parameters
-    ----------
-    compared : bool
-        Whether their sum is compared with the ordinary gradient. The result is a choice of computation
-        that follows from the values of the rows: for rows that are public only.
 
     Raises
     ------
     NeedsRowByRow
-        Where opacus does not give one gradient a row, or the comparison fails.
+        Where opacus does not give one gradient a row.
     """
+    return _opacus_gradients(losses, module, inputs, parameters)[0]
+
+
+def check_opacus(
+    losses: Losses, module: nn.Module, public: Tensor, parameters: Sequence[Tensor]
+) -> None:
+    """Compare the sum of opacus' per-sample gradients with the ordinary gradient.
+
+    The outcome follows from the values of the rows, and a choice of computation follows from the
+    outcome: for public rows only.
+
+    Raises
+    ------
+    NeedsRowByRow
+        Where opacus does not give one gradient a row, or the two sums differ.
+    """
+    grads, sums = _opacus_gradients(losses, module, public, parameters)
+    for g, total in zip(grads, sums, strict=True):
+        expected = torch.zeros_like(g[0]) if total is None else total
+        size = float(g.abs().sum().nan_to_num()) + 1e-30
+        if not torch.allclose(g.sum(0), expected, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
+            raise NeedsRowByRow("a parameter is used outside of its layer")
+
+
+def _opacus_gradients(
+    losses: Losses, module: nn.Module, inputs: Tensor, parameters: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Per-sample gradients, and the ordinary gradient of the sum; one entry per parameter each."""
     from opacus.grad_sample import GradSampleModule  # seconds to import, and seldom needed
 
     engine = GradSampleModule(module, loss_reduction="sum")
@@ -106,12 +124,7 @@ def by_opacus(
         p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
         for p, g in zip(parameters, found, strict=True)
     ]
-    for g, total in zip(grads, sums, strict=True) if compared else ():
-        wanted = torch.zeros_like(g[0]) if total is None else total
-        size = float(g.abs().sum().nan_to_num()) + 1e-30
-        if not torch.allclose(g.sum(0), wanted, rtol=1e-3, atol=1e-3 * size, equal_nan=True):
-            raise NeedsRowByRow("a parameter is used outside of its layer")
-    return grads
+    return grads, sums
 
 
 def by_row(
@@ -170,15 +183,15 @@ class Sizes:
     usable: Tensor
 
 
-class Formed:
+class MaterializedGradients:
     """Per-example gradients of a batch, each tensor of shape (batch, …)."""
 
     def __init__(self, grads: Sequence[Tensor]) -> None:
         self.grads = grads
 
-    def first(self, rows: int) -> "Formed":
+    def first(self, rows: int) -> "MaterializedGradients":
         """The gradients of the first rows alone."""
-        return Formed([g[:rows] for g in self.grads])
+        return MaterializedGradients([g[:rows] for g in self.grads])
 
     def sizes(self, clipper: "PerExampleClipper", reference: Sequence[Tensor] | None) -> Sizes:
         """How large each row's difference from the reference is."""
@@ -241,7 +254,7 @@ class PerExampleClipper:
     Parameters
     ----------
     module : nn.Module
-        Of layers that treat rows independently: no BatchNorm, no minibatch averages (R13).
+        Of layers that treat rows independently: no BatchNorm, no minibatch averages.
     groups : sequence of int, optional
         The group of each parameter, 0 … G − 1, each with a bound of its own; by default one group.
     ascent : float
@@ -256,7 +269,7 @@ class PerExampleClipper:
     proof. It holds for neighbouring batches of the same number of rows, in which the example that one of
     them lacks is a row that ``keep`` leaves out; :class:`tabsynth.training.private_step.Places` lays batches
     out that way. An example whose gradient is not finite, or has a factor of norm above 2⁸⁰, contributes
-    zero, and does not change what others contribute (R3).
+    zero, and does not change what others contribute.
     """
 
     def __init__(
@@ -264,7 +277,9 @@ class PerExampleClipper:
     ) -> None:
         for part in module.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
-                raise TypeError("BatchNorm couples the examples of a batch: not under DP-SGD (R13)")
+                raise TypeError(
+                    "BatchNorm couples the rows of a batch, so they cannot be clipped one by one; use another layer."
+                )
         self.module, self.ascent = module, ascent
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.groups = list(groups) if groups is not None else [0] * len(self.parameters)
@@ -284,8 +299,10 @@ class PerExampleClipper:
             self._say("not all parameters are in plain linear or embedding layers")
 
     def _say(self, why: str) -> None:
-        road = "row by row" if self.row_by_row or self.ascent else "opacus' per-sample gradients"
-        logger.warning("No closed form of per-example gradients: %s. Slower: %s.", why, road)
+        fallback = (
+            "row by row" if self.row_by_row or self.ascent else "opacus' per-sample gradients"
+        )
+        logger.warning("No closed form of per-example gradients: %s. Slower: %s.", why, fallback)
 
     @property
     def group_count(self) -> int:
@@ -397,23 +414,29 @@ class PerExampleClipper:
         """The ordinary mean gradient, of public rows only; zero for a parameter that is not used."""
         return mean_gradient(losses, self.module, inputs, self.parameters)
 
-    def _gradients(self, losses: Losses, inputs: Tensor) -> "_Factored | Formed":
+    def _gradients(
+        self, losses: Losses, inputs: Tensor
+    ) -> "FactoredGradients | MaterializedGradients":
         if self.closed_form:
             try:
                 factors = self._factors(losses, inputs)
                 self.uses = max([self.uses, *(len(f.uses) for f in factors)])
-                return _Factored(factors, len(inputs))
+                return FactoredGradients(factors, len(inputs))
             except NotClosedForm as why:
                 self.closed_form = False
                 self._say(str(why))
         if self._hooks_apply(losses, inputs):
             try:
-                return Formed(by_opacus(losses, self.module, inputs, self.parameters))
+                return MaterializedGradients(
+                    by_opacus(losses, self.module, inputs, self.parameters)
+                )
             except NeedsRowByRow as why:
                 raise TypeError(
                     f"how the losses use the module depends on the rows: {why}"
                 ) from None
-        return Formed(by_row(losses, self.module, inputs, self.parameters, self.ascent))
+        return MaterializedGradients(
+            by_row(losses, self.module, inputs, self.parameters, self.ascent)
+        )
 
     def _hooks_apply(self, losses: Losses, inputs: Tensor) -> bool:
         """Whether opacus' hooks give these losses' gradients of rows of this shape.
@@ -426,7 +449,7 @@ class PerExampleClipper:
         if self._tried.get(inputs.shape) is not losses:
             rows = made_up(inputs)
             try:
-                by_opacus(losses, self.module, rows, self.parameters, compared=True)
+                check_opacus(losses, self.module, rows, self.parameters)
             except (NeedsRowByRow, RuntimeError, IndexError, AttributeError) as why:
                 self.row_by_row = True
                 self._say(f"nor do opacus' hooks apply: {why}")
@@ -444,15 +467,15 @@ class PerExampleClipper:
         return Trace(self.layers, len(inputs), moves, step).factors(losses, self.module, inputs)
 
 
-class _Factored:
+class FactoredGradients:
     """Per-example gradients of a batch as factors."""
 
     def __init__(self, factors: list[Factors], batch: int) -> None:
         self.factors, self.batch = factors, batch
 
-    def first(self, rows: int) -> "_Factored":
+    def first(self, rows: int) -> "FactoredGradients":
         """The gradients of the first rows alone."""
-        return _Factored([f.first(rows) for f in self.factors], min(rows, self.batch))
+        return FactoredGradients([f.first(rows) for f in self.factors], min(rows, self.batch))
 
     def sizes(self, clipper: PerExampleClipper, reference: Sequence[Tensor] | None) -> Sizes:
         """How large each row's difference from the reference is."""

@@ -32,7 +32,7 @@ Layer = nn.Linear | nn.Embedding
 
 
 def one_a_row(losses: Tensor, batch: int) -> Tensor:
-    """The losses, if they are one a row: a batch's mean would make rows depend on each other (R13)."""
+    """The losses, if they are one a row: a batch's mean would make rows depend on each other."""
     if losses.shape != (batch,):
         raise TypeError(
             f"Expected losses of shape ({batch},), one a row; got {tuple(losses.shape)}."
@@ -217,22 +217,32 @@ class Factors:
 
     def means(self) -> dict[int, Tensor]:
         """The mean over the rows by parameter, in the working precision: of public rows."""
-        parts = []
-        for use in self.uses:
-            if use.right.dim() == 1:
-                none = torch.zeros_like(self.layer.weight)
-                parts.append(none.index_add_(0, use.right, use.left))
-            else:
-                parts.append(use.left.T @ use.right)
-        rows = len(self.uses[0].left)
-        out = {
-            id(self.layer.weight): (parts[0] if len(parts) == 1 else torch.stack(parts).sum(0))
-            / rows
-        }
+        lefts = [use.left for use in self.uses]
+        parts = self._products(lefts, lefts[0].dtype, lambda left, right: left.T @ right)
+        total = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+        out = {id(self.layer.weight): total / len(lefts[0])}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
             out[id(bias)] = self.biased.mean(0)
         return out
+
+    def _products(
+        self,
+        lefts: Sequence[Tensor],
+        dtype: torch.dtype,
+        product: Callable[[Tensor, Tensor], Tensor],
+    ) -> list[Tensor]:
+        """The sum over the rows of leftᵢ ⊗ rightᵢ for each use of the weight.
+
+        An embedding's sum is taken in ``dtype``; that of a linear layer is what ``product`` returns.
+        """
+        weight = self.layer.weight.detach()
+        return [
+            torch.zeros_like(weight, dtype=dtype).index_add_(0, use.right, left.to(dtype))
+            if use.right.dim() == 1
+            else product(left, use.right)
+            for use, left in zip(self.uses, lefts, strict=True)
+        ]
 
     def weighted_sums(
         self,
@@ -254,13 +264,9 @@ class Factors:
         weight, bias = self.layer.weight, getattr(self.layer, "bias", None)
         s = scale[id(weight)]
         lefts = [_weighted(use.left, s, blank) for use in self.uses]
-        parts = []
-        for use, left in zip(self.uses, lefts, strict=True):
-            if use.right.dim() == 1:
-                none = s.new_zeros(weight.shape)
-                parts.append(none.index_add_(0, use.right, left.double()))
-            else:
-                parts.append(chunked_products(left, _without(use.right, blank)))
+        parts = self._products(
+            lefts, s.dtype, lambda left, right: chunked_products(left, _without(right, blank))
+        )
         total = sum(parts[1:], parts[0])
         if reference is not None:
             total -= chunked_sum(s) * reference[id(weight)].double()

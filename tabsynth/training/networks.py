@@ -46,7 +46,7 @@ def mlp(
     """Linear layers of the given sizes with activations between them, and ``last`` at the end.
 
     ``norm`` puts a BatchNorm before each activation: only for networks that never see a private
-    row (R13).
+    row.
     """
     one_of("activation", activation, ACTIVATIONS)
     layers: list[nn.Module] = []

@@ -1,7 +1,7 @@
 """One private step: a gradient from a Poisson batch that the ledger has paid for.
 
 All three release one Poisson-subsampled Gaussian a step, of the same sensitivity: what happens before
-the clip is a function of one row and of what is public by then (R9).
+the clip is a function of one row and of what is public by then.
 """
 
 import math
@@ -357,7 +357,7 @@ class PrivateStep:
     rate : float
         q, the chance of a row to be in a batch: what the account's mechanism says.
     expected_batch : float
-        The divisor: a public number near rate · n, never the size of the batch drawn (R5).
+        The divisor: a public number near rate · n, never the size of the batch drawn.
     generator : torch.Generator
         On the module's device. Draws noise on a GPU.
     rule : DPSGD, DPSAT or BAM

@@ -12,11 +12,17 @@ from tabsynth.evaluation.results import Estimate, plain
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (3, 10), (10, 10), (249, 1000)])
-def test_wilson_is_scipys(hits, trials):
-    found = wilson(hits, trials)
-    known = stats.binomtest(hits, trials).proportion_ci(method="wilson")
-    assert found.value == hits / trials and found.n == trials
-    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-9)
+def test_wilson_solves_the_score_equation(hits, trials):
+    """The ends p of the interval are where |hits/trials − p| is z standard errors of p."""
+    estimate = wilson(hits, trials)
+    assert estimate.value == hits / trials and estimate.n == trials
+    z = stats.norm.ppf(0.975)
+    for end in (estimate.low, estimate.high):
+        if 0 < end < 1:
+            error = math.sqrt(end * (1 - end) / trials)
+            assert abs(estimate.value - end) == pytest.approx(z * error, rel=1e-9)
+    assert estimate.low <= estimate.value <= estimate.high
+    assert (estimate.low == 0) == (hits == 0) and (estimate.high == 1) == (hits == trials)
     assert math.isnan(wilson(0, 0).value) and wilson(0, 0).high == 1.0
 
 

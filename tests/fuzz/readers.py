@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 
 from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
+from tabsynth._tensors import digest
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import beside
@@ -27,7 +28,7 @@ from tabsynth.report.certificates import privacy_panel
 from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.model_file import _digest, read_model
+from tabsynth.synthesizers.model_file import read_model
 from tabsynth.tables.files import read_any
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
@@ -156,7 +157,7 @@ def _signed(text: str, weights: dict[str, Any], rng: random.Random) -> bytes:
             facts["facts"]["public"]["schema_sha256"] = sha256
         facts.pop("sha256", None)
         body = json.dumps(facts)
-        text = json.dumps({**facts, "sha256": _digest(body, weights)})
+        text = json.dumps({**facts, "sha256": digest(body, weights)})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # then it goes out as it is
     return safetensors.torch.save(

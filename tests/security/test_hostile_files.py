@@ -193,6 +193,7 @@ def test_a_limit_is_what_the_page_says() -> None:
         "_files",
         "tables.files",
         "_validate",
+        "_tensors",
         "synthesizers.model_file",
         "schema.schema",
     ):

@@ -197,7 +197,7 @@ def epsilon_of(spends: Iterable[Spend], delta: float) -> float:
 
 
 def rdp_epsilon(spends: Iterable[Spend], delta: float) -> float:
-    """The looser ε of the RDP accountant: a second road for checks, and a bound that always ends."""
+    """The looser ε of the RDP accountant: for checks, and where no other accountant has an answer."""
     return _composed(spends, delta, "rdp")[0]
 
 
@@ -207,7 +207,7 @@ def accountant_of(spends: Iterable[Spend], delta: float) -> dict[str, str]:
     return {"name": name, **({"library": library, "version": version(library)} if library else {})}
 
 
-def _composed(spends: Iterable[Spend], delta: float, road: str) -> tuple[float, tuple[str, str]]:
+def _composed(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, tuple[str, str]]:
     """ε, and by which accountant."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
     if not all(is_private(mechanism) for mechanism, _ in listed):
@@ -219,7 +219,7 @@ def _composed(spends: Iterable[Spend], delta: float, road: str) -> tuple[float, 
             votes[mechanism] = votes.get(mechanism, 0) + count
         else:
             events.append(steps_of(mechanism, count))
-    return _epsilon(tuple(_merged(events)), frozenset(votes.items()), delta, road)
+    return _epsilon(tuple(_merged(events)), frozenset(votes.items()), delta, kind)
 
 
 def _merged(events: Iterable[Event]) -> list[Event]:
@@ -237,16 +237,16 @@ def _merged(events: Iterable[Event]) -> list[Event]:
 
 @lru_cache(maxsize=4096)
 def _epsilon(
-    events: tuple[Event, ...], votes: frozenset[Vote], delta: float, road: str
+    events: tuple[Event, ...], votes: frozenset[Vote], delta: float, kind: str
 ) -> tuple[float, tuple[str, str]]:
     if not events and not votes:
         return 0.0, NONE
     if votes:
         return _rdp_with_votes(events, votes, delta), VOTES
-    if road == "best" and all(rate == 1.0 for _, rate, _ in events):
+    if kind == "best" and all(rate == 1.0 for _, rate, _ in events):
         return gaussian_epsilon(1 / events[0][0], delta), EXACT
     rdp = _rdp(events, delta)
-    if road == "rdp" or rdp > PRV_LIMIT:
+    if kind == "rdp" or rdp > PRV_LIMIT:
         return rdp, RDP
     if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
         found, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
@@ -327,6 +327,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(upper - lower)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Exact ε of a Gaussian mechanism with sensitivity/σ = ``mu`` at ``delta``."""
     if gaussian_delta(mu, 0.0) <= delta:

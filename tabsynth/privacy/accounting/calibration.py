@@ -56,9 +56,9 @@ def calibrate(
     if kept_by is not None:
         return _filling(build, kept_by)
 
-    def excess(log_sigma: float, road: Callable[[Sequence[Spend], float], float]) -> float:
+    def excess(log_sigma: float, accountant: Callable[[Sequence[Spend], float], float]) -> float:
         """log(spent / ε): at most 0 where the plan keeps the budget."""
-        return math.log(max(road(build(math.exp(log_sigma)), delta), 1e-12) / epsilon)
+        return math.log(max(accountant(build(math.exp(log_sigma)), delta), 1e-12) / epsilon)
 
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     if excess(high, rdp_epsilon) > 0 and excess(high, epsilon_of) > 0:

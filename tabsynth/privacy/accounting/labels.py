@@ -33,7 +33,7 @@ GRID = (50, 100, 190, 381, 763, 1907)  # and teachers, whatever the number of ro
 MOST_IN_GRID = 5000  # teachers: each is a network
 LEAST_ROWS_EACH = 10  # of a teacher: their mean still leans the right way (reports/pate)
 LEAST_ROWS = 2 * min(ROWS_EACH)  # of a table
-CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is told
+CONSENSUSES = (0.55, 0.6, 0.75, 0.9)  # at which the share of right labels is stated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def plan_labels(
     Parameters
     ----------
     rows : int
-        Of the table, as the caller declares it: public, never counted in a private table (R14).
+        Of the table, as the caller declares it: public, never counted in a private table.
     consensus, flips : float
         The noise is as large as it may be for a vote with this ``consensus``, a share of the teachers in
         (0.5, 1], to be answered wrongly with chance ``flips``. Their defaults give s = 0.152 K.

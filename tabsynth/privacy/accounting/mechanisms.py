@@ -10,7 +10,7 @@ from tabsynth.errors import BudgetError, FileFormatError, InputError
 # Beyond these no accountant's arithmetic is to be trusted.
 LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 MOST_TEACHERS = 100_000
-# Different ones in a file from a stranger: each takes the accountant a part of a second.
+# Different ones in an untrusted file: each takes the accountant a part of a second.
 MOST_MECHANISMS = 50
 EXACT_BINARY, GAUSSIAN, LAPLACE = "exact-binary", "gaussian", "laplace"
 ACCOUNTINGS = (EXACT_BINARY, GAUSSIAN, LAPLACE)

@@ -9,6 +9,15 @@ arXiv:2207.04380): a loss between two points goes to both of them, and its mass 
 kept. Losses add up under composition, by FFT; pairs that dominate compose to one that does (Zhu, Dong,
 Wang 2022, arXiv:2106.08567, Theorem 10). Everything that a computer leaves out (the tail of a loss, what
 wraps around in the FFT, rounding) is counted on the side of a larger δ, so ε is an upper bound.
+
+Notes
+-----
+dp_accounting 0.6 composes such losses too, and is no replacement; ``python reports/accountants/run.py`` repeats
+the comparison. At δ = 1e-5 and ε above 0.2 the two agree to 0.05%, and this module is as fast or faster (0.2 s
+at most; 1 to 3 s at the same accuracy for little noise). With dp_accounting's default grid ε = 0.0118 becomes
+0.0141, and ε = 0.0028 becomes 0.0055. At δ = 1e-12 it gives 2.835 or 3.156 by the grid's interval where the exact
+ε is 2.9375, so its figure is no upper bound there; at 1e-15 it gives infinity. It has no bound for noisy votes
+that are chosen adaptively, whose ε is here 6% below that of RDP.
 """
 
 import math

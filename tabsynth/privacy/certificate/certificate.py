@@ -128,7 +128,13 @@ def code() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages that a fit's figures depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"python": platform.python_version(), **_package_versions()}
+
+
+@lru_cache(maxsize=1)
+def _package_versions() -> dict[str, str]:
+    """Read once in a process: each is a file of the installation."""
+    return {name: version(name) for name in PACKAGES}
 
 
 def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
