@@ -68,7 +68,7 @@ def test_audit_gives_results_of_each_kind(tmp_path: Path) -> None:
     results = tabsynth.audit("margnet", 1.0, folder=tmp_path, kinds=["white-box"], runs=400)
     assert {found.kind for found in results} == {"white-box"}
     assert not any(found.refuted for found in results)
-    assert all(found.method == "margnet" and found.epsilon_claimed == 1.0 for found in results)
+    assert all(found.method == "margnet" and 0 < found.epsilon_claimed <= 1.0 for found in results)
     for given in ({"kinds": ["grey-box"]}, {"case": "best"}):
         with pytest.raises(InputError, match=r"grey-box|best"):
             tabsynth.audit("margnet", 1.0, folder=tmp_path, **given)  # type: ignore[arg-type]
