@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz lint bench mutants reports audit-dependencies clean
+.PHONY: demo test quick fuzz lint bench mutants reports audit-dependencies clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabsynth needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+
+quick: $(VENV)/.installed  # the tests without the mark `slow`, in two minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # Random search by the property tests: other examples in each run. A finding becomes a fixed example of its test.
 fuzz: $(VENV)/.installed

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.schema.column import Column
+from tabsynth.schema import Categorical, Column, Numeric, Ordinal
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, write_table
 
@@ -40,12 +40,15 @@ __all__ = [
     "PATEGAN",
     "AutoencoderConfig",
     "BudgetError",
+    "Categorical",
     "Column",
     "DPGANConfig",
     "FileFormatError",
     "InputError",
     "MargNet",
     "MargNetConfig",
+    "Numeric",
+    "Ordinal",
     "PATEConfig",
     "ParquetCounter",
     "Plan",

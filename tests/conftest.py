@@ -36,6 +36,7 @@ LONG = (
     "test_resume.py",
     "test_cli_fit.py",
     "test_cli.py",
+    "test_benchmark.py",
 )
 
 

@@ -38,6 +38,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", MODELS)
 def test_a_fit_runs_through_few_modules(method):
     most, make = MODELS[method]

@@ -308,6 +308,7 @@ def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
     assert found == {(block, "margnet"): [0.8]} | stopped
 
 
+@pytest.mark.slow
 def test_a_fit_past_its_limit_is_stopped_and_the_next_epsilon_not_tried(people):
     config = people(1)  # less than the imports take
     Runner(config, "people-margnet").run()
@@ -329,6 +330,7 @@ def test_a_process_that_was_ended_from_outside_is_no_result(people):
         runner.process([sys.executable, "-c", "print(1)"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are read from /proc")
 def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
     config = people(120)
@@ -348,6 +350,7 @@ def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
     assert not config.store.exists()
 
 
+@pytest.mark.slow
 def test_one_bench_from_end_to_end(people, capsys):
     config = people(120)
     Runner(config, "eps8").run()

@@ -33,6 +33,7 @@ def fitted(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_fit_prints_its_price_first(fitted):
     text = (fitted / "plan.txt").read_text()
     plan = text[: text.index("Private:")]
@@ -41,6 +42,7 @@ def test_fit_prints_its_price_first(fitted):
     assert "Private: (1.99" in text or "Private: (2," in text
 
 
+@pytest.mark.slow
 def test_the_main_job(fitted):
     run("sample", "model.tabsynth", "-n", 500, "-o", "synthetic.csv", cwd=fitted)
     table = pd.read_csv(fitted / "synthetic.csv", dtype={"job": "Int64"})
@@ -84,6 +86,7 @@ def test_a_signed_table_is_authenticated_by_its_signers_key(fitted):
     refused(*words, "-o", "no", "--key", "key.pub", cwd=fitted, says="No certificate lies beside")
 
 
+@pytest.mark.slow
 def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     run("sample", "model.tabsynth", "-n", 60, "-o", "public.csv", cwd=fitted)
     words = ("evaluate", "--real", "people.csv", "--synthetic", "public.csv")
@@ -134,6 +137,7 @@ def test_same_seed_same_table_and_the_certificate_says_seeded(folder):
     assert "seeded" in certificate["statement"]
 
 
+@pytest.mark.slow
 def test_time_limit_gives_a_valid_model_and_a_smaller_epsilon(folder):
     # A tenth of a second cannot hold the planned steps, whatever the machine.
     done = run(*FIT_GAN, "--epsilon", 8, "--time-limit", "0.1s", cwd=folder)
@@ -175,6 +179,7 @@ def test_bad_tables(folder, name):
     refused(*FIT, "--epsilon", 1, "--rows", 10, cwd=folder, says=says)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["", "f,1,1\n"])
 def test_tables_of_no_row_and_of_one_are_fitted_alike(folder, rows):
     """R25: that a fit succeeds must not tell a table of one record from an empty one."""
@@ -314,6 +319,7 @@ def test_a_constant_column_and_one_row_are_safe(folder):
     run("sample", "model.tabsynth", "-n", 5, "-o", "s.csv", cwd=folder)
 
 
+@pytest.mark.slow
 def test_strange_names_and_values_are_safe(tmp_path):
     """A path, a script and a formula in names and cells: text to us, never anything else."""
     frame = pd.DataFrame(

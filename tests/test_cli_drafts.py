@@ -92,6 +92,7 @@ def test_the_draft_says_what_it_left_out_and_what_it_copied(draft):
         assert column["provenance"] == "drafted" and facts <= {*column["copied_from_private_rows"]}
 
 
+@pytest.mark.slow
 def test_no_identifier_and_no_rare_value_leaves(folder):
     names = ("model.tabsynth", "synthetic.csv", "synthetic.csv.certificate.json", "console.txt")
     check_nothing_leaves(folder, *names)
@@ -112,6 +113,7 @@ def test_the_claim_of_a_draft_is_conditional_wherever_it_is_made(folder):
     assert "CONDITIONAL" in run(*words, "--schema", "schema.json", cwd=folder).stdout
 
 
+@pytest.mark.slow
 def test_reports_of_a_conditional_table_say_so_and_take_the_real_one(folder):
     words = ("evaluate", "--real", "patients.csv", "--synthetic", "synthetic.csv")
     words = (*words, "--schema", "schema.json")

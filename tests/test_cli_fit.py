@@ -71,6 +71,7 @@ def test_bad_parameters(folder, words, says):
     refused(*FIT, *words, cwd=folder, says=says)
 
 
+@pytest.mark.slow
 def test_wishes_of_a_fit(folder):
     words = ("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "m")
     wishes = ("--workload", "sex,job", "--workload", "age,sex,job", "--target", "job")
@@ -81,6 +82,7 @@ def test_wishes_of_a_fit(folder):
     assert (model.workload, model.target) == ([["sex", "job"], ["age", "sex", "job"]], "job")
 
 
+@pytest.mark.slow
 def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     """The very same file is refused, whatever it holds; of a copy nobody looks whether the rows are the same."""
     words = (*FIT, "--epsilon", 1, "--rows", 10, "--autoencoder", "public")
@@ -93,6 +95,7 @@ def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     assert told["overlap"] == "declined: not counted" and len(told["sha256_of_value_numbers"]) == 64
 
 
+@pytest.mark.slow
 def test_warnings_are_lines(folder):
     """In a process that imports opacus itself, which would put a date before each."""
     words = [TABSYNTH, *FIT[:-2], "--epsilon", "1", "--rows", "4000", "--time-limit", "1"]
@@ -139,6 +142,7 @@ def test_interrupt_leaves_a_model_and_says_what_was_spent(folder, presses):
     assert 0 < certificate["epsilon"] <= 4
 
 
+@pytest.mark.slow
 def test_kill_and_the_same_command_again(folder):
     """Kill -9 in the middle of the steps: the same command goes on, and a third one spends nothing."""
     words = [*FIT, *SHORT, "--checkpoint", "ck"]

@@ -24,6 +24,7 @@ def folder(tmp_path):
 ACGAN = (*FIT, "--method", "pate-acgan", "--epsilon", "2")
 
 
+@pytest.mark.slow
 def test_from_a_table_to_rows_of_a_class(folder):
     """The installed command, end to end: price, fit, rows of one class, certificate."""
     words = ("--label", "job", "--mode", "C", "--teachers", "30", "--labels", "300")
@@ -50,6 +51,7 @@ def test_from_a_table_to_rows_of_a_class(folder):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_paper_preset_of_pate_acgan(folder):
     words = ("--label", "sex", "--preset", "paper", "--teachers", "3", "--time-limit", "1s")
     done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)

@@ -35,6 +35,7 @@ def test_labels_are_told():
     assert f"{NormalDist().cdf(agreed):.3g} where 0.75 agree" in text.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_mode_is_priced():
     """Mode B votes on the class besides, on the same budget."""
     words = ("plan", "--rows", 9_000, "--method", "pate-acgan", "--epsilon", 2)
@@ -79,6 +80,7 @@ def test_noise_is_told():
     assert found["grid"][0]["steps"] == 7
 
 
+@pytest.mark.slow
 def test_a_tiny_budget_is_planned_within_seconds():
     start = time.process_time()
     words = ("--rows", 20_000, "--epsilon", 0.001, "--method", "dp-wgan")

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from mutants.patches import ROOT, DoesNotApply, Edit, Mutant, mutants, there
+from mutants.patches import ROOT, DoesNotApply, Edit, Mutant, Patch, mutants, there
 
 ALL = mutants()
 # The design's list of known mistakes; each is made by one mutant or more.
@@ -36,6 +36,7 @@ LISTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_mutant_applies_and_compiles(mutant: Mutant) -> None:
     """Its text is there once, what comes out is Python and not what it was, and its tests exist."""
@@ -50,7 +51,7 @@ def test_a_mutant_applies_and_compiles(mutant: Mutant) -> None:
 
 def test_every_listed_mistake_is_made() -> None:
     assert {m.listed for m in ALL} - {""} == LISTED and len(ALL) >= 60
-    assert len({m.mistake for m in ALL}) == len({m.edits for m in ALL}) == len(ALL)
+    assert len({m.mistake for m in ALL}) == len({(m.edits, m.patches) for m in ALL}) == len(ALL)
 
 
 def test_a_mutant_that_no_longer_applies_is_loud(tmp_path: Path) -> None:
@@ -67,3 +68,48 @@ def test_a_mutant_that_no_longer_applies_is_loud(tmp_path: Path) -> None:
     both = mutant(Edit("a.py", "y = 2", "y = 3"), Edit("a.py", "y = 3", "y = 4"))
     assert both.applied(tmp_path) == {"a.py": "x = 1\nx = 1\ny = 4\n"}
     assert (tmp_path / "a.py").read_text().endswith("y = 2\n")  # the copy at hand is left as it is
+
+
+def test_a_patch_replaces_a_definition_whatever_the_text_around_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "LIMIT = 1\n\nclass Box:\n    def open(self, n):\n        return n\n\n"
+        "    @property\n    def size(self):\n        return LIMIT\n\n"
+        "def half(n):\n    return n / 2\n\ndef both(n):\n    return half(n), open\n"
+    )
+
+    def run(*patches: Patch) -> dict:
+        mutant = Mutant("07", "R7", "It.", "", ("tests",), patches=patches)
+        (text,) = mutant.applied(tmp_path).values()
+        namespace: dict = {}
+        exec(text, namespace)
+        return namespace
+
+    found = run(
+        Patch("a:Box.open", "def open(self, n):\n    return n + 1\n"),
+        Patch("a:half", "def half(n):\n    return n\n"),
+        Patch("a:LIMIT", "LIMIT = 5\n"),
+        Patch("a:Box.size", "@property\ndef size(self):\n    return LIMIT + 1\n"),
+    )
+    assert (found["Box"]().open(1), found["Box"]().size) == (2, 6)
+    assert found["both"](4) == (4, open)  # the method did not become a function of the module
+
+
+@pytest.mark.parametrize(
+    ("target", "new", "message"),
+    [
+        ("a:Box.shut", "def shut(self):\n    pass\n", "a:Box.shut: it is not defined there"),
+        ("b:half", "def half(n):\n    return n\n", "b:half: it is not defined there"),
+        ("a:half", "def half(n, m):\n    return n\n", "its parameters are"),
+        ("a:half", "def half(n):\n    return n / 2\n", "the new definition is the same"),
+        ("a:half", "half = 3\n", "one of them is a function"),
+    ],
+)
+def test_a_patch_that_no_longer_applies_is_loud(
+    tmp_path: Path, target: str, new: str, message: str
+) -> None:
+    (tmp_path / "a.py").write_text(
+        'class Box:\n    pass\n\ndef half(n):\n    """Of n."""\n    return n / 2\n'
+    )
+    mutant = Mutant("07-gone", "R7", "It.", "", ("tests",), patches=(Patch(target, new),))
+    with pytest.raises(DoesNotApply, match=f"07-gone no longer applies: .*{message}"):
+        mutant.applied(tmp_path)

@@ -18,6 +18,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "steps", "epsilon", "by_rdp", "by_pld"), TABLE)
 def test_the_table_of_noise_multipliers(
     batch: int, steps: int, epsilon: float, by_rdp: float, by_pld: float
@@ -32,6 +33,7 @@ def test_the_table_of_noise_multipliers(
     assert 0.99 * epsilon < epsilon_of([(mechanism, steps)], 1e-5) <= epsilon
 
 
+@pytest.mark.slow
 def test_a_gan_plans_alike_with_and_without_a_schema() -> None:
     """Nothing of its noise depends on the columns."""
     schema = load_census()[1]
@@ -54,6 +56,7 @@ def test_margnet_needs_its_schema() -> None:
     assert plan.own.accountant == "exact Gaussian"
 
 
+@pytest.mark.slow
 def test_it_is_json_ready() -> None:
     plan = plan_noise("dp-wgan", 5000, 3.0, batches=[64], steps=[10])
     data = json.loads(json.dumps(plan.to_dict(), allow_nan=False))

@@ -19,6 +19,7 @@ FEWER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path):
     """As it is, on fewer rows and columns and in less time."""

@@ -45,6 +45,7 @@ def people(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_shell_blocks_run(people):
     first, *others = (block.splitlines() for name in GUIDES for block in blocks("sh", guide(name)))
     assert len(others) >= 3

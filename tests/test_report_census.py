@@ -132,6 +132,7 @@ def test_variants_share_an_autoencoder_and_nothing_changes(
         assert told["mechanisms"] == again["mechanisms"] and told["epsilon"] == again["epsilon"]
 
 
+@pytest.mark.slow
 def test_the_page_is_of_its_results(
     report: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_one_row_turns_a_clipped_batch_mean_around(digits: SimpleNamespace) -> N
     assert moved == pytest.approx(2 * BOUND, rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_epsilon_of_its_sigma_does_not_hold(digits: SimpleNamespace) -> None:
     """20,000 steps on each of two batches that differ in one row, with σ = 1.
 

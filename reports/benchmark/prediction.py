@@ -20,7 +20,7 @@ def features(schema: Schema, target: str, index: np.ndarray) -> Any:
     kept = [j for j, name in enumerate(schema.names) if name != target]
     sizes = [schema.sizes[j] for j in kept]
     encoder = OneHotEncoder(categories=[np.arange(size) for size in sizes], dtype=np.float32)
-    ordered = [j for j in kept if schema.columns[j].kind != "categorical"]
+    ordered = [j for j in kept if schema.columns[j].ordered]
     ranks = index[:, ordered] / np.maximum(1, [schema.sizes[j] - 1 for j in ordered])
     return sparse.hstack([encoder.fit_transform(index[:, kept]), ranks.astype(np.float32)]).tocsr()
 

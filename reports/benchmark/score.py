@@ -25,7 +25,6 @@ from tabsynth.evaluation.prediction import fold_rare, subsample
 from tabsynth.evaluation.utility.kmarginal import binned, marginal_sets, percentile_bins
 from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
-from tabsynth.report.inputs import numbers
 
 YARDSTICK = ROOT.parent / "shared" / "yardstick"
 ATTACKED = 300  # rows that the yardstick draws for its disclosure
@@ -52,7 +51,7 @@ def by_evaluation(
 ) -> dict[str, float]:
     """k-marginal score, pMSE ratio of a tree, and AUROC of the target; the draws are the same for all."""
     names, sizes = schema.names, schema.sizes
-    bins = percentile_bins(train, sizes, [numbers(column) for column in schema.columns])
+    bins = percentile_bins(train, sizes, [column.scores() for column in schema.columns])
     groups = [int(group.max()) + 1 for group in bins]
     sets = marginal_sets(names)
     away = distance(binned(train, bins), binned(synthetic, bins), sets, names, groups)

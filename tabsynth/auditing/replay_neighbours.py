@@ -9,14 +9,10 @@ import pandas as pd
 
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.frames import to_pandas, value_base
+from tabsynth.tables.frames import to_pandas
 
 ADDED, REMOVED = "added", "removed"
-UNDECLARED_TEXT = "unheard of"  # a text that no schema declares
-LONG_TEXT = "long " * 1000  # another
-LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
 KINDS = (
     "outlier",
     "undeclared",
@@ -119,37 +115,15 @@ def _record(
 
 def _edits(kind: str, schema: Schema, index: np.ndarray) -> dict[str, Any]:
     """The cells of a record of that kind."""
+    if kind == "null":
+        return {column.name: None for column in schema.columns if column.nulls}
     edits: dict[str, Any] = {}
     for j, column in enumerate(schema.columns):
-        if kind == "null":
-            if column.nulls:
-                edits[column.name] = None
-        elif kind == "undeclared":
-            if column.kind == "numeric" and column.clip:
-                edits[column.name] = _beyond(column, above=j % 2 == 0)
-            elif column.other is not None:
-                edits[column.name] = UNDECLARED_TEXT
-        elif kind == "extreme":
-            if column.kind == "numeric" and column.clip:
-                edits[column.name] = LARGE_INTEGER
-            elif column.other is not None:
-                edits[column.name] = LONG_TEXT if value_base(column) == "text" else LARGE_INTEGER
-        elif column.kind == "numeric":
-            high = j % 2 == 0 if kind == "outlier" else kind == "highest"
-            edits[column.name] = column.high if high else column.low
-        elif kind == "outlier":
-            counts = np.bincount(index[:, j], minlength=column.size)
-            edits[column.name] = column.categories[counts[: len(column.categories)].argmin()]
-        elif column.kind == "ordinal":
-            edits[column.name] = column.categories[0 if kind == "lowest" else -1]
+        counts = np.bincount(index[:, j], minlength=column.size)
+        cases = column.edge_cases(counts, above=j % 2 == 0)
+        if kind in cases:
+            edits[column.name] = cases[kind]
     return edits
-
-
-def _beyond(column: Column, *, above: bool) -> float:
-    """A value outside the bounds, by the width of the domain and one."""
-    assert column.low is not None and column.high is not None
-    far = column.high - column.low + 1
-    return column.high + far if above else column.low - far
 
 
 def _unique(
@@ -158,7 +132,7 @@ def _unique(
     """A record with the rarest category of all, and the rows without it."""
     best: tuple[int, int, int] | None = None
     for j, column in enumerate(encoder.schema.columns):
-        if column.kind != "numeric" and len(column.categories) > 1:
+        if len(column.categories) > 1:
             counts = np.bincount(index[:, j], minlength=column.size)[: len(column.categories)]
             found = (int(counts.min()), j, int(counts.argmin()))
             best = found if best is None else min(best, found)
@@ -174,13 +148,15 @@ def _unique(
 def _minority_column(schema: Schema, index: np.ndarray, label: str | None) -> int | None:
     if label is not None:
         column = schema[label]
-        if column.kind == "numeric":
-            raise InputError(f"The label, column {label!r}, is numeric; name a categorical one.")
+        if not column.categories:
+            raise InputError(
+                f"The label, column {label!r}, is {column.kind}; name a categorical one."
+            )
         return schema.names.index(label)
     rarest = {}
     for j, column in enumerate(schema.columns):
         counts = np.bincount(index[:, j])
-        if column.kind != "numeric" and np.count_nonzero(counts) > 1:
+        if column.categories and np.count_nonzero(counts) > 1:
             rarest[j] = int(counts[counts > 0].min())
     return min(rarest, key=rarest.__getitem__) if rarest else None
 

@@ -39,10 +39,11 @@ def read_table_of(rows: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng([seed, rows])
     columns = {}
     for column in READ_SCHEMA.columns:
-        if column.kind == "numeric":
-            values: Any = rng.integers(0, 10, rows) if column.name == "amount" else rng.random(rows)
+        if column.categories:
+            codes = rng.integers(0, len(column.categories), rows)
+            values: Any = [column.categories[code] for code in codes]
         else:
-            values = [column.categories[i] for i in rng.integers(0, len(column.categories), rows)]
+            values = rng.integers(0, 10, rows) if column.name == "amount" else rng.random(rows)
         dtype: Any = column.dtype
         if dtype == "category":
             dtype = pd.CategoricalDtype(list(column.categories), ordered=True)

@@ -239,7 +239,7 @@ def forbid_combination(schema: Schema) -> Schema:
     named = [
         (c.name, [value for value in c.categories if value != c.other])
         for c in schema.columns
-        if c.kind != "numeric"
+        if c.categories
     ]
     pair = {name: values[-1:] for name, values in [p for p in named if len(p[1]) > 1][:2]}
     if len(pair) < 2:
@@ -269,7 +269,7 @@ def _conditional(options: dict[str, Any], schema: Schema, label: str | None) -> 
 
 
 def _label(schema: Schema) -> str:
-    fit = [c for c in schema.columns if c.kind != "numeric" and c.size > 1]
+    fit = [c for c in schema.columns if c.categories and c.size > 1]
     if not fit:
         raise InputError("pate-acgan needs a categorical or ordinal column of two values or more.")
     return min(fit, key=lambda column: column.size).name

@@ -21,7 +21,6 @@ from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
 from tabsynth.schema.drafting import draft_public
 from tabsynth.schema.schema import Schema, duplicates
-from tabsynth.tables.frames import parse_text
 
 CENSUS_URL = "https://www2.census.gov/programs-surveys/acs/data/pums"
 PERIODS = ("1-Year", "3-Year", "5-Year")
@@ -135,7 +134,7 @@ def _typed(texts: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Sch
     if len(texts) == 0:
         raise InputError("The ACS person file has no rows; fetch it again.")
     schema = Schema([DICTIONARY.get(name) or _from_file(texts[name]) for name in names])
-    table = pd.DataFrame({c.name: parse_text(c, texts[c.name]) for c in schema.columns})
+    table = pd.DataFrame({c.name: c.parse(texts[c.name]) for c in schema.columns})
     TableEncoder(schema).to_index(
         table, "ACS table"
     )  # refuses by name what is not in the dictionary

@@ -5,9 +5,8 @@ stands for "not applicable", e.g. a household column of a person in group quarte
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tabsynth.schema.column import Column
+from tabsynth.schema import Categorical, Numeric, Ordinal
 
 SOURCE = "ACS PUMS data dictionary 2019, US Census Bureau"
 
@@ -22,12 +21,17 @@ FIPS = dict(item.split(":") for item in _STATES.split())
 
 
 def _codes(
-    name: str, description: str, labels: Sequence[str], *, first: int = 1, nulls: bool = False
-) -> Column:
+    name: str,
+    description: str,
+    labels: Sequence[str],
+    *,
+    first: int = 1,
+    nulls: bool = False,
+    kind: type[Categorical] = Categorical,
+) -> Categorical:
     codes = tuple(range(first, first + len(labels)))
-    return Column(
+    return kind(
         name=name,
-        kind="categorical",
         dtype="Int64" if nulls else "int64",
         nulls=nulls,
         categories=codes,
@@ -37,9 +41,8 @@ def _codes(
     )
 
 
-NP = Column(
+NP = Ordinal(
     name="NP",
-    kind="ordinal",
     dtype="int64",
     categories=tuple(range(1, 21)),
     source=SOURCE,
@@ -61,9 +64,8 @@ HHT = _codes(
 )
 # The dictionary's bounds are -59,999 and 9,999,999; cells of 10,000 dollars end at 499,999, which
 # also stands for every greater income.
-HINCP = Column(
+HINCP = Numeric(
     name="HINCP",
-    kind="numeric",
     dtype="Int64",
     nulls=True,
     low=-60_000,
@@ -80,19 +82,16 @@ HUPAC = _codes(
     ("Under 6 only", "6 to 17 only", "Under 6 and 6 to 17", "None"),
     nulls=True,
 )
-WIF = replace(
-    _codes(
-        "WIF",
-        "Workers in the family in the past 12 months",
-        ("None", "1", "2", "3 or more"),
-        first=0,
-        nulls=True,
-    ),
-    kind="ordinal",
+WIF = _codes(
+    "WIF",
+    "Workers in the family in the past 12 months",
+    ("None", "1", "2", "3 or more"),
+    first=0,
+    nulls=True,
+    kind=Ordinal,
 )
-AGEP = Column(
+AGEP = Numeric(
     name="AGEP",
-    kind="numeric",
     dtype="int64",
     low=0,
     high=99,

@@ -9,7 +9,6 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table
-from tabsynth.tables.frames import parse_text
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # In an installed package; in a checkout they lie at the top level.
@@ -94,7 +93,7 @@ def _as_table(raw: pd.DataFrame, path: str | Path, schema: Schema) -> pd.DataFra
             raise InputError(
                 f"{path} lacks column {shown(name)}; is it the published source table?"
             )
-    return pd.DataFrame({c.name: parse_text(c, raw[c.name]) for c in schema.columns})
+    return pd.DataFrame({c.name: c.parse(raw[c.name]) for c in schema.columns})
 
 
 def icd9_group(code: str) -> str:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError
 from tabsynth.evaluation import Columns, Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
@@ -79,7 +78,7 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     undeclared: list[Part] = []
     for column in schema.columns:
         try:
-            column_to_index(column, named[column.name])
+            column.encode(named[column.name])
         except InputError as error:
             wrong = _misfits(column, named[column.name])
             if wrong.all() or not wrong.any():
@@ -92,7 +91,7 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     if not fits.any():
         raise InputError(f"No row of the {SYNTHETIC} fits the schema: {undeclared[0].name}.")
     kept = named[fits]
-    index = np.stack([column_to_index(c, kept[c.name]) for c in schema.columns], axis=1)
+    index = np.stack([c.encode(kept[c.name]) for c in schema.columns], axis=1)
     impossible = np.zeros((len(index), len(encoder.zeros)), dtype=bool)
     for i, zero in enumerate(encoder.zeros):
         impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
@@ -152,7 +151,7 @@ def _misfits(column: Column, values: pd.Series) -> np.ndarray:
     first = pd.Series(np.arange(len(values))).groupby(numbers).first()
     for number, row in first.items():
         try:
-            column_to_index(column, values.iloc[[row]])
+            column.encode(values.iloc[[row]])
         except InputError:
             wrong[number] = True
     return wrong[numbers]
@@ -166,10 +165,10 @@ def meaning(
     boosting: bool,
 ) -> Columns:
     """What the value numbers stand for, and which columns are asked for, checked by name."""
-    scores = tuple(numbers(column) for column in schema.columns)
+    scores = tuple(column.scores() for column in schema.columns)
     names = [by] if isinstance(by, str) else list(by or ())
     chosen = None if weights is None else _place(schema, weights, "weights")
-    if chosen is not None and schema.columns[chosen].kind != "numeric":
+    if chosen is not None and not schema.columns[chosen].quantitative:
         raise InputError(
             f"weights={shown(weights)} is {schema.columns[chosen].kind}; survey weights are numeric."
         )
@@ -190,20 +189,3 @@ def _place(schema: Schema, name: Any, argument: str) -> int:
             f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
         )
     return schema.names.index(name)
-
-
-def numbers(column: Column) -> np.ndarray | None:
-    """The number of each value number: midpoints of cells, ordinal numbers or ranks; null is NaN.
-
-    None for a categorical column.
-    """
-    if column.kind == "categorical":
-        return None
-    if column.kind == "numeric":
-        edges = column.edges()
-        found = (edges[:-1] + edges[1:]) / 2
-    elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.categories):
-        found = np.array(column.categories, dtype=float)
-    else:
-        found = np.arange(len(column.categories), dtype=float)
-    return np.append(found, np.nan) if column.nulls else found

@@ -45,7 +45,7 @@ from tabsynth.report.certificates import (
     is_private,
     unauthenticated,
 )
-from tabsynth.report.inputs import REAL, Synthetic, indexed, numbers
+from tabsynth.report.inputs import REAL, Synthetic, indexed
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 
@@ -241,7 +241,7 @@ def published(
                 made.index,
                 names=schema.names,
                 sizes=schema.sizes,
-                scores=[numbers(column) for column in schema.columns],
+                scores=[column.scores() for column in schema.columns],
                 rng=np.random.default_rng() if rng is None else rng,
                 bits=Keystream() if rng is None else rng,
             )

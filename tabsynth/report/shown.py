@@ -55,14 +55,14 @@ def shown_marginals(
 
 
 def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ShownMarginal:
-    cells = column.size - int(column.nulls)
+    cells = column.cells
     shares = np.stack([real[:cells], synthetic[:cells]])
     folded = 0
-    if column.kind == "categorical":
+    if column.ordered:
+        labels, shares, widths = _grouped(column, shares)
+    else:
         labels, shares, folded = _top(column, shares)
         widths = [1.0] * len(labels)
-    else:
-        labels, shares, widths = _grouped(column, shares)
     if column.nulls:
         labels.append("null")
         widths.append(1.0)
@@ -102,11 +102,7 @@ def _grouped(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray,
     for first, last in zip(starts[:-1].tolist(), (starts[1:] - 1).tolist(), strict=True):
         low, high = column.label(first), column.label(last)
         labels.append(low if first == last else f"{low.split('–')[0]}–{high.split('–')[-1]}")
-    widths = np.diff(starts).astype(float)
-    if column.kind == "numeric" and column.step is not None and not column.breaks:
-        # Cells of declared breaks are as wide as was thought fit: each is one bar. Others, of
-        # whole steps, can differ by one step: their counts alone would look like a comb.
-        widths = np.diff(column.edges()[starts]) / column.step
+    widths = np.add.reduceat(column.code_widths(), starts[:-1])
     return labels, np.add.reduceat(shares, starts[:-1], axis=1), widths.tolist()
 
 

@@ -1,21 +1,43 @@
-"""One column's public facts: its kind and dtype, categories or bounds, cells of numbers, nulls, and who said so."""
+"""The base class of columns: public facts of a column, and what every kind of column can do with values and codes.
 
+A kind is a subclass in a file of its own, registered by one line in ``tabsynth/schema/__init__.py``. Codes are
+whole numbers from 0; null, where a column has nulls, is the last code.
+"""
+
+import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, integer, one_of, positive, real, shown
-from tabsynth.errors import FileFormatError, InputError
+from tabsynth._validate import check_text, one_of, shown
+from tabsynth.errors import FileFormatError, InputError, one_line
+from tabsynth.tables.formulas import unescaped
+
+Value = str | int | float | bool
+
+PROVENANCES = ("declared", "drafted")
+COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the other keys
+MAX_CATEGORIES = 100_000
+TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
+LARGEST_FLOAT = float(np.finfo(np.float64).max)
+# Values that tables may hold and schemas hardly declare; audits try them.
+UNDECLARED_TEXT = "unheard of"
+LONG_TEXT = "long " * 1000
+LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
 
 
 def base_dtype(dtype: str) -> str:
-    """``"int"``, ``"float"``, ``"bool"``, ``"text"`` or ``"category"`` for a pandas dtype name."""
+    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"`` or ``"timedelta"``.
+
+    ``"unsupported"`` for every other pandas dtype name.
+    """
     name = dtype.lower()
     if name.startswith(("int", "uint")):
         return "int"
@@ -27,22 +49,25 @@ def base_dtype(dtype: str) -> str:
         return "category"
     if name in ("str", "string", "object"):
         return "text"
+    if name.startswith(("datetime64", "timedelta64")):
+        return name[: name.index("64")]
     return "unsupported"
 
 
 def check_dtype(dtype: Any, where: str) -> None:
-    """Refuse a dtype that tables of this library cannot have."""
-    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) == "unsupported":
+    """InputError for a dtype that no registered kind of column has."""
+    supported = {base for kind in KINDS.values() for base in kind.dtypes}
+    if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) not in supported:
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
             " bool or category (turn a date into a year, or into text)."
         )
-    if not _known_to_pandas(dtype):
+    if not _is_pandas_dtype(dtype):
         raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
 
 
 def check_range(dtype: str, where: str, low: Any, high: Any) -> None:
-    """Refuse values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
+    """InputError for values between ``low`` and ``high`` that a dtype of whole numbers cannot hold."""
     match = re.match(r"(u?)int(\d+)", dtype.lower())
     if match is None:
         return
@@ -55,7 +80,7 @@ def check_range(dtype: str, where: str, low: Any, high: Any) -> None:
 
 
 @lru_cache(maxsize=256)
-def _known_to_pandas(dtype: str) -> bool:
+def _is_pandas_dtype(dtype: str) -> bool:
     try:
         pd.Series([], dtype=dtype)
     except TypeError:
@@ -63,75 +88,82 @@ def _known_to_pandas(dtype: str) -> bool:
     return True
 
 
-DEFAULT_BINS = 64
-DUST = 1e-9  # of a step: by how much less there may be of the last one
-OFF = 1e-6  # of a step: from here on a number lies on none
+def plain(value: Any) -> Any:
+    """A value in Python's own types, None for null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    nan = isinstance(value, float) and math.isnan(value)
+    return None if value is pd.NA or nan else value
 
 
-def steps_in(low: float, high: float, step: float) -> int:
-    """How many values there are between the bounds, both included."""
-    return math.floor((high - low) / step + DUST) + 1
+def is_range(value: Any) -> bool:
+    """Whether a value of a condition is a range ``{"low": a, "high": b}``."""
+    return isinstance(value, Mapping) and set(value) == {"low", "high"}
 
 
-def off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
-    """Which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
-    ranks = (numbers - low) / step
-    return np.abs(ranks - np.round(ranks)) > OFF
+def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Both ends of a range, in Python's own types."""
+    return plain(value["low"]), plain(value["high"])
 
 
-def equal_edges(low: float, high: float, step: float | None, bins: int | None) -> np.ndarray:
-    """Edges of cells of one width, or, where their values are steps, of whole steps."""
-    if step is None:
-        return np.linspace(low, max(high, np.nextafter(low, np.inf)), (bins or DEFAULT_BINS) + 1)
-    steps = steps_in(low, high, step)
-    cells = min(bins or DEFAULT_BINS, steps)
-    return _between_steps(low, step, np.round(np.linspace(0, steps, cells + 1)))
+def is_null(value: Any) -> bool:
+    """Whether a scalar stands for a missing value."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
-def edges_at(low: float, high: float, step: float | None, breaks: Sequence[float]) -> np.ndarray:
-    """Edges of cells of which the first begins at ``low`` and each other one at a break."""
-    if step is None:
-        return np.array([low, *breaks, high], dtype=np.float64)
-    first = np.round((np.array(breaks) - low) / step)
-    return _between_steps(low, step, np.array([0, *first, steps_in(low, high, step)]))
+class LeftOut(Exception):
+    """Why a draft leaves a column out, in a clause that shows no value of a few rows."""
 
 
-def _between_steps(low: float, step: float, first: np.ndarray) -> np.ndarray:
-    """Cells start and end between two steps of the grid, so that no value lies on an edge."""
-    return low + step * (first - 0.5)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DraftSource:
+    """A column of a table from which a draft is made.
+
+    Attributes
+    ----------
+    name : str
+    values : Series
+        Without nulls. Texts that are all plain numbers were converted to numbers.
+    dtype : str
+        The pandas dtype that the drafted column declares.
+    nulls : bool
+        Whether the table's column has nulls.
+    null_values : sequence of str
+        Texts that stand for null in CSV files.
+    min_count : int
+        Number of rows that a value must have to be listed.
+    leave_out : bool
+        Whether to raise :class:`LeftOut` for columns that hardly any two rows share a value of.
+    """
+
+    name: str
+    values: pd.Series
+    dtype: str
+    nulls: bool
+    null_values: Sequence[str]
+    min_count: int
+    leave_out: bool
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts that a draft of every kind has."""
+        facts = {"name": self.name, "dtype": self.dtype, "nulls": self.nulls}
+        return {**facts, "provenance": "drafted"}
 
 
-def check_breaks(
-    where: str, low: float, high: float, step: float | None, breaks: Sequence[float]
-) -> None:
-    """InputError unless they rise from ``low`` to ``high`` and lie on the steps, if there are any."""
-    before = low
-    for number in (real(f"breaks of {where}", number) for number in breaks):
-        if not before < number <= high or (step is None and number == high):
-            raise InputError(
-                f"{where}: breaks must rise above low={low:g} and not pass high={high:g}; got"
-                f" {number:g} after {before:g}."
-            )
-        if step is not None and off_steps(np.array(number), low, step):
-            raise InputError(
-                f"{where}: a cell cannot begin at {number:g}, which is no step of {step:g} above {low:g};"
-                " move the break, or change the resolution."
-            )
-        before = number
+_SHARED_FIRST = ("name", "kind", "dtype", "nulls")
+_SHARED_LAST = ("provenance", "source", "description", "labels")
+_ALWAYS_WRITTEN = ("name", "kind", "dtype", "provenance")
+JsonTypes = Mapping[str, type | tuple[type, ...]]
 
 
-KINDS = ("categorical", "ordinal", "numeric")
-PROVENANCES = ("declared", "drafted")
-COPIED = "copied_from_private_rows"  # of a schema file: it follows from the other keys
-MAX_CATEGORIES = 100_000
-MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
-
-Value = str | int | float | bool
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class Column:
-    """One column of a table.
+    """One column of a table: its public facts, and the conversion of its values to codes and back.
+
+    ``Column(kind="numeric", …)`` gives a :class:`~tabsynth.Numeric`; ``"categorical"`` and ``"ordinal"`` give a
+    :class:`~tabsynth.Categorical` and an :class:`~tabsynth.Ordinal`. Each of these documents the facts of its
+    own kind.
 
     Parameters
     ----------
@@ -142,52 +174,74 @@ class Column:
         ``"Int64"``, ``"float64"``, ``"bool"``, ``"category"``.
     nulls : bool
         Whether the column may hold nulls.
-    categories : tuple
-        The domain of a categorical or ordinal column (an ordinal one in its order), nulls excluded.
-    other : value, optional
-        The category that takes every value outside ``categories``; without it they are refused.
-    low, high : float
-        Bounds of a numeric column, both included.
-    bins : int, optional
-        Equal-width cells between the bounds. Default: one cell for each step of ``resolution`` where
-        there are at most 64 of them, else 64.
-    breaks : tuple of float, optional
-        Instead of ``bins``: where cells begin, in rising order, besides the first, which begins at ``low``.
-        For columns that are skewed, and for single values that many rows have: in whole numbers from -500
-        on, (0, 1, 1000) keeps 0 apart from what is below it and from 1 to 999.
-    resolution : float, optional
-        The step of the values (1 for whole numbers): values are multiples of it above ``low``.
-    clip : bool
-        Whether a numeric value outside the bounds is moved to the nearest one; else it is refused.
     provenance : {"declared", "drafted"}
         ``declared``: from a public source, named in ``source``. ``drafted``: read off a table; the schema
         file then lists, as ``copied_from_private_rows``, which of the facts were.
+    source : str, optional
+        The public source of the facts.
     description, labels : optional
-        What the column and its categories mean, for people and reports.
+        What the column and its values mean, for people and reports. ``labels`` is a dict from values, as text,
+        to texts.
+    **facts
+        The facts of the kind.
+
+    Raises
+    ------
+    InputError
+        For facts that contradict each other, or that the kind does not have.
+
+    Notes
+    -----
+    A new kind is a frozen, keyword-only dataclass that extends this class. It sets the class attributes below,
+    defines the methods in ``REQUIRED``, and overrides what differs from the default of the others.
+
+    * ``kind``: the kind's name, as the default of the field.
+    * ``dtypes``: the dtypes that it may have, in terms of :func:`base_dtype`.
+    * ``json_types``: by the name of each fact of its own, the types of its value in a schema file.
+    * ``copied_facts``: names of facts that a draft reads off rows.
+    * ``ordered``: whether codes have an order, so that neighbours are alike and ranges mean something.
+    * ``quantitative``: whether values are amounts, which can be added up.
+
+    Formal guarantees
+    -----------------
+    :meth:`parse`, :meth:`convert` and :meth:`encode` work value by value: what one row holds never changes
+    what another becomes. All that they know comes from the declared facts.
     """
 
     name: str
-    kind: Literal["categorical", "ordinal", "numeric"]
+    kind: str = ""
     dtype: str
     nulls: bool = False
-    categories: tuple[Value, ...] = ()
-    other: Value | None = None
-    low: float | None = None
-    high: float | None = None
-    bins: int | None = None
-    breaks: tuple[float, ...] = ()
-    resolution: float | None = None
-    clip: bool = False
     provenance: Literal["declared", "drafted"] = "declared"
     source: str | None = None
     description: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    dtypes: ClassVar[tuple[str, ...]] = ()
+    json_types: ClassVar[JsonTypes] = {}
+    copied_facts: ClassVar[tuple[str, ...]] = ()
+    ordered: ClassVar[bool] = False
+    quantitative: ClassVar[bool] = False
+
+    def __new__(cls, **facts: Any) -> "Column":
+        if cls is not Column:
+            return object.__new__(cls)
+        where = f"column {shown(facts.get('name'))}"
+        kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
+        known = [f.name for f in dataclasses.fields(kind)]
+        for name in facts:
+            if name not in known:
+                raise InputError(
+                    f"{where}: a column of kind {kind.kind} has no {name}; its facts are"
+                    f" {', '.join(known)}."
+                )
+        return object.__new__(kind)
+
     def __post_init__(self) -> None:
         where = f"column {shown(self.name)}"
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"A column's name must be text, got {shown(self.name)}.")
-        one_of(f"kind of {where}", self.kind, KINDS)
+        one_of(f"kind of {where}", self.kind, (type(self).kind,))
         one_of(f"provenance of {where}", self.provenance, PROVENANCES)
         check_dtype(self.dtype, where)
         if self.nulls and (re.fullmatch(r"u?int\d+", self.dtype) or self.dtype == "bool"):
@@ -195,233 +249,557 @@ class Column:
                 f"{where}: dtype {self.dtype} cannot hold the nulls that it declares; use"
                 f" {'boolean' if self.dtype == 'bool' else self.dtype.replace('int', 'Int')}."
             )
-        object.__setattr__(self, "categories", tuple(self.categories))
-        object.__setattr__(self, "breaks", tuple(self.breaks))
-        self._check_texts(where)
-        if self.kind == "numeric":
-            self._check_numeric(where)
-        else:
-            self._check_categories(where)
-
-    def _check_texts(self, where: str) -> None:
-        if len(self.categories) > MAX_CATEGORIES:
-            raise InputError(
-                f"{where}: {len(self.categories)} categories; at most {MAX_CATEGORIES} are supported,"
-                " so group them or drop the column."
-            )
         labels = [text for pair in self.labels.items() for text in pair]
-        for text in (self.name, self.source, self.description, *self.categories, *labels):
+        for text in (self.name, self.source, self.description, *labels):
             check_text(where, text)
-
-    def _check_categories(self, where: str) -> None:
-        if not self.categories:
-            raise InputError(f"{where}: declare at least one category.")
-        seen: set[Any] = set()
-        for value in self.categories:
-            # An infinity minus itself is no number either.
-            if not isinstance(value, str | int | float | bool) or (
-                isinstance(value, float) and value - value != 0
-            ):
-                raise InputError(f"{where}: category {shown(value)} is not text, number or bool.")
-            if value in seen:
-                raise InputError(f"{where}: category {shown(value)} is listed twice.")
-            seen.add(value)
-        self._check_values(where)
-        if self.other is not None and self.other not in seen:
-            raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
-
-    def _check_values(self, where: str) -> None:
-        """Refuse categories that a Series of the declared dtype could not hold."""
-        found = {_kind_of(value) for value in self.categories}
-        allowed = _HOLDS.get(base_dtype(self.dtype), set(_HOLDS))
-        if self.dtype.lower() == "object":
-            allowed = set(_HOLDS)
-        wrong = [value for value in self.categories if _kind_of(value) not in allowed]
-        if wrong or ("text" in found and len(found) > 1):
-            what = f"category {shown(wrong[0])}" if wrong else "a mix of text and numbers"
+        if base_dtype(self.dtype) not in self.dtypes:
             raise InputError(
-                f"{where}: dtype {self.dtype} cannot hold {what}; write the categories in the type"
-                " of the dtype, or change the dtype."
+                f"{where}: a {self.kind} column cannot have dtype {shown(self.dtype)}."
             )
-        if found == {"int"}:
-            check_range(self.dtype, where, min(self.categories), max(self.categories))
+        self._check(where)
 
-    def _check_numeric(self, where: str) -> None:
-        if base_dtype(self.dtype) not in ("int", "float"):
-            raise InputError(f"{where}: a numeric column cannot have dtype {shown(self.dtype)}.")
-        if self.low is None or self.high is None:
-            raise InputError(f"{where}: declare finite bounds, low and high.")
-        low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
-        if not math.isfinite(high - low):
-            raise InputError(f"{where}: declare finite bounds, low and high.")
-        if low > high:
-            raise InputError(f"{where}: low={low:g} is above high={high:g}.")
-        if low < -(2**63) or high >= 2**64:  # whole numbers that numpy has no dtype for
-            object.__setattr__(self, "low", low)
-            object.__setattr__(self, "high", high)
-        if self.resolution is not None:
-            step = positive(f"resolution of {where}", self.resolution)
-            if (high - low) / step > MAX_STEPS:
-                raise InputError(
-                    f"{where}: resolution={step:g} is too fine for bounds [{low:g}, {high:g}]; declare"
-                    " a coarser one, or none."
-                )
-        if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
-            raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
-        if base_dtype(self.dtype) == "int":
-            if any(number % 1 for number in (low, high, self.step or 1)):
-                raise InputError(
-                    f"{where}: low, high and resolution of a column of whole numbers must be whole,"
-                    f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
-                )
-            check_range(self.dtype, where, self.low, self.high)
-        if self.breaks:
-            if self.bins is not None:
-                raise InputError(f"{where}: declare bins or breaks, not both.")
-            if len(self.breaks) >= MAX_CATEGORIES:
-                raise InputError(f"{where}: expected fewer than {MAX_CATEGORIES} breaks.")
-            check_breaks(where, self.low, self.high, self.step, self.breaks)
+    # What a kind must define.
+
+    def _check(self, where: str) -> None:
+        """InputError, beginning with ``where``, for facts of the kind that contradict each other."""
+        raise NotImplementedError
 
     @property
-    def step(self) -> float | None:
-        """The declared resolution; 1 for whole numbers; None for reals without one."""
-        if self.resolution is None and base_dtype(self.dtype) == "int":
-            return 1.0
-        return self.resolution
+    def cells(self) -> int:
+        """Number of codes without that of null."""
+        raise NotImplementedError
 
-    def edges(self) -> np.ndarray:
-        """Edges of the cells of a numeric column, shape (cells + 1,)."""
-        assert self.low is not None and self.high is not None
-        if self.breaks:
-            return edges_at(self.low, self.high, self.step, self.breaks)
-        return equal_edges(self.low, self.high, self.step, self.bins)
+    def label(self, code: int) -> str:
+        """What a code stands for, for people."""
+        raise NotImplementedError
+
+    def domain(self, limit: int = 8) -> str:
+        """What values the column has, for people; of a list, at most ``limit`` values."""
+        raise NotImplementedError
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """Codes of values, shape (n,) int64.
+
+        Raises
+        ------
+        InputError
+            Naming the column and the first value that it does not declare.
+        """
+        raise NotImplementedError
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+        """Values of codes, shape (n,), in the column's dtype.
+
+        ``rng`` draws a value of those that a code stands for; ``within``, from :meth:`restriction`, limits
+        which.
+        """
+        raise NotImplementedError
+
+    # What most kinds take as it is.
+
+    @property
+    def categories(self) -> tuple[Value, ...]:
+        """The values that the column lists, in the order of their codes; empty where it lists none."""
+        return ()
+
+    @property
+    def other(self) -> Value | None:
+        """The value that takes undeclared ones, if there is one."""
+        return None
 
     @cached_property
     def positions(self) -> dict[Value, int]:
-        """The value number of each category."""
-        return {value: number for number, value in enumerate(self.categories)}
+        """The code of each listed value."""
+        return {value: code for code, value in enumerate(self.categories)}
 
     @property
     def size(self) -> int:
-        """Number of codes: categories or cells, and one more for null where nulls are allowed."""
-        cells = len(self.edges()) - 1 if self.kind == "numeric" else len(self.categories)
-        return cells + int(self.nulls)
+        """Number of codes, that of null included."""
+        return self.cells + int(self.nulls)
 
-    def label(self, code: int) -> str:
-        """What code ``code`` stands for, for people: null comes last."""
-        cells = self.size - int(self.nulls)
-        if code == cells:
-            return "null"
-        if self.kind == "numeric":
-            edges = self.edges()
-            low, high = edges[code], edges[code + 1]
-            step = self.step
-            if step is not None:
-                low, high = low + step / 2, high - step / 2
-            return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
-        value = self.categories[code]
-        return self.labels.get(str(value), str(value))
+    @property
+    def value_type(self) -> str:
+        """Of what type values are: ``int``, ``float``, ``bool`` or ``text``."""
+        return base_dtype(self.dtype)
+
+    def strict(self) -> Self:
+        """The column that takes declared values only, and nothing in place of others."""
+        return self
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> "Column | None":
+        """A column of this kind from a table's column; None where values are not of this kind.
+
+        Raises
+        ------
+        LeftOut
+            For values that a draft should not copy.
+        """
+        return None
+
+    def review(self) -> list[str]:
+        """What a person must check in a draft of the column, a line each."""
+        return [f"{shown(self.name)}: {self.domain()} in this table; declare the public domain."]
+
+    def identifying_values(self) -> str | None:
+        """Why values seem to identify people or records, in a clause without a value; None if not."""
+        return None
+
+    def scores(self) -> np.ndarray | None:
+        """A number for each code, shape (size,), NaN for null: ranks. None where codes have no order."""
+        return self._with_null(np.arange(self.cells, dtype=float)) if self.ordered else None
+
+    def _with_null(self, numbers: np.ndarray) -> np.ndarray:
+        return np.append(numbers, np.nan) if self.nulls else numbers
+
+    def code_widths(self) -> np.ndarray:
+        """How many values each code stands for, relative to each other, shape (cells,)."""
+        return np.ones(self.cells)
+
+    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+        """The number of the group of each code, shape (size,), for coarser counts.
+
+        Parameters
+        ----------
+        shares : ndarray, shape (size,)
+            Released shares of rows.
+        least : float
+            The share of the rows that a group should have.
+        merged : float
+            Without an order: the largest share of the rows that may be merged.
+        """
+        if not self.ordered:
+            return _merge_rarest(shares, least, merged)
+        groups = np.empty(self.size, dtype=np.int64)
+        groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
+        groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
+        return groups
+
+    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
+        """Values that a record may have to test code that reads tables.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (size,)
+            How many rows have each code.
+        above : bool
+            Where two values would do: the larger one.
+
+        Returns
+        -------
+        dict
+            ``outlier``: a rare or extreme declared value. ``lowest``, ``highest``: the ends of an order.
+            ``undeclared``, ``extreme``: a value outside the declared ones, and one that few types hold, where the
+            column takes undeclared values. A key is missing where there is no such value.
+        """
+        return {}
+
+    # Conditions and combinations of values.
+
+    def code_of(self, value: Any, argument: str = "where", null: str = "") -> int:
+        """The code of one declared value.
+
+        Raises
+        ------
+        InputError
+            For an undeclared value; it names ``argument``, and ``null`` as what asks for a null.
+        """
+        cell = np.empty(1, dtype=object)
+        cell[0] = value
+        try:
+            return int(self.strict().encode(pd.Series(cell, dtype=object))[0])
+        except InputError:
+            raise self.has_no(value, argument, null) from None
+
+    def has_no(self, value: Any, argument: str = "where", null: str = "") -> InputError:
+        """The error for an undeclared value or range of a condition."""
+        null = f" (null: {null})" if null and self.nulls else ""
+        what = f"value {shown(value)}"
+        if is_range(value):
+            what = f"value from {value['low']} to {value['high']}"
+        return InputError(
+            f"{argument}: column {shown(self.name)} has no {what}; it has {self.domain()}{null}."
+        )
+
+    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
+        """Codes that listed values, none of them null, fill; int64.
+
+        Raises
+        ------
+        InputError
+            For an undeclared value, and for values that fill a part of a code.
+        """
+        return np.array([self.declared_code(value, where) for value in values], dtype=np.int64)
+
+    def declared_code(self, value: Any, where: str) -> int:
+        """The code of one value of a combination or an end of a range."""
+        try:
+            return int(self.strict().encode(pd.Series([value], dtype=object))[0])
+        except InputError:
+            raise self._undeclared(value, where) from None
+
+    def _undeclared(self, value: Any, where: str) -> InputError:
+        return InputError(f"{where}: it has no value {shown(value)}; it has {self.domain()}.")
+
+    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
+        """The first and the last code of a range of values, both ends included.
+
+        Raises
+        ------
+        InputError
+            For a column without an order, an undeclared end, and a range that cuts through a code.
+        """
+        if not self.ordered:
+            raise InputError(f"{where}: a {self.kind} column has no order; list the values.")
+        first, last = self.declared_code(low, where), self.declared_code(high, where)
+        if first > last:
+            raise InputError(f"{where}: low={shown(low)} is above high.")
+        return first, last
+
+    def mask(self, values: Any, where: str) -> np.ndarray:
+        """Which codes a list of values (None for null) or a range means, bool, shape (size,)."""
+        mask = np.zeros(self.size, dtype=bool)
+        if isinstance(values, Mapping):
+            first, last = self.code_range(values["low"], values["high"], where)
+            mask[first : last + 1] = True
+            return mask
+        declared = [value for value in values if value is not None]
+        if len(declared) < len(values):
+            if not self.nulls:
+                raise InputError(f"{where}: it has no nulls; take None out, or declare nulls=true.")
+            mask[-1] = True
+        if declared:
+            mask[self.declared_codes(declared, where)] = True
+        return mask
+
+    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, Any]:
+        """What a condition, any of some values and ranges, leaves of each code.
+
+        Returns
+        -------
+        shares : ndarray, shape (size,)
+            The share of each code's values that the condition allows: bool, or float in [0, 1].
+        within : object
+            For :meth:`decode`; None where each code is allowed as a whole or not.
+        """
+        allowed = np.zeros(self.size, dtype=bool)
+        where = f"where: column {shown(self.name)}"
+        for value in values:
+            if is_range(value):
+                first, last = self.code_range(*range_ends(value), where)
+                allowed[first : last + 1] = True
+            else:
+                allowed[self.code_of(value)] = True
+        return allowed, None
+
+    def stated(self, value: Any) -> Any:
+        """A value or range of a condition as a certificate names it, JSON-ready: None for null."""
+        if is_range(value):
+            return dict(zip(("low", "high"), range_ends(value), strict=True))
+        return None if is_null(value) else plain(value)
+
+    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
+        """Decoded values, with the given ones back where the mask ``where`` is True.
+
+        Only kinds whose codes stand for several values have anything to put back.
+        """
+        return decoded
+
+    # Values of files and tables.
+
+    def parse(self, texts: pd.Series) -> pd.Series:
+        """Texts of a file (nulls as NaN) in the column's dtype.
+
+        Raises
+        ------
+        InputError
+            Naming the column and a text that is no value of the dtype, unless the column has ``other``.
+        """
+        nulls = texts.isna().to_numpy()
+        known = self.positions
+        distinct = {
+            text: self._parse_text(unescaped(text, known)) for text in texts[~nulls].unique()
+        }
+        values = np.empty(len(texts), dtype=object)
+        values[~nulls] = [distinct[text] for text in texts[~nulls]]
+        values[nulls] = None
+        return self.to_series(values, nulls)
+
+    def _parse_text(self, text: str) -> Any:
+        base = self.value_type
+        try:
+            if base in ("int", "float"):
+                number = float(text)
+                # Python also reads 1_000, nan and inf, which no table means as a number.
+                if "_" in text or math.isnan(number) or math.isinf(number):
+                    raise ValueError
+                if base == "float":
+                    return number
+                exact = Decimal(text.strip())  # a float may be the rounding of another whole number
+                whole = int(exact)
+                if exact != whole:
+                    raise ValueError
+            elif base == "bool":
+                if text not in TRUE_TEXTS + FALSE_TEXTS:
+                    raise ValueError
+                return text in TRUE_TEXTS
+            else:
+                return text
+        except (ValueError, ArithmeticError):
+            return self._not_of_type(text)
+        return self._within_dtype(whole)
+
+    def convert(self, values: pd.Series) -> pd.Series:
+        """Values of a file with types, or of a counter, in the column's dtype; numbers never become texts.
+
+        Raises
+        ------
+        InputError
+            Naming the column and the value that the schema does not take.
+        """
+        dtype, wanted = str(values.dtype), base_dtype(self.dtype)
+        if dtype == self.dtype:
+            return values
+        nulls = values.isna().to_numpy()
+        cells = values.astype(object).to_numpy()
+        if wanted == "text":
+            texts = self.dtype.lower() == "object" or all(isinstance(v, str) for v in cells[~nulls])
+            # The encoder refuses what is no text, by name.
+            return self.to_series(cells, nulls) if texts else values
+        given = base_dtype(dtype)
+        if given == wanted == "bool" or (given == wanted == "int" and self._all_within(values)):
+            self.check_nulls(nulls)
+            return values.astype(self.dtype)
+        converted = np.empty(len(cells), dtype=object)
+        converted[~nulls] = self._each(cells[~nulls], self._convert_value)
+        return self.to_series(converted, nulls)
+
+    def _each(self, cells: np.ndarray, convert: Callable[[Any], Any]) -> list[Any]:
+        """Each cell converted, equal ones of one type once."""
+        converted: dict[Any, Any] = {}
+        out = []
+        for cell in cells:
+            if not isinstance(cell, Hashable):  # a list, for example
+                raise self._outside(cell)
+            key = (type(cell), cell)
+            if key not in converted:
+                converted[key] = convert(cell)
+            out.append(converted[key])
+        return out
+
+    def _convert_value(self, value: Any) -> Any:
+        """A value as a number or truth value of the column's dtype."""
+        base = base_dtype(self.dtype)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, str):
+            return self._parse_text(value)
+        if isinstance(value, int | float | Decimal):
+            self._check_exact(value)
+            if base == "int" and math.isfinite(value) and value == int(value):
+                return self._within_dtype(int(value))
+            if base == "float" and -LARGEST_FLOAT <= value <= LARGEST_FLOAT:
+                return float(value)
+            if base == "bool" and value in (0, 1):
+                return bool(value)
+        return self._not_of_type(value)
+
+    def _check_exact(self, value: Any, dtype: str = "float64") -> None:
+        """InputError for a float that may stand for several listed values; others pass."""
+
+    def _all_within(self, values: pd.Series) -> bool:
+        """Whether all whole numbers fit the column's dtype."""
+        known = values.dropna()
+        limits = np.iinfo(self.dtype.lower())
+        return len(known) == 0 or all(
+            limits.min <= int(end) <= limits.max for end in (known.min(), known.max())
+        )
+
+    def _within_dtype(self, number: int) -> Any:
+        """A whole number that fits the column's dtype, or what the column takes in its place."""
+        if base_dtype(self.dtype) != "int":
+            return number
+        limits = np.iinfo(self.dtype.lower())
+        if limits.min <= number <= limits.max:
+            return number
+        substitute = self._substitute(number)
+        if substitute is None:
+            raise InputError(
+                f"Column {shown(self.name)} does not fit dtype {self.dtype}: {shown(number)} is not in"
+                f" [{limits.min}, {limits.max}]; correct the value, or declare another dtype."
+            )
+        return substitute
+
+    def _substitute(self, number: int) -> Any:
+        """What stands for a whole number that the dtype cannot hold; None if it is refused."""
+        return self.other
+
+    def _not_of_type(self, value: Any) -> Any:
+        """``other`` for a value of another type than the column's, or InputError."""
+        if self.other is not None:
+            return self.other
+        types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        wanted = types.get(self.value_type, f"a value of kind {self.kind}")
+        raise InputError(
+            f"Column {shown(self.name)}: {shown(value)} is not {wanted}; correct it, or add it to"
+            " the schema's null_values if it stands for a missing value."
+        )
+
+    def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        """A Series of the column's dtype from Python values, shape (n,); ``nulls`` is a mask."""
+        self.check_nulls(nulls)
+        filled = values.copy()
+        filled[nulls] = np.nan if base_dtype(self.dtype) == "float" else None
+        return self._as_dtype(filled, nulls)
+
+    def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        try:
+            return pd.Series(values, dtype="object", name=self.name).astype(self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"Column {shown(self.name)} does not fit dtype {self.dtype}: {one_line(error)};"
+                " correct the value, or declare another dtype."
+            ) from None
+
+    def check_nulls(self, nulls: np.ndarray) -> np.ndarray:
+        """The mask of nulls, shape (n,), as it is; InputError where it has one and the column allows none."""
+        if nulls.any() and not self.nulls:
+            raise InputError(
+                f"Column {shown(self.name)} has a null, and the schema allows none there; fill it, or"
+                " declare nulls=true."
+            )
+        return nulls
+
+    def _outside(self, value: Any) -> InputError:
+        return InputError(
+            f"Column {shown(self.name)}: {shown(value)} is outside its declared categories; correct"
+            " it, declare it in the schema, or declare an 'other' category to take such values."
+        )
+
+    # Schema files.
 
     @property
     def copied(self) -> tuple[str, ...]:
         """The facts of a drafted column that were read off the rows of a table; none of a declared one."""
         if self.provenance != "drafted":
             return ()
-        facts = (
-            ("low", "high", "breaks", "resolution") if self.kind == "numeric" else ("categories",)
-        )
-        return (
-            *(name for name in facts if getattr(self, name) not in (None, ())),
-            "dtype",
-            "nulls",
-        )
+        facts = (name for name in self.copied_facts if getattr(self, name) not in (None, ()))
+        return (*facts, "dtype", "nulls")
+
+    @classmethod
+    def _fact_names(cls) -> list[str]:
+        """Keys of a column in a schema file, in their order."""
+        own = [f.name for f in dataclasses.fields(cls)]
+        shared = {*_SHARED_FIRST, *_SHARED_LAST}
+        return [*_SHARED_FIRST, *(name for name in own if name not in shared), *_SHARED_LAST]
 
     def to_dict(self, *, copied: bool = True) -> dict[str, Any]:
         """JSON-ready, defaults left out; ``copied``: with :attr:`copied` of a drafted column."""
         out: dict[str, Any] = {}
-        for name, default in _DEFAULTS.items():
+        defaults = {f.name: f.default for f in dataclasses.fields(self)}
+        for name in self._fact_names():
             value = getattr(self, name)
-            if isinstance(value, tuple):
-                value = list(value)
-            if name in ("name", "kind", "dtype", "provenance") or value != default:
+            default = {} if name == "labels" else defaults[name]
+            if name in _ALWAYS_WRITTEN or value != default:
+                if isinstance(value, tuple):
+                    value = list(value)
                 out[name] = dict(value) if name == "labels" else value
         if copied and self.copied:
             out[COPIED] = list(self.copied)
         return out
 
-
-# The kinds of category that a column of a base dtype holds (object and category: any).
-_HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
-
-_DEFAULTS: dict[str, Any] = {
-    "name": None,
-    "kind": None,
-    "dtype": None,
-    "nulls": False,
-    "categories": [],
-    "other": None,
-    "low": None,
-    "high": None,
-    "bins": None,
-    "breaks": [],
-    "resolution": None,
-    "clip": False,
-    "provenance": "declared",
-    "source": None,
-    "description": None,
-    "labels": {},
-}
+    @classmethod
+    def _check_json(cls, item: Mapping[str, Any], where: str) -> None:
+        """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
 
-def _kind_of(value: Value) -> str:
-    return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
+def _merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    """Groups in which the rarest codes, together at most ``merged`` of the rows, are one."""
+    order = np.argsort(shares, kind="stable")
+    rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
+    if len(rare) < 2:
+        return np.arange(len(shares))
+    kept = np.setdiff1d(np.arange(len(shares)), rare)
+    groups = np.full(len(shares), len(kept))
+    groups[kept] = np.arange(len(kept))
+    return groups
 
 
-def column_from(item: dict[str, Any], where: str) -> Column:
+def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
+    """Groups of neighbouring codes that have at least ``least`` of the rows each."""
+    groups = np.zeros(len(shares), dtype=np.int64)
+    group, total = 0, 0.0
+    for code, share in enumerate(shares):
+        if code and total >= least:
+            group, total = group + 1, 0.0
+        groups[code] = group
+        total += share
+    if total < least and group:
+        groups[groups == group] = group - 1
+    return groups
+
+
+REQUIRED = ("_check", "cells", "label", "domain", "encode", "decode")
+KINDS: dict[str, type[Column]] = {}  # filled by register(), in tabsynth/schema/__init__.py
+
+
+def register(kind: type[Column]) -> None:
+    """Make a kind of column known by the default of its field ``kind``.
+
+    Drafts try the kinds in the reverse order of their registration.
+
+    Raises
+    ------
+    TypeError
+        For a class that lacks a method which every kind must define.
+    InputError
+        For a name that another kind has.
+    """
+    missing = [name for name in REQUIRED if getattr(kind, name) is getattr(Column, name)]
+    if missing:
+        raise TypeError(f"{kind.__name__} must define {', '.join(missing)}.")
+    if KINDS.get(kind.kind, kind) is not kind:
+        raise InputError(f"A column kind {shown(kind.kind)} exists; give the new one another name.")
+    KINDS[kind.kind] = kind
+
+
+def column_from(item: Mapping[str, Any], where: str) -> Column:
     """Inverse of :meth:`Column.to_dict`; refuses what it does not know.
 
     ``copied_from_private_rows`` is not read: it follows from the provenance.
     """
-    item = {key: value for key, value in item.items() if key != COPIED}
-    unknown = set(item) - set(_DEFAULTS)
+    values = {key: value for key, value in item.items() if key != COPIED}
+    column = f"column {shown(values.get('name'))}"
+    chosen = values.get("kind")
+    known = isinstance(chosen, str) and chosen in KINDS
+    kinds = [KINDS[chosen]] if known else list(KINDS.values())  # type: ignore[index]
+    names = list(dict.fromkeys(name for kind in kinds for name in kind._fact_names()))
+    unknown = set(values) - set(names)
     if unknown:
         raise FileFormatError(
-            f"{where}: column {shown(item.get('name'))} has unknown key"
-            f" {shown(sorted(unknown)[0])}; known are {', '.join(_DEFAULTS)}."
+            f"{where}: {column} has unknown key {shown(sorted(unknown)[0])}; known are"
+            f" {', '.join(names)}."
         )
-    expected: dict[str, type | tuple[type, ...]] = {
-        "nulls": bool,
-        "clip": bool,
-        "categories": list,
-        "labels": dict,
-        "bins": int,
-        "breaks": list,
-        "low": (int, float),
-        "high": (int, float),
-        "resolution": (int, float),
-        "source": str,
-        "description": str,
-        "other": (str, int, float, bool),
-    }
-    for key, kind in expected.items():
-        value = item.get(key)
-        wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
-        if value is not None and wrong and not (key == "other" and isinstance(value, bool)):
+    values = {key: value for key, value in values.items() if value is not None}
+    types: dict[str, Any] = {"nulls": bool, "labels": dict, "source": str, "description": str}
+    for kind in kinds:
+        types.update(kind.json_types)
+    for key, allowed in types.items():
+        if key in values and not _is_of(values[key], allowed):
             raise FileFormatError(
-                f"{where}: column {shown(item.get('name'))} has {key}={shown(value)}, of a wrong type."
+                f"{where}: {column} has {key}={shown(values[key])}, of a wrong type."
             )
     for key in ("name", "kind", "dtype"):
-        if not isinstance(item.get(key), str):
+        if not isinstance(values.get(key), str):
             raise FileFormatError(f"{where}: a column lacks {key!r}: {shown(item)}.")
-    if not all(isinstance(text, str) for text in (item.get("labels") or {}).values()):
-        raise FileFormatError(f"{where}: labels of column {shown(item['name'])} must be texts.")
-    values = {key: value for key, value in item.items() if value is not None}
-    for key in ("categories", "breaks"):
-        values[key] = tuple(values.get(key, ()))
-    for value in values["categories"]:
-        if not isinstance(value, str | int | float | bool):
-            raise FileFormatError(
-                f"{where}: column {shown(item['name'])} has category {shown(value)},"
-                " which is not text, number or bool."
-            )
+    if not all(isinstance(text, str) for text in values.get("labels", {}).values()):
+        raise FileFormatError(f"{where}: labels of {column} must be texts.")
+    for kind in kinds:
+        kind._check_json(values, f"{where}: {column}")
     return Column(**values)
+
+
+def _is_of(value: Any, allowed: Any) -> bool:
+    """isinstance, but that True and False are no whole numbers."""
+    types = allowed if isinstance(allowed, tuple) else (allowed,)
+    return isinstance(value, types) and (not isinstance(value, bool) or bool in types)

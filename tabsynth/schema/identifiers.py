@@ -8,8 +8,9 @@ identifiers of the HIPAA Safe Harbor rule, 45 CFR 164.514(b)(2)(i).
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.column import Column
 
 FEW = 24  # a column of at most this many categories may be a list of codes, whatever their form
 MAX_DRAFTED_CATEGORIES = 1_000
@@ -79,7 +80,7 @@ _RECORD = re.compile(
 
 def identifying(column: Column) -> str | None:
     """Why a column seems to identify people or records, in a clause without a value; None if it does not."""
-    return _by_name(column) or _by_values(column)
+    return _by_name(column) or column.identifying_values()
 
 
 def named_for_one(name: str) -> bool:
@@ -97,17 +98,19 @@ def _by_name(column: Column) -> str | None:
         return "its name is that of an identifier"
     words = _words(column.name)
     perhaps = bool(words) and _LIST_PERHAPS.fullmatch(words[-1])
-    if perhaps and (column.kind == "numeric" or len(column.categories) > FEW):
+    if perhaps and not 0 < len(column.categories) <= FEW:
         return f"its name is that of an identifier, and it has more than {FEW} values"
     return None
 
 
-def _by_values(column: Column) -> str | None:
-    if column.kind == "numeric":
-        return _by_bounds(column)
-    if len(column.categories) > MAX_DRAFTED_CATEGORIES:
+def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
+    """Why listed values seem to identify people or records, in a clause without a value; None if they do not.
+
+    ``other`` is the category that stands for undeclared values, which is not looked at.
+    """
+    if len(categories) > MAX_DRAFTED_CATEGORIES:
         return f"it has more than {MAX_DRAFTED_CATEGORIES:,} categories"
-    values = [value for value in column.categories if value != column.other]
+    values = [value for value in categories if value != other]
     texts = [f"{v:.0f}" if isinstance(v, float) else str(v).strip()[:LOOKED_AT] for v in values]
     for what, form in _FORMS:
         if any(form.search(text) for text in texts):
@@ -122,16 +125,6 @@ def _by_values(column: Column) -> str | None:
         return "its values look like names of persons"
     if _share(texts, lambda text: len(text.split()) >= 5) >= 0.5:
         return "its values look like free text"
-    return None
-
-
-def _by_bounds(column: Column) -> str | None:
-    """Whole numbers of one length, at least :data:`LONG` digits, are numbers of records."""
-    assert column.low is not None and column.high is not None
-    whole = base_dtype(column.dtype) == "int" or (column.step is not None and column.step >= 1)
-    digits = len(str(int(column.low)))
-    if whole and digits >= LONG and column.low > 0 and column.high <= 10**digits:
-        return f"its values are whole numbers of {digits} digits, as record numbers are"
     return None
 
 

@@ -11,7 +11,6 @@ paid for).
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import read_json, write_text
-from tabsynth._validate import MAX_COLUMNS, check_text, native, shown
+from tabsynth._validate import MAX_COLUMNS, check_text, shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.schema.column import COPIED, Column, base_dtype, column_from, off_steps
+from tabsynth.schema.column import COPIED, Column, column_from, plain
 
 MAX_COMBINATIONS = 1_000
 MAX_NAMED = 100  # columns of a combination
@@ -90,20 +89,6 @@ def refuse_impossible(
             )
 
 
-def domain(column: Column, limit: int = 8) -> str:
-    """What values a column has, for people."""
-    if column.kind == "numeric":
-        whole = "whole " if base_dtype(column.dtype) == "int" else ""
-        text = f"{whole}numbers from {column.low:.10g} to {column.high:.10g}"
-        if column.resolution is not None and not (whole and column.step == 1):
-            text += f" in steps of {column.resolution:.10g}"
-    else:
-        text = ", ".join(shown(value) for value in column.categories[:limit])
-        if len(column.categories) > limit:
-            text += f" and {len(column.categories) - limit} more"
-    return f"{text} and None" if column.nulls else text
-
-
 def _plain(values: Any, where: str) -> Any:
     """A tuple of plain values, None for each null, or a range as it is."""
     if isinstance(values, Mapping):
@@ -117,13 +102,6 @@ def _plain(values: Any, where: str) -> Any:
     raise InputError(f"{where}: expected a list of values or a range, got {shown(values)}.")
 
 
-def plain(value: Any) -> Any:
-    """A value of Python's own types, None for null."""
-    value = native(value)
-    nan = isinstance(value, float) and math.isnan(value)
-    return None if value is pd.NA or nan else value
-
-
 def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
     numbers = {column.name: j for j, column in enumerate(columns)}
     found = {}
@@ -131,100 +109,8 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
         if name not in numbers:
             raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
         column = columns[numbers[name]]
-        found[numbers[name]] = _mask(column, values, f"{where}, column {shown(name)}")
+        found[numbers[name]] = column.mask(values, f"{where}, column {shown(name)}")
     return found
-
-
-def _mask(column: Column, values: Any, where: str) -> np.ndarray:
-    """Which value numbers are meant, bool (size,)."""
-    mask = np.zeros(column.size, dtype=bool)
-    if isinstance(values, Mapping):
-        first, last = whole_range(column, values["low"], values["high"], where)
-        mask[first : last + 1] = True
-        return mask
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        if not column.nulls:
-            raise InputError(f"{where}: it has no nulls; take None out, or declare nulls=true.")
-        mask[-1] = True
-    if column.kind == "numeric" and known:
-        mask[_whole_cells(column, known, where)] = True
-    elif known:
-        mask[[_position(column, value, where) for value in known]] = True
-    return mask
-
-
-def _position(column: Column, value: Any, where: str) -> int:
-    if isinstance(value, str | int | float) and value in column.positions:
-        return column.positions[value]
-    raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
-
-
-def declared_number(column: Column, value: Any, where: str) -> float:
-    """A number within the column's bounds; what is none is refused."""
-    assert column.low is not None and column.high is not None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not column.low <= value <= column.high:
-        raise InputError(f"{where}: it has no value {shown(value)}; it has {domain(column)}.")
-    return float(value)
-
-
-def whole_range(column: Column, low: Any, high: Any, where: str) -> tuple[int, int]:
-    """The first and the last value number of a range, which cuts through no cell."""
-    if column.kind == "categorical":
-        raise InputError(f"{where}: a categorical column has no order; list the values.")
-    known = _position if column.kind == "ordinal" else declared_number
-    first, last = known(column, low, where), known(column, high, where)
-    if first > last:
-        raise InputError(f"{where}: low={shown(low)} is above high.")
-    if column.kind == "ordinal":
-        return int(first), int(last)
-    return _cells_between(column, first, last, where)
-
-
-def _cells_between(column: Column, low: float, high: float, where: str) -> tuple[int, int]:
-    firsts, lasts = _ends(column)
-    lasts[-1] = column.high
-    first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
-    if first > last:  # both ends are nearest to one inner edge
-        first = last = int((np.abs(firsts - low) + np.abs(lasts - high)).argmin())
-    dust = 1e-6 * np.diff(column.edges())
-    if abs(firsts[first] - low) > dust[first] or abs(lasts[last] - high) > dust[last]:
-        raise InputError(
-            f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
-            f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
-            " change bins or breaks."
-        )
-    return first, last
-
-
-def _ends(column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest value of each cell of a numeric column, shape (cells,)."""
-    edges, half = column.edges(), (column.step or 0.0) / 2
-    return edges[:-1] + half, edges[1:] - half
-
-
-def _whole_cells(column: Column, values: Sequence[Any], where: str) -> np.ndarray:
-    """The cells that the numbers fill; a cell is impossible only if all its numbers are."""
-    numbers = np.unique([declared_number(column, value, where) for value in values])
-    step = column.step
-    if step is None:
-        raise InputError(
-            f"{where}: its cells hold more than single numbers; give a range"
-            " {'low': a, 'high': b} of whole cells."
-        )
-    assert column.low is not None
-    if off_steps(numbers, column.low, step).any():
-        raise InputError(f"{where}: its values are steps of {step:g} above {column.low:g}.")
-    edges = column.edges()
-    cells, counts = np.unique(np.searchsorted(edges, numbers, side="right") - 1, return_counts=True)
-    partly = counts < np.round((edges[cells + 1] - edges[cells]) / step)
-    if partly.any():
-        raise InputError(
-            f"{where}: only a part of the cell {column.label(int(cells[partly.argmax()]))} is listed;"
-            " list all of its numbers, give a range of whole cells, or change bins or breaks."
-        )
-    return cells
 
 
 FORMAT = "tabsynth-schema/1"

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,7 +24,6 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.table import Runs
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
@@ -229,7 +229,8 @@ class Synthesizer(BaseEstimator):
             index = self._rows(encoder, table)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit
-            with progress_bar(self.verbose, progress) as shown_progress:
+            bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
+            with bar as shown_progress:
                 watch = Watch(progress=shown_progress, deadline=deadline)
                 trained = run.train(index, watch)
             # What a later save or sample needs, as it was for this fit, whatever parameters change.
@@ -391,15 +392,15 @@ class Synthesizer(BaseEstimator):
         n: int,
         random_state: int | None,
         draw: Callable[[int, torch.Generator], np.ndarray],
-        asked: Mapping[str, Runs] | None = None,
+        within: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
         """A table of ``n`` rows with its certificate, from a sampler of value numbers.
 
-        ``asked``: as of :meth:`TableEncoder.from_index`.
+        ``within``: as of :meth:`TableEncoder.from_index`.
         """
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = self._streams(random_state)
-        table = self.encoder_.from_index(draw(n, for_codes), for_cells, asked)
+        table = self.encoder_.from_index(draw(n, for_codes), for_cells, within)
         attach(table, self.certificate())
         return table
 

@@ -271,9 +271,9 @@ def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
     order, or at every so many where bumps are wide: closer ones are all but the same. Null has no place in
     that order: it is an atom by itself. None where a column has no order, or too few values for bumps.
     """
-    cells = column.size - int(column.nulls)
+    cells = column.cells
     used = [w * cells for w in widths if w * cells >= LEAST_BUMP]
-    if column.kind == "categorical" or not used:
+    if not column.ordered or not used:
         return None
     distance = np.arange(cells)[:, None] - np.arange(cells)
     parts = [np.eye(column.size)]

@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.encoding.table import column_to_index
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, count_rows
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import is_plain
-from tabsynth.tables.frames import as_declared, table_from_arrow, to_pandas, value_type
+from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
 
 MOST_PROBLEMS = 5  # that are told of one table
 
@@ -237,9 +236,7 @@ def _answer(
             f"count({names}) must answer with whole numbers from 0 in its last column."
         )
     index = [
-        column_to_index(
-            column, as_declared(column, found.iloc[:, told.index(column.name)].rename(column.name))
-        )
+        column.encode(column.convert(found.iloc[:, told.index(column.name)].rename(column.name)))
         for column in named
     ]
     return np.stack(index, axis=1), times

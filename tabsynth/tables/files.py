@@ -14,7 +14,7 @@ from tabsynth._validate import MAX_COLUMNS, one_of, shown
 from tabsynth.errors import InputError, one_line
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
-from tabsynth.tables.frames import as_declared, table_from_arrow
+from tabsynth.tables.frames import table_from_arrow
 
 MAX_TABLE_BYTES = 8 * 2**30  # of a file
 MAX_ROW = 2**22  # characters of a row of a CSV file
@@ -232,7 +232,7 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
     if as_text:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
     schema.check_columns(frame, str(path))
-    series = {c.name: as_declared(c, frame[c.name], as_text) for c in schema.columns}
+    series = {c.name: (c.parse if as_text else c.convert)(frame[c.name]) for c in schema.columns}
     return pd.DataFrame(series, columns=list(schema.names))
 
 

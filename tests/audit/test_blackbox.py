@@ -34,6 +34,7 @@ def mechanism(scale, seed=0):
     return fit
 
 
+@pytest.mark.slow
 def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
     """ε = 1, exactly: half of the runs, 600 on each dataset, bound it from below and come near."""
     found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=1200, fit=mechanism(1.0))
@@ -42,6 +43,7 @@ def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
     assert found.runs == 600 and found.epsilon_claimed == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.05, 0.3])
 def test_mechanism_with_too_little_noise_is_refuted(tmp_path, scale):
     found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=400, fit=mechanism(scale))
@@ -75,6 +77,7 @@ def test_features_by_hand():
     )  # by column; pairs (0, 1), (0, 2), (1, 2); all; most; mean
 
 
+@pytest.mark.slow
 def test_runs_go_on_where_they_were(tmp_path):
     """Stopped by Ctrl-C in a fit: what ended is kept, and only the rest is run; a half line is dropped."""
     path, calls = tmp_path / "runs.jsonl", []
@@ -136,6 +139,7 @@ def test_runs_of_another_audit_are_refused(tmp_path):
         audit_black_box(WORST, path, runs=19)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["margnet", "pate-acgan", "dp-wgan", "dp-gan"])
 def test_every_method_has_a_small_fit(method):
     setting = Setting(method=method, epsilon=1.0, delta=1e-5, rows=30)

@@ -48,6 +48,7 @@ def by_part(results: list[Any]) -> dict[str, Any]:
     return {result.part: result for result in results}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dp-wgan", "dp-gan"])
 def test_right_steps_show_what_the_theory_says(method: str) -> None:
     """μ̂ of critic, autoencoder, first counts and the whole fit: 0.9 of μ or more, and never refuted."""
@@ -80,6 +81,7 @@ def audited(runs: int = RUNS) -> dict[str, Any]:
     return by_part(audit_gan("dp-gan", 8.0, runs=runs, fits=2))
 
 
+@pytest.mark.slow
 def test_noise_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """1.25 times, at ε = 8: by 2,000 runs that count errors; by 1,000 it would be found 19 times in 20."""
     right = Bounds.noise_scales
@@ -90,6 +92,7 @@ def test_noise_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["one-way counts"].verdict == NOT_REFUTED
 
 
+@pytest.mark.slow
 def test_missing_clip_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = PerExampleClipper.clipped_sum
 
@@ -101,6 +104,7 @@ def test_missing_clip_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["critic"].verdict == found[WHOLE].verdict == REFUTED
 
 
+@pytest.mark.slow
 def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = PrivateStep._step
 
@@ -157,6 +161,7 @@ def test_canary_that_is_hardly_there_makes_the_audit_invalid(
     assert "Inconclusive" in found["critic"].sentence
 
 
+@pytest.mark.slow
 def test_sampled_steps_have_a_bound_alone() -> None:
     found = by_part(audit_gan("dp-gan", 8.0, runs=2 * RUNS, fits=2, rate=0.3))
     critic = found["critic"]
@@ -193,6 +198,7 @@ def test_lanes_have_the_law_of_single_steps() -> None:
 # MargNet's counts.
 
 
+@pytest.mark.slow
 def test_counts_show_what_the_theory_says() -> None:
     found = by_part(audit_counts(8.0, runs=300))
     assert found.keys() == {"one-way counts", "joint counts", WHOLE}
@@ -218,6 +224,7 @@ class QuietMeasuring(Measuring):
         self.counts = Quiet(table, self.schema.sizes)
 
 
+@pytest.mark.slow
 def test_counts_with_half_the_noise_are_refuted() -> None:
     found = by_part(audit_counts(8.0, runs=300, measuring=QuietMeasuring))
     assert found[WHOLE].verdict == found["joint counts"].verdict == REFUTED

@@ -60,6 +60,7 @@ def result(**changes):
     return AuditResult(**{**facts, **changes})
 
 
+@pytest.mark.slow
 def test_a_claim_that_holds(tmp_path):
     """Exit code 0, a page of its own, and figures that a certificate can carry."""
     out = tmp_path / "new" / "folder"
@@ -84,6 +85,7 @@ def test_a_claim_that_holds(tmp_path):
         assert outside not in page
 
 
+@pytest.mark.slow
 def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
     right = Bounds.noise_scales
     monkeypatch.setattr(Bounds, "noise_scales", lambda self: right(self) / 3)

@@ -48,6 +48,7 @@ def test_canaries_are_in_by_a_coin(inserted):
     assert means == pytest.approx(np.full(len(sizes), 0.5), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_gaussian_canaries_bound_the_epsilon_from_below(epsilon):
     """Every canary with a Gaussian mechanism of its own, just (ε, δ)-DP: the bound is below ε in each of 20

@@ -84,6 +84,7 @@ LEAKS: dict[str, tuple[type[MargNet], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_number_of_rows_is_named(leak: str) -> None:
     kind, message = LEAKS[leak]
@@ -91,6 +92,7 @@ def test_a_number_of_rows_is_named(leak: str) -> None:
     assert found.startswith(message), found
 
 
+@pytest.mark.slow
 def test_a_fit_that_goes_on_is_looked_at_too() -> None:
     assert replayed(GoingOn).passed and replayed(MargNet, interrupted=2).passed
     found = replayed(GoingOn, interrupted=2).first_difference

@@ -57,6 +57,7 @@ def differing(taught: Teaching) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATE)
 def test_one_record_is_one_teacher(name: str) -> None:
     """Added or removed, it changes one teacher in all rounds, a vote by one, and nothing else."""

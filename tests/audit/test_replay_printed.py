@@ -86,6 +86,7 @@ def test_the_noise_of_a_step_is_the_one_that_is_printed(
             torch.testing.assert_close(in_units, torch.full_like(stds, printed), rtol=1e-5, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPED)
 def test_a_replay_sees_what_is_printed(name: str) -> None:
     """Every step of the critic, in the certificate's unit; and a record moves some step almost as far as that."""
@@ -106,6 +107,7 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
     assert groups == 1 or sensitivity > 1.7 * item["details"]["max_norm"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["margnet, scored pairs", "dp-wgan", "pate-gan, paper", "pate-acgan, mode B"]
 )
@@ -132,6 +134,7 @@ def replayed(name: str) -> str:
     return replay(unfitted(name), pair.table, pair.neighbour, seed=3).first_difference or ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-gan", "dp-gan, clusters", "dp-gan, noised quantile"])
 def test_numbers_of_one_group_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate prints C and σC, where a step of G groups has √G C and √G σC; ε is the same."""

@@ -30,6 +30,7 @@ def made() -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 def test_the_charged_report(made: pd.DataFrame) -> None:
     """The same report of every neighbour, each figure's input within its sensitivity."""
     for pair in neighbours(frame(60), SCHEMA):

@@ -21,7 +21,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables.counter import ParquetCounter, count_by
-from tabsynth.tables.frames import as_declared, to_pandas
+from tabsynth.tables.frames import to_pandas
 
 torch.set_num_threads(1)
 TABLE, ENCODER = read_table_of(40, 0), TableEncoder(READ_SCHEMA)
@@ -62,6 +62,7 @@ def test_all_kinds_of_record_are_there() -> None:
     assert not null.table.isna().any(axis=None) and null.neighbour.isna().any().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.kind)
 def test_one_record_changes_no_other(form: str, pair: Any, tmp_path: Path) -> None:
     """All others come in as the very values that they are, and the one as it does alone."""
@@ -83,6 +84,7 @@ def test_one_record_changes_no_other(form: str, pair: Any, tmp_path: Path) -> No
         assert one == Counter(map(tuple, index))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["null", "extreme"])
 def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> None:
     """R1 from the file on: no mechanism's input moves by more than its sensitivity, and nothing else does."""
@@ -98,6 +100,7 @@ def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> N
     assert 0.9 < found.worst_move <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_an_empty_table_through_every_reader(form: str, tmp_path: Path) -> None:
     """R25: it is read and fitted as its neighbour of one row."""
     config = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=5)
@@ -206,9 +209,9 @@ def test_other_types_in_parquet_are_read_value_by_value(
     frame = to_pandas(pa.table({"c": values}))
     if says is not None:
         with pytest.raises(InputError, match=says):
-            as_declared(column, frame["c"])
+            column.convert(frame["c"])
         return
-    found = as_declared(column, frame["c"])
+    found = column.convert(frame["c"])
     assert str(found.dtype) == dtype
     assert TableEncoder(Schema([column])).to_index(found.to_frame())[:, 0].tolist() == codes
 

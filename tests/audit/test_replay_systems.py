@@ -26,6 +26,7 @@ def few_released_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(released, "RELEASED_ROWS", 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in system_names() if not name.startswith("pate")])
 def test_replay_of_every_system(name: str) -> None:
     """All else comes out the same, and no input moves by more than its sensitivity.
@@ -76,6 +77,7 @@ def _schemes(encoding: str | Mapping[str, str]) -> set[str]:
     return {"base-N" if scheme.startswith("base-") else scheme for scheme in listed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["margnet", "dp-wgan", "dp-wgan, source", "pate-gan"])
 def test_a_tenth_more_rows(name: str) -> None:
     """R14: the number of rows enters nothing; six records more move an input by six at most."""
@@ -85,6 +87,7 @@ def test_a_tenth_more_rows(name: str) -> None:
     assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [*METHODS, "dp-wgan, no autoencoder", "dp-gan, noised quantile", "pate-gan, networks"],
@@ -97,6 +100,7 @@ def test_an_empty_table_and_one_row(name: str) -> None:
         assert 0.9 < found.worst_move <= 1 + ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_an_extreme_record(name: str) -> None:
     """R22: whole numbers that floats cannot hold, and a long text, are taken in as the schema says."""

@@ -158,6 +158,7 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> None:
     wrong, message = MISTAKES[mistake]
@@ -268,6 +269,7 @@ OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", OF_ESTIMATORS)
 def test_a_mistake_of_an_estimator_is_named(mistake: str) -> None:
     kind, name, message = OF_ESTIMATORS[mistake]
@@ -286,6 +288,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     assert not hasattr(model, "trained_")
 
 
+@pytest.mark.slow
 def test_the_lines_of_an_audit() -> None:
     """Each kind of neighbour, added and removed, once a seed; JSON-ready, with what differs."""
     reports: list[tuple[str, int, int]] = []

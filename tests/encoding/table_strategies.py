@@ -5,7 +5,6 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from tabsynth import Column, Schema
-from tabsynth.tables.frames import with_dtype
 
 NAMES = ["a", "b c", "é", "x,y", 'q"']
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=6)
@@ -98,4 +97,4 @@ def _series(column: Column, rows: int, rng: np.random.Generator) -> pd.Series:
         values = np.empty(rows, dtype=object)
         values[:] = [int(n) if whole else float(n) for n in np.clip(numbers, low, high)]
     nulls = (rng.random(rows) < 0.3) if column.nulls else np.zeros(rows, dtype=bool)
-    return with_dtype(column, values, nulls)
+    return column.to_series(values, nulls)

@@ -13,6 +13,7 @@ from tabsynth.encoding import TableEncoder
 SCHEMES = ["one-hot", "ordinal", "binary", "base-4", "base-7"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), scheme=st.sampled_from(SCHEMES))
 def test_discrete_columns_come_back_exactly(data: st.DataObject, scheme: str) -> None:
@@ -26,6 +27,7 @@ def test_discrete_columns_come_back_exactly(data: st.DataObject, scheme: str) ->
     pd.testing.assert_frame_equal(back, table)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(data=st.data(), scheme=st.sampled_from(SCHEMES))
 def test_all_columns_come_back_to_the_cell(data: st.DataObject, scheme: str) -> None:

@@ -62,6 +62,7 @@ def test_a_copy_is_found_by_all_and_its_references_are_not():
     assert "NO evidence" in shown.reading
 
 
+@pytest.mark.slow
 def test_an_honest_table_is_within_its_intervals():
     """Of 9 tables that leak nothing, few intervals exclude nothing."""
     out = {}
@@ -192,6 +193,7 @@ def test_predicates_single_out_one_row():
     assert singling_predicates(np.zeros((9, 3), int), sizes, ordered, 5, rng) == []
 
 
+@pytest.mark.slow
 def test_the_interval_of_singling_out_covers():
     """Predicates of related columns overlap: as if they were independent, 0 was covered 88 times of 100."""
     columns = np.random.default_rng(9).normal(size=(3, 8))

@@ -43,6 +43,7 @@ def mixed(rows, seed=0):
     return np.stack([rng.integers(0, s, rows) for s in SIZES], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("train", "synthetic", "holdout"),
     [
@@ -79,6 +80,7 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
         found["nonsense"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [1, 3])
 @pytest.mark.parametrize(
     ("train", "synthetic", "explained"),
@@ -105,6 +107,7 @@ def test_numbers_without_spread_are_not_explained(train, synthetic, explained, t
         assert -1 <= found["ci_overlap"].value < 0.5
 
 
+@pytest.mark.slow
 def test_disjoint_and_equal_tables_are_at_the_ends():
     def run(a, b):
         return measure(a, b, None, names=NAMES, sizes=SIZES, columns=ALL, m=5, k=(1,))

@@ -36,6 +36,7 @@ def brute_force(records, synthetic, sizes, s, k, rng):
     return np.mean(hits)
 
 
+@pytest.mark.slow
 def test_agrees_with_brute_force_where_nothing_is_tied():
     # Distinct distances: record i differs from row r in exactly r known columns, for any s below.
     rng = np.random.default_rng(0)
@@ -95,6 +96,7 @@ def test_planted_copy_leaks_and_unseen_rows_do_not():
     assert honest.cells[0].exposed.value > honest.cells[0].target.high
 
 
+@pytest.mark.slow
 def test_intervals_cover_95_percent():
     """Leakage of an honest table is 0: its interval must say so in about 95% of draws."""
     sizes = (3,) * 4

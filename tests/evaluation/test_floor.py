@@ -47,6 +47,7 @@ def test_a_fresh_sample_is_better_than_shuffled_columns():
     assert found.rows == {"train": 800, "synthetic": 800, "test": 800, "holdout": 800}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_shuffled_columns_are_no_better(seed):
     rng = np.random.default_rng(seed)
@@ -74,6 +75,7 @@ def test_a_table_against_itself():
     assert found.distances[0].floor.mean.value == 0 and found.verdict.text == BETTER
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers():
     rng = np.random.default_rng(2)
     train, holdout = related(rng, 200), related(rng, 100)
@@ -109,6 +111,7 @@ def test_without_holdout_the_test_rows_were_seen():
     assert all(0 <= share <= 1 for _, share in stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("train", "synthetic", "sizes"),
     [
@@ -150,6 +153,7 @@ def test_estimates():
     }
 
 
+@pytest.mark.slow
 def test_these_packages_need_no_torch():
     # A stand-in for the package, so that only what each of them imports is loaded.
     code = (

@@ -105,6 +105,7 @@ def test_a_copy_moved_by_a_cell_is_called_a_leak():
     assert parts["area by the number of attributes that differ"] < 0.8
 
 
+@pytest.mark.slow
 def test_an_honest_table_of_numbers_is_within_its_intervals():
     hits = [
         metric.low <= metric.best <= metric.high

@@ -42,6 +42,7 @@ def run(train, synthetic, floor, test, sizes=SIZES, **kwargs):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 5))
 def test_f1_is_that_of_scikit_learn(seed, rows, size):
@@ -101,6 +102,7 @@ def test_a_table_against_itself_has_ratio_one():
     assert first.low < first.value < first.high and first.n == 200
 
 
+@pytest.mark.slow
 def test_gain_allows_for_another_shuffle():
     """Ten shuffles against five of the same kind: hardly one may seem better than the others."""
     rng = np.random.default_rng(5)
@@ -180,6 +182,7 @@ def test_interval_covers_the_drawing_of_test_rows():
     assert 0.88 <= np.mean(covered) <= 0.99
 
 
+@pytest.mark.slow
 def test_rare_classes_leave_the_value_in_its_interval():
     """Diagnoses and the like: many classes of a few rows each, most of them never guessed right."""
     frame, schema = load_hospital()

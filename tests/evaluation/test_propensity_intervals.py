@@ -17,6 +17,7 @@ def changed(rng, rows, share):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "times"), [(main_effects, 40), (tree, 30)])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_interval_covers_the_ratio_of_other_samples(ratio, times, share):

@@ -50,6 +50,7 @@ def test_calibration_by_hand():
     assert calibration_error(chances, truth) == pytest.approx((4 * 0.15 + 2 * 0.35) / 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boosting", [False, True])
 def test_synthetic_rows_teach_as_real_ones_do(boosting):
     made = drawn(rows=(900, 900, 900))

@@ -32,6 +32,7 @@ def samples():
     return tuple(unrelated(rng, 600) for _ in range(3))
 
 
+@pytest.mark.slow
 def test_a_fresh_sample_is_not_called_worse(samples):
     found = measure(*samples, names=NAMES, sizes=SIZES, m=2, k=(1,), columns=Columns(by=(0,)))
     pair = found["tvd2"]
@@ -49,6 +50,7 @@ def test_a_fresh_sample_is_not_called_worse(samples):
     assert any("No group of c0 is seen to fare worse" in sentence for sentence in said)
 
 
+@pytest.mark.slow
 def test_without_a_holdout_it_is_said_not_to_be_known(samples):
     found = measure(*samples[:2], None, names=NAMES, sizes=SIZES, m=2, k=(1,))
     assert found["tvd2"].below_floor and not found["tvd2"].untold
@@ -59,6 +61,7 @@ def test_without_a_holdout_it_is_said_not_to_be_known(samples):
     assert "Without a hold-out it cannot be known" in worse
 
 
+@pytest.mark.slow
 def test_a_table_that_is_worse_than_a_fresh_sample_too_is_told_so(samples):
     rng = np.random.default_rng(2)
     found = measure(

@@ -20,6 +20,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INPUTS)
 def test_damaged_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
     reader = READERS[name](tmp_path)

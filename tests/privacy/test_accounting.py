@@ -76,6 +76,7 @@ def order_by_quadrature(sigma: float, rate: float, order: float) -> float:
     return math.log(total) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", RATES)
 def test_rdp_against_dp_accounting(rate: float) -> None:
     """R6: 90 tuples against another implementation; its fractional orders are bounds or fail to
@@ -96,6 +97,7 @@ def test_rdp_against_dp_accounting(rate: float) -> None:
             assert ours == pytest.approx(theirs, rel=0.002, abs=1e-6), (sigma, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "sigma", "count"),
     [
@@ -204,6 +206,7 @@ def test_nothing_and_everything() -> None:
             epsilon_of([(full(1.0), 1)], delta)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     rate=st.floats(1e-6, 1.0),
@@ -226,6 +229,7 @@ def test_rdp_is_monotone_and_a_number(rate: float, sigma: float, count: int, del
     assert found(rate, sigma, count, delta / 10) >= base
 
 
+@pytest.mark.slow
 def test_best_is_monotone() -> None:
     """R6: the same of PRV, within its error."""
 
@@ -262,6 +266,7 @@ def test_rates_outside_are_refused(rate: float) -> None:
         sampled(1.0, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "fixed"), [(0.5, True), (1.0, False), (8.0, True), (20.0, False)]
 )
@@ -314,6 +319,7 @@ NOT_REPEATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "plan"),
     [(e, plan) for e in BUDGETS for plan in PLANS if e not in NOT_REPEATED.get(plan, ())],
@@ -382,6 +388,7 @@ def test_matching_noise_costs_its_share(share: float) -> None:
     assert 0.99 * wanted < ours <= wanted * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_shared_random_plans_keep_the_bound() -> None:
     """R6: random compositions, ours never below PLD."""
     rng = np.random.default_rng(3)

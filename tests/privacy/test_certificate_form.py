@@ -181,6 +181,7 @@ OTHERS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_field_tampered_with_is_refused(tmp_path_factory: Any, keys: Path, data: Any) -> None:
@@ -453,6 +454,7 @@ def hostile() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), hostile(), ids=[name for name, _ in hostile()])
 def test_hostile_files_are_answered_soon(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / "t.csv"

@@ -75,6 +75,7 @@ def test_sensitivity_of_marginals() -> None:
     assert marginal_noise(opened(index, 3.0, 1)[1], 6) == pytest.approx(3.0 * math.sqrt(6))
 
 
+@pytest.mark.slow
 def test_noise_of_the_row_count() -> None:
     """R4, with the law cut off at 1 row."""
     rng = np.random.default_rng(1)
@@ -177,6 +178,7 @@ def test_counts_of_groups_are_sums_of_counts() -> None:
         np.testing.assert_allclose(m.counts, wanted, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.7, 3.0, 12.0])
 def test_noise_of_k_way_counts(sigma: float) -> None:
     """R4: N(0, σ²/share), rounded, on every cell of a set, independent over cells, sets and uses."""
@@ -295,6 +297,7 @@ def test_counts_of_any_store_of_rows() -> None:
         assert (one.columns, one.std) == (two.columns, two.std)
 
 
+@pytest.mark.slow
 def test_total_rows_is_unbiased_and_weighted() -> None:
     """R14: inverse-variance weights over sets of any width; exact where there is no noise."""
     rng = np.random.default_rng(9)

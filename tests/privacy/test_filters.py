@@ -156,6 +156,7 @@ def test_budgets_that_are_none() -> None:
     assert free.admits([(NoPrivacy(), 1)]) and free.order is None and free.budget == math.inf
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_what_it_admits_the_other_accountants_allow(data: st.DataObject) -> None:
@@ -221,6 +222,7 @@ def largest(admitted: Callable[[float], bool], low: float = 1e-12, high: float =
     return low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.2, 0.25, 0.3])
 @pytest.mark.parametrize("epsilon", [0.3, 0.5, 0.7])
 def test_an_adaptive_adversary_stays_within_the_filter(epsilon: float, sigma: float) -> None:

@@ -50,6 +50,7 @@ def by_us(spends: list[tuple[float, float, int]], delta: float) -> float:
 GROUPED = ["dp-gan", "dp-gan, clusters", "dp-gan, ganobfuscator"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning")  # of opacus
 @pytest.mark.parametrize("name", [*GROUPED, "dp-wgan", "margnet, rows declared"])
 def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:

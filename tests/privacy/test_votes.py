@@ -35,6 +35,7 @@ def by_quadrature(count: int, mechanism: NoisyVote) -> float:
     return sum(quad(given_no, a, b, limit=200)[0] for a, b in pairwise(edges))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
 @pytest.mark.parametrize(("teachers", "noise"), [(7, 0.4), (6, 1.0), (25, 5.0)])
 def test_the_vote_grid(accounting: str, teachers: int, noise: float) -> None:

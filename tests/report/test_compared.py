@@ -36,6 +36,7 @@ def both():
     return compare([private, report(REAL, "copy")])
 
 
+@pytest.mark.slow
 def test_a_frame_and_markdown_of_all(both, tmp_path):
     frame = both.to_frame()
     assert set(frame.index.get_level_values("label")) == {"honest | <b>", "copy"}
@@ -69,6 +70,7 @@ def test_a_conditional_claim_is_not_set_beside_private_ones(both):
     assert mixed.summary()[0].endswith("CONDITIONAL, ε = 0.997 (claimed, not authenticated).")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared(both):
     one, other = both.reports
     for reports, words in (
@@ -104,6 +106,7 @@ def test_every_metric_in_one_frame(both):
     assert any("SUCCEED" in sentence for sentence in both.reports[1].summary())
 
 
+@pytest.mark.slow
 def test_asked_columns_are_measured():
     found = report(table(300, 1), "x", target="mean", by=PATH, weights="mean")
     keys = set(found.to_frame().index)
@@ -210,6 +213,7 @@ def consistent(**changes):
     return certificate(**{**listed, **changes})
 
 
+@pytest.mark.slow
 def test_a_published_report_adds_up(tmp_path):
     made = table(300, 1)
     attach(made, consistent())

@@ -99,6 +99,7 @@ def text(tmp_path_factory):
     return html(tmp_path_factory.mktemp("html"), label=PATH + HOSTILE, certificate=certificate())
 
 
+@pytest.mark.slow
 def test_it_has_every_section(text):
     page = Page(text)
     for words in (
@@ -215,6 +216,7 @@ def test_without_certificate_nothing_is_claimed(tmp_path):
     assert "no hold-out was given" in page.text and "no hold-out" in page.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -238,6 +240,7 @@ def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
     assert words in page.text and ("p", {"class": "loud"}) in page.tags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["CONDITIONAL: if.", "Private: forged.", None])
 def test_a_claim_on_drafted_columns_is_a_warning_and_never_private(tmp_path, statement):
     public = {"drafted": [HOSTILE, PATH], "accepted_drafted_domain": True, "left_out": ["mrn"]}
@@ -298,6 +301,7 @@ def test_votes_are_shown_in_votes():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damaged",
     [

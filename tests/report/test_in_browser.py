@@ -60,6 +60,7 @@ def pages(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report", "comparison"])
 def test_a_page_is_silent_and_asks_for_nothing(name, pages, tmp_path):
     console, asked, dom = visit(pages / f"{name}.html", tmp_path)
@@ -67,6 +68,7 @@ def test_a_page_is_silent_and_asks_for_nothing(name, pages, tmp_path):
     assert "</svg>" in dom and dom.rstrip().endswith("</html>")
 
 
+@pytest.mark.slow
 def test_a_page_that_does_both_is_caught(pages, tmp_path):
     """The check itself: a picture from elsewhere and a script, without and under the pages' policy."""
     bad = "<img src='http://elsewhere.invalid/x.png'><script>console.error('oh')</script></body>"

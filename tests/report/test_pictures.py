@@ -134,6 +134,7 @@ def test_intervals_references_and_numbers_that_stay_apart():
         assert all(abs(a - c) > 12 or abs(b - d) > 12 for c, d in boxes[:i])
 
 
+@pytest.mark.slow
 def test_without_a_privacy_axis_utility_is_shown_alone(tmp_path):
     facts = {"schema": schema(), "m": 5, "k": (1,)}
     made = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
@@ -174,6 +175,7 @@ def measured(columns, rng):
     return found, shown_marginals(declared, train, other)
 
 
+@pytest.mark.slow
 def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
     rng = np.random.default_rng(0)
     base = evaluate(table(60, 0), table(60, 1), schema=schema(), m=5, k=(1,))

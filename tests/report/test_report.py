@@ -69,6 +69,7 @@ def test_shuffled_columns_are_called_so():
     assert "histogram would serve as well" in found.summary()[0]
 
 
+@pytest.mark.slow
 def test_planted_copy_is_called_a_leak():
     real = table(200, 0)
     found = report(real=real, synthetic=real, m=200)
@@ -112,6 +113,7 @@ def test_json_round_trip_without_nan(made, tmp_path):
         assert len(marginal["labels"]) == len(marginal["real"]) == len(marginal["widths"])
 
 
+@pytest.mark.slow
 def test_degenerate_table_gives_null_not_nan(tmp_path):
     one = table(1, 0)
     found = report(real=one, synthetic=table(1, 3), holdout=None, certificate={"epsilon": math.inf})
@@ -132,6 +134,7 @@ def test_certificate_comes_with_the_table():
     assert other.certificate == {"epsilon": 3}
 
 
+@pytest.mark.slow
 def test_other_data_frames_and_column_order():
     real, synthetic = table(120, 0), table(80, 1)
     expected = report(real=real, synthetic=synthetic)
@@ -187,6 +190,7 @@ def test_schema_and_holdout_are_checked():
         evaluate(real, real, real, schema=schema())
 
 
+@pytest.mark.slow
 def test_files_are_written_whole_or_refused(made, tmp_path):
     for write in (made.to_html, made.to_json):
         with pytest.raises(InputError):
@@ -209,6 +213,7 @@ def test_training_rows_in_another_order_are_no_holdout(share):
         report(real=real, holdout=real.sample(frac=share, random_state=0))
 
 
+@pytest.mark.slow
 def test_some_training_rows_in_the_holdout_are_told(made):
     real = table(200, 0)
     mixed = pd.concat([real[:60], table(40, 2)])
@@ -233,6 +238,7 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
         evaluate(table(200, 0), synthetic, schema=schema(), epsilon=1.0, certificate=given)
 
 
+@pytest.mark.slow
 def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     """Summary, page, JSON and comparison show the claim of an unauthenticated certificate as one."""
     listed = certificate()

@@ -49,6 +49,7 @@ def test_a_copier_is_caught_and_the_report_says_so():
     assert "groundhog" in found.to_markdown()
 
 
+@pytest.mark.slow
 def test_a_synthesizer_of_ours_is_fitted_for_every_shadow_and_is_private(tmp_path):
     config = MargNetConfig(components=4, latent_dim=2, hidden=(4,), steps=5)
     made = MargNet(SCHEMA, epsilon=0.5, config=config)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.schema.schema import whole_range
 
 RNG = np.random.default_rng(0)
 INCOME = Column(
@@ -65,8 +64,8 @@ def test_a_single_value_keeps_its_rows() -> None:
 
 def test_ranges_of_whole_cells() -> None:
     """The tolerance is a narrow cell's own, not that of the mean cell, which is 250,000 wide."""
-    assert whole_range(INCOME, 0, 0, "x") == (1, 1)
-    assert whole_range(INCOME, 1, 10**6, "x") == (2, 4)
+    assert INCOME.code_range(0, 0, "x") == (1, 1)
+    assert INCOME.code_range(1, 10**6, "x") == (2, 4)
     for low, high in [(2, 999), (0, 998), (-499, 0), (1, 999_998)]:
         with pytest.raises(InputError, match="cuts through a cell"):
-            whole_range(INCOME, low, high, "x")
+            INCOME.code_range(low, high, "x")

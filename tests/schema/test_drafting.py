@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabsynth import InputError, Schema, read_table, write_table
+from tabsynth import InputError, Numeric, Schema, read_table, write_table
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.tables.files import read_any
@@ -122,6 +122,7 @@ def test_review_names_every_drafted_column() -> None:
 CELL = st.none() | st.sampled_from(["x", "y", "007", "1", "-2", "3.5", "1e3", "True", " ", "a,b"])
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80,
     deadline=None,
@@ -174,7 +175,8 @@ def skewed(rows: int = 4_000) -> pd.DataFrame:
 def test_cells_of_a_drafted_column_keep_what_it_holds() -> None:
     table = skewed()
     schema = draft_schema(table)
-    assert {c.name for c in schema.columns if c.breaks} == {"income", "index", "price", "real"}
+    skewed_names = {c.name for c in schema.columns if isinstance(c, Numeric) and c.breaks}
+    assert skewed_names == {"income", "index", "price", "real"}
     assert schema["density"].kind == "ordinal" and schema["density"].size == 20
     assert schema["industry"].kind == "ordinal" and set(schema["industry"].categories) == set(
         table["industry"]

@@ -16,7 +16,6 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.schema.drafting import MIN_COUNT, draft_schema, review
 from tabsynth.schema.identifiers import FEW, MAX_DRAFTED_CATEGORIES, identifying, named_for_one
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables.frames import as_declared
 
 IDENTIFIERS = (
     "mrn MRN ssn email e_mail E-Mail home_phone telephone name Name first_name LastName id ID IDs patient_id"
@@ -171,7 +170,7 @@ def test_rare_values_become_one_category() -> None:
         "flag": ((False, True), None),
     }
     assert {c.name: (c.categories, c.other) for c in schema.columns} == expected
-    typed = pd.DataFrame({c.name: as_declared(c, table[c.name]) for c in schema.columns})
+    typed = pd.DataFrame({c.name: c.convert(table[c.name]) for c in schema.columns})
     index = TableEncoder(schema).to_index(typed)
     places = [c.categories.index(c.other) for c in schema.columns[:-1]]  # type: ignore[arg-type]
     np.testing.assert_array_equal(index[-2:, :-1], [places] * 2)
@@ -191,6 +190,7 @@ def test_what_rare_texts_become_is_no_null_and_may_be_there() -> None:
 LETTERS = st.text(string.ascii_lowercase, min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     values=st.lists(LETTERS | st.integers(0, 99).map(str), min_size=1, max_size=60),
@@ -213,7 +213,7 @@ def test_no_value_of_few_rows_is_in_a_draft(
             listed = {str(v) for v in column.categories if v != column.other}
             assert all(counts[value] >= min_count for value in listed)
             index = TableEncoder(schema).to_index(
-                pd.DataFrame({c.name: as_declared(c, table[c.name], True) for c in schema.columns})
+                pd.DataFrame({c.name: c.parse(table[c.name]) for c in schema.columns})
             )
             assert index.shape == (len(rows), len(schema.columns))
     assert not any(identifying(column) for column in schema.columns)
@@ -273,6 +273,7 @@ def test_a_refusal_names_no_more_columns_than_a_line_holds() -> None:
         MargNet(schema, epsilon=1.0)._check_domain()
 
 
+@pytest.mark.slow
 def test_tables_keep_their_identifiers_and_nothing_reads_them(tmp_path: Path) -> None:
     """A drafted schema fits the table that it was drafted from, whatever counts or completes it."""
     rows = 200

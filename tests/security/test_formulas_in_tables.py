@@ -50,6 +50,7 @@ def a_table(texts: list[Any], dtype: str) -> tuple[pd.DataFrame, Schema]:
     return pd.DataFrame({"=t": values, "-n": [-3] * len(texts)}), schema
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80,
     deadline=None,
@@ -83,6 +84,7 @@ def test_escaped_tables_run_nothing_and_come_back(
     pd.testing.assert_frame_equal(read_table(path, schema), table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", "=+-@＝＋－＠﹦﹢﹣﹫")
 @pytest.mark.parametrize("before", BEFORE, ids=ascii)
 def test_invisible_characters_hide_no_formula(sign: str, before: str, tmp_path: Path) -> None:

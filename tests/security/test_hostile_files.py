@@ -38,6 +38,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str, 
     return dict(found)
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_in_time_and_memory(
     ends: dict[str, tuple[str, str, float]],
 ) -> None:
@@ -70,6 +71,7 @@ def a_model(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_model_whose_schema_is_small_and_whose_codes_are_not(tmp_path: Path) -> None:
     """12 one-hot columns of some 4,000 values: 200 kB of weights, and 800 MB of codebooks."""
     facts, _ = read_model(a_model(tmp_path / "m"))

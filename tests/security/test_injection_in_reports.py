@@ -131,6 +131,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, tuple[
     return {"hostile": pages(PAYLOADS, folder), "harmless": pages(HARMLESS, folder)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report", "published", "compare"])
 def test_no_page_gains_an_element_or_an_attribute(
     name: str, made: dict[str, dict[str, tuple[str, str]]]
@@ -195,6 +196,7 @@ def test_any_text_is_itself_in_markdown(text: str) -> None:
     assert heading.split() == f"x {plain} x".split()  # HTML shows any white space as one space
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_plain_pages_and_curves(payload: str) -> None:
     rows = [(payload, [payload], True)]

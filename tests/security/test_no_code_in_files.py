@@ -80,6 +80,7 @@ def sources() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@pytest.mark.slow
 def test_the_package_has_no_way_to_run_what_it_reads() -> None:
     assert len(sources()) > 100
     for path in sources():

@@ -266,6 +266,7 @@ def test_expected_codes_are_what_is_sampled() -> None:
     torch.testing.assert_close(heads(logits[:1], 1.0, None)[0], drawn, rtol=0, atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_warm_up_learns_what_the_table_says() -> None:
     """Ordinary training with the pair anchor: columns that agree in the table agree in the rows."""
     index = np.repeat(np.arange(3), 200)[:, None].repeat(2, 1)

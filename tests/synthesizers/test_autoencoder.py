@@ -17,6 +17,7 @@ from tabsynth.training.loop import Watch
 torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [False, True])
 def test_it_reconstructs_a_structured_table(source: bool) -> None:
     """R11: trained without noise, over 95% of the cells come back (the document's widths as well)."""

@@ -38,6 +38,7 @@ def counts(model: DPWGAN) -> dict[str, int]:
     return {a.purpose: a.spent for a in model.ledger_.accounts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1.0, 0.2])
 @pytest.mark.parametrize("autoencoder", ["preset", None])
 def test_a_fit_spends_its_plan_and_no_more(rate: float, autoencoder: str | None) -> None:
@@ -221,6 +222,7 @@ def global_states() -> tuple[object, ...]:
     return random.getstate(), legacy, torch.get_rng_state().tolist()
 
 
+@pytest.mark.slow
 def test_seeds(tmp_path: Path) -> None:
     """R17: a seed repeats the run, marks it, and is in no file; without one no two runs agree."""
     before = global_states()
@@ -293,6 +295,7 @@ def test_certificates_follow_the_fit_not_later_parameters(tmp_path: Path) -> Non
         loaded.fit(frame())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.5, 20.0])
 def test_other_targets(epsilon: float) -> None:
     """R7: and by PLD, at 98% of the target."""

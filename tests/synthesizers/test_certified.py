@@ -64,6 +64,7 @@ def test_certificates_of_every_method(tmp_path, method):
     assert found.accountants[0].name != found.accountants[1].name
 
 
+@pytest.mark.slow
 def test_noise_of_a_gpu_is_called_so(monkeypatch):
     """Where gradients are summed there, now or in the fit that this one starts from."""
     first, counts = (make(rows=60).fit(frame()) for make in (small, margnet))
@@ -147,6 +148,7 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", SETTINGS)
 def test_settings_are_those_of_the_fit(option, tmp_path):
     """Of this fit, whatever parameters change and wherever the model goes; no others are taken in."""
@@ -189,6 +191,7 @@ def test_the_schema_lists_what_there_is():
     assert set(STATED) <= set(fields["settings"]["properties"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm_steps", [0, 4])
 @pytest.mark.parametrize("source", ["generated rows", TABLE, WARM])
 def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, monkeypatch):

@@ -81,6 +81,7 @@ OPTIONS: dict[str, Callable[[], Synthesizer]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", OPTIONS)
 def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(released, "RELEASED_ROWS", 300)

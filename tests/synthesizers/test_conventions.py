@@ -42,7 +42,7 @@ def test_sklearn_conventions() -> None:
     made = small(encoding="binary", random_state=3)
     copy = clone(made)
     ours, theirs = made.get_params(deep=False), copy.get_params(deep=False)
-    assert ours.keys() == theirs.keys() and len(ours) == 19
+    assert ours.keys() == theirs.keys() == inspect.signature(DPWGAN).parameters.keys()
     assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, made.schema)
     assert copy.set_params(epsilon=7.0).epsilon == 7.0 and made.epsilon == 3.0
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
@@ -168,6 +168,7 @@ def test_columns_in_any_order_and_other_frames() -> None:
             small().fit(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "encoding", ["ordinal", "binary", "base-4", {"k": "binary", "v": "ordinal"}]
 )
@@ -196,6 +197,7 @@ def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Pat
     assert load(tmp_path / "m").encoder_.layout.width == width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "source"])
 @pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -209,6 +211,7 @@ def test_one_row(preset: str, norm: bool, seed: int) -> None:
         assert len(made.fit(frame(1)).sample(3)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "values"),
     [

@@ -40,6 +40,7 @@ MIXTURES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(**MIXTURES)
 def test_loss_and_gradient_are_those_of_brute_force(

@@ -41,6 +41,7 @@ def test_the_papers_numbers() -> None:
     assert VARIANTS["advanced-clusters"] == replace(advanced, grouping="clusters")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["basic", "advanced", "advanced-clusters"])
 def test_it_learns_that_columns_agree(variant: str) -> None:
     """Without noise: the pair of columns comes closer than independent columns could."""

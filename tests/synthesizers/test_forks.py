@@ -86,6 +86,7 @@ def test_neither_ledger_nor_journal_serves_a_forked_process(tmp_path: Path) -> N
     os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize(("stage", "step"), [("autoencoder", 2), ("critic", 1), ("critic", 8)])
 def test_a_fork_inside_a_fit_has_no_model(

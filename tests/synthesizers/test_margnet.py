@@ -95,6 +95,7 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
 # The fit.
 
 
+@pytest.mark.slow
 def test_it_learns_a_correlated_table_without_noise() -> None:
     """Pairs come within a tenth of what independent columns miss."""
     index, sizes = correlated()
@@ -128,6 +129,7 @@ def test_it_stops_at_the_noise() -> None:
     assert longer.found[-1] < 0.8 * level and not longer.done
 
 
+@pytest.mark.slow
 def test_it_goes_on_past_the_noise() -> None:
     """For so many times the steps till then, and softly: the last ones change next to nothing."""
     index, sizes = correlated()
@@ -198,6 +200,7 @@ def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     assert away[1.0] < 0.95 * away[0.0]
 
 
+@pytest.mark.slow
 def test_it_stops_where_nothing_is_gained() -> None:
     """Exact counts of a table that few components explain: no need for all the steps."""
     index, sizes = correlated()
@@ -394,6 +397,7 @@ def test_atoms_are_distributions(cells: int, nulls: bool, widths: list[float]) -
     assert dictionary(category, widths) is None
 
 
+@pytest.mark.slow
 def test_wide_bumps_are_apart() -> None:
     """Of a column of very many values; null and each value have an atom still, every value has bumps."""
     column = Column(
@@ -459,6 +463,7 @@ def test_draws_have_the_law_of_their_component() -> None:
     assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "draws"), [(1, 1500), (5, 400), (50, 60), (400, 10)])
 def test_tables_of_few_rows_follow_the_mixture(rows: int, draws: int) -> None:
     """Values and pairs of which less than one is expected come as often as they should on average."""

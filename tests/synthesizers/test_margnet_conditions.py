@@ -238,6 +238,7 @@ def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_fit_knows_what_is_impossible() -> None:
     """A skip pattern: if only samples knew of it, children would be rare, whose rows it breaks most."""
     rng = np.random.default_rng(0)
@@ -294,6 +295,7 @@ VALUES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_conditions_and_zeros_hold_together(bound: MargNet, data: st.DataObject) -> None:

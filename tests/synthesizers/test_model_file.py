@@ -253,6 +253,7 @@ def test_weights_that_do_not_fit(bad: str, held: bytes, tmp_path: Path) -> None:
     refused(path, FileFormatError)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=300,
     deadline=None,

@@ -192,6 +192,7 @@ def dense(width: int, functions: int) -> PairFeatures:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("width", "functions"), [(3, 2), (16, 9), (37, 9), (259, 9), (37, 40)])
 def test_dense_codes_leave_other_witnesses_as_they_were(

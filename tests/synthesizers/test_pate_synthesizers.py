@@ -172,6 +172,7 @@ def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> N
     assert len(made.sample(3)) == 3
 
 
+@pytest.mark.slow
 def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Its rows are made up."""
     small_pate(teachers=30_000).plan()
@@ -265,6 +266,7 @@ def test_a_label_of_one_class() -> None:
         small_acgan(Schema([one, SCHEMA["b"]])).plan(estimate_time=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["A", "B", "C"])
 @pytest.mark.parametrize("kind", ["witness", "network"])
 @pytest.mark.parametrize("autoencoder", [None, "dp-sgd"])
@@ -300,6 +302,7 @@ def test_classes_by_their_declared_shares() -> None:
     assert set(shares.index) == {"x", "z"} and shares["z"] == pytest.approx(0.75, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.9])
 def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> None:
     columns = [
@@ -395,6 +398,7 @@ def test_a_single_column() -> None:
         assert len(build(schema).fit(frame()[["k"]]).sample(5)) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("teachers", "least"), [(150, 0.85), (6000, 0.6)])
 def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: float) -> None:
     """The student's answers carry the relation of two columns through noise to the rows.
@@ -447,6 +451,7 @@ def test_votes_that_would_be_thrown_away_are_refused() -> None:
         PATEConfig(pair_anchor=0.0)
 
 
+@pytest.mark.slow
 def test_the_paper_preset_learns_without_noise() -> None:
     """It nears the marginals. With a generator five times as fast, all teachers rejected all rows: 0.61."""
     letters = list("abcdefgh")
@@ -519,6 +524,7 @@ def test_the_paper_preset_of_pate_acgan(tmp_path: Path) -> None:
         small_acgan(preset="source").plan(estimate_time=False)
 
 
+@pytest.mark.slow
 def test_the_class_head_of_the_paper_preset_learns() -> None:
     """Rows follow their class. In mode A, which has no class head, half of them do: 0.50."""
     table = frame(2000, seed=2)

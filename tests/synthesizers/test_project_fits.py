@@ -132,6 +132,7 @@ def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> Non
     assert project.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_warm_start_counts_once(project: Path, tmp_path: Path) -> None:
     """On the fit's own ledger it comes first; on the project's it is already."""
     margnet(2.0).fit(frame(), ledger=project).save(tmp_path / "warm")

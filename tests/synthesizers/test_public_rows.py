@@ -22,6 +22,7 @@ torch.set_num_threads(1)
 RATE = 0.2
 
 
+@pytest.mark.slow
 def test_declared_rows_are_the_divisor(monkeypatch: pytest.MonkeyPatch) -> None:
     """R14: rows= takes the place of the measured count, wherever a number of rows is used."""
     divisors: list[float] = []
@@ -40,6 +41,7 @@ def test_declared_rows_are_the_divisor(monkeypatch: pytest.MonkeyPatch) -> None:
         assert certificate["public"]["rows"] == 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", [row("x", -1), row("x", 21), row("new"), row("x", 3, 1.0001)])
 def test_domain_does_not_follow_the_rows(edge: pd.DataFrame) -> None:
     """R12: a row past the bounds or outside the categories changes neither layout nor spends."""

@@ -40,6 +40,7 @@ def fitted(model: Adversarial, device: str, standins: bool) -> dict[str, Any]:
     return model.critic.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("standins", [False, True])
 @pytest.mark.parametrize("kind", ["wgan", "centred", "paired"])
 def test_one_recording_serves_all_steps(

@@ -129,6 +129,7 @@ def crash_at(stage: str, step: int, error: type[BaseException]) -> Any:
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(("stage", "step"), [("autoencoder", 3), ("critic", 9)])
 @pytest.mark.parametrize("same_object", [True, False])
@@ -195,6 +196,7 @@ def test_a_checkpoint_changes_nothing_else(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(plain.sample(30), kept.sample(30))
 
 
+@pytest.mark.slow
 def test_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """R17, R18: no seed is kept; a part that goes on draws other noise; once seeded, always seeded."""
     seed, found = 987654321, []

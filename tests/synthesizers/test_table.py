@@ -1,6 +1,7 @@
 """Rows out of a generator: the law that it says, with less spread than independent draws."""
 
 import numpy as np
+import pytest
 import torch
 
 from tabsynth import Column, Schema
@@ -31,6 +32,7 @@ def moments(made: TableGenerator, rows: torch.Tensor) -> torch.Tensor:
     return second_moments(made.heads.layout, rows)
 
 
+@pytest.mark.slow
 def test_pair_counts_are_nearer_to_the_law_than_independent_draws() -> None:
     made = generator("one-hot")
     with torch.no_grad():

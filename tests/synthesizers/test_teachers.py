@@ -96,6 +96,7 @@ def test_each_teacher_picks_from_its_own_shard() -> None:
         assert set(picked[k].tolist()) == set(torch.nonzero(shard == k).flatten().tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("name", "hidden"), [("adam", []), ("rmsprop", [9]), ("adam", [16, 5])])
 def test_a_record_changes_its_own_network_alone(name: str, hidden: list[int], threads: int) -> None:

@@ -39,6 +39,7 @@ def test_fewer_rows_of_a_wide_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert released.released_rows(10**7) == 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [small, small_dpgan])
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_the_same_total(build: Any, rate: float, margnet: MargNet, tmp_path: Path) -> None:
@@ -89,6 +90,7 @@ def test_the_released_table_is_free(margnet: MargNet) -> None:
     assert any("warm start" in name for name in model.trained_.curves)
 
 
+@pytest.mark.slow
 def test_what_the_presets_do_after_one(margnet: MargNet) -> None:
     """No autoencoder, and fewer private steps; a public table trains one, and changes no number."""
     for model in (
@@ -195,6 +197,7 @@ def test_together() -> None:
     assert issubclass(MargNet, Synthesizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["released marginals", "warm start", "critic"])
 def test_a_killed_fit_goes_on(stage: str, margnet: MargNet, tmp_path: Path) -> None:
     """From a checkpoint, with what each stage keeps; the warm start counts once."""

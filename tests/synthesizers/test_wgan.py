@@ -76,6 +76,7 @@ def tiny(**changes: Any) -> WGANConfig:
     return WGANConfig(**{**known, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marginals", [False, True])
 def test_it_learns_that_columns_agree(marginals: bool) -> None:
     """Without noise: the pair of columns comes closer than independent columns could."""
@@ -201,6 +202,7 @@ def test_the_generator_moves_the_decoder_too() -> None:
     assert all(not torch.equal(a, b) for a, b in zip(before, decoder.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_the_anchor_holds_the_columns() -> None:
     """Under a critic that is noise, anchored columns stay nearer to their one-way counts."""
     wanted = [np.array([0.8, 0.15, 0.05]), np.array([0.3, 0.7])]
@@ -266,6 +268,7 @@ def test_the_fixed_bound_of_source_cuts_nothing_of_ten_columns() -> None:
     assert 0.8 * c_g < worst <= c_g * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounded", [False, True])
 def test_plain_rows_are_independent(rounded: bool) -> None:
     """Counts of plain samples spread as a binomial's; rounded ones stay near what is expected."""

@@ -80,6 +80,7 @@ def test_counts_are_those_of_the_rows(columns: tuple[int, ...], tmp_path: Path) 
             np.testing.assert_array_equal(found, count_rows(index, columns, groups))
 
 
+@pytest.mark.slow
 def test_a_fit_to_counts_is_the_fit_to_the_rows(tmp_path: Path) -> None:
     table = people()
     first, *others = (
@@ -191,6 +192,7 @@ def test_wrong_answers_are_one_line(answer: Any, part: str) -> None:
     assert part in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
     SCHEMA.save(tmp_path / "s.json")
     parquet(people(), tmp_path / "people")

@@ -87,6 +87,7 @@ def test_units_make_one_noise(grouping: str, bound: str) -> None:
     assert math.sqrt(moved) == pytest.approx(stated["l2_sensitivity"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["ordinary", "far"])
 @pytest.mark.parametrize("grouping", ["weight-bias", "clusters", "flat"])
 def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
@@ -120,6 +121,7 @@ def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
     assert worst > (0.9 if rows == "far" else 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.8, 3.0])
 @pytest.mark.parametrize("grouping", ["weight-bias", "clusters", "flat"])
 def test_noise_law_with_groups(grouping: str, sigma: float) -> None:

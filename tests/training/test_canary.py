@@ -15,6 +15,7 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "grouping", "public"),
     [

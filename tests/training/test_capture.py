@@ -75,6 +75,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "rules"), KINDS)
 @pytest.mark.parametrize("losses", [minus_scores, penalised])
 def test_a_batch_of_fixed_size_is_the_same_step(

@@ -139,6 +139,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("road", "network", "loss"), CASES)
 def test_sensitivity(road: str, network: str, loss: str) -> None:
     """R2, R9, R10: over random states and gradient scales, one more row moves the sum by at most C;
@@ -180,6 +181,7 @@ def test_sensitivity(road: str, network: str, loss: str) -> None:
     assert min(largest) > 0.99  # the bound was reached: the test can fail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascent", [0.0, 0.1])
 @pytest.mark.parametrize("loss", ["scores", "wgan-gp"])
 def test_a_row_like_the_public_ones_is_not_taken_for_shorter(loss: str, ascent: float) -> None:
@@ -204,6 +206,7 @@ def test_a_row_like_the_public_ones_is_not_taken_for_shorter(loss: str, ascent: 
 ONE_PASS = ["scores", "squares"]  # what opacus' hooks follow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e38])
 @pytest.mark.parametrize(
     ("road", "loss"),

@@ -287,6 +287,7 @@ def test_without_privacy_it_is_exact_and_costs_an_infinite_epsilon() -> None:
     assert table.ledger.spent == math.inf
 
 
+@pytest.mark.slow
 def test_the_released_score_has_the_noise_that_is_paid_for() -> None:
     """R4: sensitivity 1/2, multiplier 3, 500 rows: standard deviation 0.003."""
     rows, draws, values = torch.rand(500, dtype=torch.float64), torch.Generator().manual_seed(5), []

@@ -116,6 +116,7 @@ def assert_closed_form(
             assert whole.tolist() == (norms <= bounds).sum(0).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("network", NETWORKS)
 @settings(max_examples=8, deadline=None)
@@ -135,6 +136,7 @@ def test_closed_form_is_brute_force(network: str, loss: str, data: st.DataObject
     assert_closed_form(module, LOSSES[loss], rows, public, groups, ascent, bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascent", [0.0, 0.1])
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)

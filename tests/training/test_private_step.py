@@ -41,6 +41,7 @@ def silent(module: nn.Module, rows: Tensor) -> Tensor:
     return 0 * module(rows).sum(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("sigma", "bound", "divisor", "rate", "public"),
@@ -86,6 +87,7 @@ def test_noise_law(
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.015
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["dp-sgd", "bam"])
 def test_noise_is_added_to_a_full_batch_too(rule: str) -> None:
     """R4: what is left after the clipped sum is taken off has the same law."""
@@ -194,6 +196,7 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("physical", [1, 4, 9, 30, 64])
 def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> None:
@@ -222,6 +225,7 @@ def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> N
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -94,6 +94,7 @@ def test_joint_sensitivity_of_sum_and_votes(kind: str, grouping: str) -> None:
         assert worst == pytest.approx(1 / sigma, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
 def test_noise_law_of_the_votes(grouping: str) -> None:
     """R4, R10: the votes that move the bounds have N(0, G σ_b²) on them, on empty batches as well, and
@@ -131,6 +132,7 @@ def test_noise_law_of_the_votes(grouping: str) -> None:
         assert abs(np.corrcoef(drawn_sums[:, k], noise[:, 0])[0, 1]) < 6 / math.sqrt(500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantile", [0.2, 0.7])
 def test_bounds_find_the_quantile(quantile: float) -> None:
     """Andrew et al.: with little noise the bound settles where a share γ of rows is left whole."""

@@ -73,6 +73,7 @@ def test_an_ascent_along_a_row_is_free_along_the_mean_it_is_not(bound: float) ->
     assert float((wrong[0] - wrong[1]).norm()) / bound == pytest.approx(65.0, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_rule_and_loss(rule: str, loss: str) -> None:

@@ -13,6 +13,7 @@ from tabsynth.training.private_step import poisson_sample
 torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.03, 0.4, 0.9])
 def test_poisson_batches(rate: float) -> None:
     """R5: 10⁴ batches: binomial sizes, equal inclusion, no pair of rows together more than by chance."""
@@ -77,6 +78,7 @@ def test_the_cost_is_the_batch_and_not_the_table(expected: float) -> None:
         assert abs(sum(sizes) - 40 * expected) < 5 * math.sqrt(40 * expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 0.999, math.nextafter(1.0, 0.0)])
 def test_small_tables(n: int, rate: float) -> None:

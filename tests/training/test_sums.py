@@ -87,6 +87,7 @@ def test_a_row_moves_the_sum_by_no_more_than_the_bound(
     assert moved(clipper, minus_scores, rows, bound, given, seed % batch) <= 1
 
 
+@pytest.mark.slow
 def test_a_million_rows() -> None:
     """The largest batch, and the smallest weights: 5.9 bounds before sums were added up in chunks."""
     net, rows = critic(1e-4), codes(1_000_000, 1.0)
@@ -114,6 +115,7 @@ def test_biases_subtract_their_reference_before_the_sum() -> None:
     assert clipper.closed_form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ascent", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["wgan-gp", "autoencoder", "groups", "formed"])
 def test_other_networks_and_rules(kind: str, ascent: float) -> None:
@@ -355,6 +357,7 @@ class Beside:
         return values
 
 
+@pytest.mark.slow
 def test_a_canary_among_many_rows() -> None:
     """R20 at B = 400,000 and weights of 1e-4: what an observer of the noised sums learns of one row is what the
     ledger charges. With plain float32 sums it was five times as much."""

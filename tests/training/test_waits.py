@@ -47,6 +47,7 @@ BOUNDS = [("fixed", "flat"), ("public", "weight-bias"), ("quantile", "weight-bia
 
 
 # Every rule with every bound, and each of both with both losses.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "loss", "bound", "grouping"),
     [

@@ -45,7 +45,7 @@ from tabsynth.synthesizers.gan.generator import (
     TableGenerator,
 )
 from tabsynth.synthesizers.gan.public import (
-    check_sources,
+    check_warm_start,
     fingerprint,
     noisy_overlap,
     one_way,
@@ -62,6 +62,7 @@ MARGINALS, COUNT, OVERLAP = "one-way counts", "row count", "overlap with the pub
 AUTOENCODER, CRITIC = "autoencoder", "critic"
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
 SHARES = {MARGINALS: 0.1, COUNT: 0.005, OVERLAP: 0.005}
+OVERLAPS = ("charged", "declined")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,10 +484,32 @@ class GAN(Synthesizer):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
-        check_sources(self)
+        self._check_sources()
         self._public_index(
             TableEncoder(self.schema, self._encoding())
         )  # refused before any spending
+
+    def _check_sources(self) -> None:
+        """Refuse a public table or a warm start that cannot be used, before anything is charged.
+
+        No private row is read: that the public table is public is the declaration of whoever names its provenance.
+        A comparison with the private rows that is not charged would tell whether a record is among them.
+        """
+        one_of("overlap", self.overlap, OVERLAPS)
+        if self.public is not None and self.warm_start is not None:
+            raise InputError("Give a public table or a warm_start, not both.")
+        text = self.provenance
+        if self.public is not None and not (isinstance(text, str) and text.strip()):
+            raise InputError(
+                "A public table needs provenance: say in a line where it comes from and why it is"
+                f" public; got provenance={shown(text)}."
+            )
+        if self.public is None and (text is not None or self.overlap == "charged"):
+            raise InputError(
+                "provenance and overlap='charged' go with a public table: give public."
+            )
+        if self.warm_start is not None:
+            check_warm_start(self.warm_start, self.schema, self.epsilon, self.delta)
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
         if self.public is None:
@@ -498,7 +521,8 @@ class GAN(Synthesizer):
     # The budget.
 
     def _earlier_spends(self) -> list[dict[str, Any]]:
-        return together(self.warm_start, super()._earlier_spends())
+        own = super()._earlier_spends()
+        return own if self.warm_start is None else together(self.warm_start, own)
 
     def _seeded(self) -> bool:
         warm = self.warm_start

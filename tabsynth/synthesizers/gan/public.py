@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, as_earlier
@@ -16,33 +16,8 @@ from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 
-OVERLAPS = ("charged", "declined")
 RELEASED_ROWS = 50_000  # drawn from a warm start: its second moments to about half a percent
 RELEASED_CODES = 25_000_000  # of those rows in all: fewer rows of a wide table
-
-
-def check_sources(model: Any) -> None:
-    """Refuse a public table or a warm start that cannot be used, before anything is spent.
-
-    No private row is read: that the public table is public is the declaration of whoever names its provenance.
-    A comparison with the private rows that is not charged would tell whether a record is among them.
-
-    ``model`` has ``schema``, ``epsilon``, ``delta``, ``public``, ``provenance``, ``overlap`` and
-    ``warm_start``.
-    """
-    one_of("overlap", model.overlap, OVERLAPS)
-    if model.public is not None and model.warm_start is not None:
-        raise InputError("Give a public table or a warm_start, not both.")
-    text = model.provenance
-    if model.public is not None and not (isinstance(text, str) and text.strip()):
-        raise InputError(
-            "A public table needs provenance: say in a line where it comes from and why it is"
-            f" public; got provenance={shown(text)}."
-        )
-    if model.public is None and (text is not None or model.overlap == "charged"):
-        raise InputError("provenance and overlap='charged' go with a public table: give public.")
-    if model.warm_start is not None:
-        check_warm_start(model.warm_start, model.schema, model.epsilon, model.delta)
 
 
 def check_warm_start(warm: Any, schema: Schema, epsilon: float, delta: float) -> None:
@@ -80,10 +55,8 @@ def spends_of(warm: Synthesizer) -> list[dict[str, Any]]:
     return as_earlier({**item, "details": {**item["details"], **origin}} for item in items)
 
 
-def together(warm: Synthesizer | None, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def together(warm: Synthesizer, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a warm start has spent, then what this synthesizer has; a warm start counts once."""
-    if warm is None:
-        return own
     origin = fingerprint(warm)
     if any(item["details"].get("sha256_of_weights") == origin for item in own):
         return own

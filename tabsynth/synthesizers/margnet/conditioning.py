@@ -3,7 +3,6 @@
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,10 @@ import torch
 
 from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.table import Runs, column_to_index, steps_between, steps_of_cells
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column
-from tabsynth.schema.schema import (
-    Schema,
-    declared_number,
-    domain,
-    plain,
-    refuse_impossible,
-    refuse_no_rows,
-    whole_range,
-)
+from tabsynth.schema.column import Column, plain
+from tabsynth.schema.schema import Schema, refuse_impossible, refuse_no_rows
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
-from tabsynth.tables.frames import parse_text, with_dtype
 
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
 logger = logging.getLogger(__name__)
@@ -37,9 +26,9 @@ class Condition:
     Attributes
     ----------
     box : Box
-        What it allows of each value number: of a cell, the share of its numbers that are asked for.
-    asked : dict of Runs
-        By column, the steps that are asked for, where a column has a step.
+        By column, the share of each code's values that it allows.
+    within : dict
+        By column, what limits the values that a code is decoded to: of a numeric column, its steps.
     stated : dict of list
         The condition as a certificate names it, JSON-ready.
 
@@ -55,7 +44,7 @@ class Condition:
                 f"Expected where to be a dict of columns to values, got {shown(where)}."
             )
         self.box: dict[int, np.ndarray] = {}
-        self.asked: dict[str, Runs] = {}
+        self.within: dict[str, Any] = {}
         self.stated: dict[str, list[Any]] = {}
         for name, given in where.items():
             column, values = _column(schema, name), _alternatives(given)
@@ -63,11 +52,11 @@ class Condition:
                 raise InputError(
                     f"where gives column {shown(name)} no value; give one, or leave it out."
                 )
-            allowed, runs = _allowed(column, values)
-            self.box[schema.names.index(name)] = allowed
-            if runs is not None:
-                self.asked[name] = runs
-            self.stated[name] = stated(column, values)
+            shares, within = column.restriction(values)
+            self.box[schema.names.index(name)] = shares
+            if within is not None:
+                self.within[name] = within
+            self.stated[name] = [column.stated(value) for value in values]
 
 
 def boxes_of(
@@ -111,71 +100,6 @@ def _subject(condition: Condition) -> str:
     return f"The condition {shown(asked, 120)} is" if asked else "Every row is"
 
 
-def stated(column: Column, values: list[Any]) -> list[Any]:
-    """Alternatives as a certificate names them, JSON-ready: None for null.
-
-    A number of a column without steps stands for its cell, whose bounds are named.
-    """
-    found: list[Any] = []
-    for value in values:
-        if _is_range(value):
-            found.append(dict(zip(("low", "high"), _ends(value), strict=True)))
-        elif column.kind == "numeric" and column.step is None and not _is_null(value):
-            edges, cell = column.edges(), value_number(column, value)
-            high = min(edges[cell + 1], column.high)
-            found.append({"low": float(edges[cell]), "high": float(high)})
-        else:
-            found.append(None if _is_null(value) else plain(value))
-    return found
-
-
-def _allowed(column: Column, values: list[Any]) -> tuple[np.ndarray, Runs | None]:
-    """What is allowed of each value number, and the steps that are asked for, if the column has steps."""
-    allowed = np.zeros(column.size, dtype=bool)
-    runs: list[tuple[float, float]] = []
-    stepped = column.kind == "numeric" and column.step is not None
-    for value in values:
-        if stepped and not _is_null(value):
-            runs.append(_run(column, value))
-        elif _is_range(value):
-            first, last = whole_range(column, *_ends(value), f"where: column {shown(column.name)}")
-            allowed[first : last + 1] = True
-        else:
-            allowed[value_number(column, value)] = True
-    if not runs:
-        return allowed, None
-    asked = Runs(runs)
-    begin, count = steps_of_cells(column)
-    shares = (asked.below(begin + count) - asked.below(begin)) / count
-    return np.append(shares, allowed[len(shares) :]), asked
-
-
-def _run(column: Column, value: Any) -> tuple[float, float]:
-    """The first and the last step of a range or a number; one without any is refused."""
-    if _is_range(value):
-        where = f"where: column {shown(column.name)}"
-        low, high = (declared_number(column, end, where) for end in _ends(value))
-    else:
-        value_number(column, value)
-        low = high = float(value)
-    first, last = steps_between(column, low, high)
-    if first > last:
-        raise _no_value(column, value)
-    return first, last
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"low", "high"}
-
-
-def _ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
-    return plain(value["low"]), plain(value["high"])
-
-
-def _is_null(value: Any) -> bool:
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
 def _alternatives(given: Any) -> list[Any]:
     several = pd.api.types.is_list_like(given) and not isinstance(given, Mapping)
     return list(given) if several else [given]
@@ -185,31 +109,6 @@ def _column(schema: Schema, name: Any) -> Column:
     if name not in schema.names:
         raise InputError(f"where names column {shown(name)}, which the schema lacks; correct it.")
     return schema[name]
-
-
-def value_number(column: Column, value: Any, name: str = "where", null: str = "") -> int:
-    """The number of a value that the caller calls ``name``; an undeclared one is refused.
-
-    ``null`` is what asks for a null where None does not.
-    """
-    # A condition means the value itself, not what a table's undeclared values turn into.
-    strict = replace(column, other=None, clip=False)
-    cell = np.empty(1, dtype=object)
-    cell[0] = value
-    try:
-        return int(column_to_index(strict, pd.Series(cell, dtype=object))[0])
-    except InputError:
-        raise _no_value(column, value, name, null) from None
-
-
-def _no_value(column: Column, value: Any, name: str = "where", null: str = "") -> InputError:
-    null = f" (null: {null})" if null and column.nulls else ""
-    what = f"value {shown(value)}"
-    if _is_range(value):
-        what = f"value from {value['low']} to {value['high']}"
-    return InputError(
-        f"{name}: column {shown(column.name)} has no {what}; it has {domain(column)}{null}."
-    )
 
 
 def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
@@ -226,7 +125,7 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         value = text[len(name) + 1 :]
         column = _column(schema, name)
         low, dots, high = value.partition("..")
-        if dots and column.kind != "categorical" and value not in column.positions:
+        if dots and column.ordered and value not in column.positions:
             known: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
         else:
             known = parse_value(schema, column, value)
@@ -242,16 +141,15 @@ def parse_value(schema: Schema, column: Column, text: str, name: str = "where") 
         return None
     raise InputError(
         f"{name}: column {shown(column.name)} has no value {shown(text)}, which stands for null; it has"
-        f" {domain(column)}."
+        f" {column.domain()}."
     )
 
 
 def _parsed(column: Column, text: str, name: str = "where") -> Any:
-    strict = replace(column, other=None)
     try:
-        return plain(parse_text(strict, pd.Series([text], dtype=object)).iloc[0])
+        return plain(column.strict().parse(pd.Series([text], dtype=object)).iloc[0])
     except InputError:
-        raise _no_value(column, text, name) from None
+        raise column.has_no(text, name) from None
 
 
 NULLS = ("fill", "keep")
@@ -298,7 +196,7 @@ def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np
                 np.ones(len(table), dtype=bool) if nulls == "keep" else values.notna().to_numpy()
             )
             if given.any():
-                index[given, j] = column_to_index(column, values[given])
+                index[given, j] = column.encode(values[given])
     refuse_impossible(schema.columns, encoder.zeros, index, "partial table")
     return index
 
@@ -313,14 +211,7 @@ def _with_given(
     """A whole table from filled value numbers, with the very numbers of the partial table's cells."""
     made = encoder.from_index(filled, rng)
     for j, column in enumerate(encoder.schema.columns):
-        if column.kind != "numeric" or column.name not in table.columns:
-            continue
-        nulls = made[column.name].isna().to_numpy()
-        given = (partial[:, j] >= 0) & ~nulls
-        values = np.array(made[column.name], dtype=object)
-        numbers = list(table[column.name][given])
-        if column.clip:  # not by the table's own dtype, which may not hold the bounds
-            numbers = [min(max(number, column.low), column.high) for number in numbers]
-        values[given] = numbers
-        made[column.name] = with_dtype(column, values, nulls)
+        if column.name in table.columns:
+            given = partial[:, j] >= 0
+            made[column.name] = column.keep_given(made[column.name], table[column.name], given)
     return made.set_axis(table.index, axis=0)

@@ -116,7 +116,7 @@ class MargNet(Synthesizer):
         condition = Condition(self.encoder_.schema, {} if where is None else where)
         boxes = boxes_of(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
-        table = self._table(n, random_state, draw, condition.asked)
+        table = self._table(n, random_state, draw, condition.within)
         if condition.stated:
             table.attrs["certificate"]["condition"] = condition.stated
         return table

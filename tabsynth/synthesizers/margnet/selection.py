@@ -195,29 +195,7 @@ def groups_of(
     Neighbours are merged where the column has an order (null stays by itself); else the rarest values,
     as long as they are no more than ``merged`` of all rows.
     """
-    size = len(shares)
-    least = min(least, COARSEST)
-    if column.kind == "categorical":
-        order = np.argsort(shares, kind="stable")
-        rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
-        if len(rare) < 2:
-            return np.arange(size)
-        kept = np.setdiff1d(np.arange(size), rare)
-        groups = np.full(size, len(kept))
-        groups[kept] = np.arange(len(kept))
-        return groups
-    cells = size - int(column.nulls)
-    groups = np.zeros(size, dtype=np.int64)
-    group, held = 0, 0.0
-    for i in range(cells):
-        if i and held >= least:
-            group, held = group + 1, 0.0
-        groups[i] = group
-        held += shares[i]
-    if held < least and group:
-        groups[:cells][groups[:cells] == group] = group - 1
-    groups[cells:] = groups[:cells].max(initial=-1) + 1
-    return groups
+    return column.groups(shares, min(least, COARSEST), merged)
 
 
 def chance_distance(expected: np.ndarray) -> float:

@@ -60,9 +60,9 @@ def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[
     unit = np.eye(width + 1)
     if block.head != "softmax":
         return list(unit[:width])
-    if column.kind == "categorical":
+    if not column.ordered:
         return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
-    found, cells = [], block.size - int(column.nulls)
+    found, cells = [], column.cells
     if column.nulls:
         found.append(unit[block.size - 1])
     rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()

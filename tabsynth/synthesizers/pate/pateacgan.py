@@ -17,7 +17,6 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Trained
 from tabsynth.synthesizers.gan.estimator import Learned
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
-from tabsynth.synthesizers.margnet.conditioning import stated, value_number
 from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
 from tabsynth.synthesizers.pate.estimator import Voting
 from tabsynth.synthesizers.pate.rounds import Panel
@@ -106,9 +105,9 @@ class PATEACGAN(Voting):
         generator: ConditionalGenerator = self.trained_.generator
         name = self.config_["label"]  # of this fit, whatever parameters change
         column = self.encoder_.schema[name]
-        noise = generator.noise_of(value_number(column, label, "label", null="pandas.NA"))
+        noise = generator.noise_of(column.code_of(label, "label", null="pandas.NA"))
         table = self._table(n, random_state, partial(generator.sample, noise=noise))
-        table.attrs["certificate"]["condition"] = {name: stated(column, [label])}
+        table.attrs["certificate"]["condition"] = {name: [column.stated(label)]}
         return table
 
     def _mode(self) -> str:
@@ -126,9 +125,9 @@ class PATEACGAN(Voting):
                 f"label names column {shown(self.label)}, which the schema lacks; correct it."
             )
         column = self._column()
-        if column.kind == "numeric":
+        if not column.categories:
             raise InputError(
-                f"The label, column {shown(self.label)}, is numeric; name a categorical or ordinal one."
+                f"The label, column {shown(self.label)}, is {column.kind}; name a categorical or ordinal one."
             )
         if column.size < 2:
             raise InputError(
@@ -159,7 +158,7 @@ class PATEACGAN(Voting):
             raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
         found = np.zeros(self._column().size)
         for value, share in self.class_shares.items():
-            number = value_number(self._column(), value, "class_shares")
+            number = self._column().code_of(value, "class_shares")
             found[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
         if not np.isclose(found.sum(), 1.0, atol=1e-6):
             raise InputError(f"Expected class_shares to sum to 1, got {found.sum():g}.")

@@ -1,0 +1,386 @@
+"""Categorical columns: a list of values without an order."""
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import check_text, shown
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.schema.column import (
+    LARGE_INTEGER,
+    LONG_TEXT,
+    MAX_CATEGORIES,
+    UNDECLARED_TEXT,
+    Column,
+    DraftSource,
+    JsonTypes,
+    LeftOut,
+    Value,
+    base_dtype,
+    check_range,
+)
+from tabsynth.schema.identifiers import FEW, identifying_categories
+from tabsynth.tables.formulas import is_formula
+
+NEARLY_UNIQUE = 0.5  # distinct values for each row: of texts that a draft leaves out
+MOST_TEXTS = 2  # texts among numbers that may mean a missing value
+# What rare texts become in a draft: the first that is no null text.
+OTHER_TEXTS = ("other", "(other)", "<other>")
+NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+# The types of category that a column of a base dtype holds (object and category: any).
+_HOLDS = {"text": {"text"}, "int": {"int"}, "float": {"int", "float"}, "bool": {"bool"}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(Column):
+    """A column whose values are listed, in no order.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels
+        As of :class:`~tabsynth.Column`.
+    categories : tuple
+        The values, nulls excluded: text, whole numbers, reals or bool, as the dtype holds them. At most 100,000.
+    other : value, optional
+        The category that takes every value outside ``categories``; without it they are refused.
+
+    Examples
+    --------
+    >>> from tabsynth import Categorical
+    >>> Categorical(name="sex", dtype="str", categories=("f", "m"), nulls=True).size
+    3
+    """
+
+    kind: str = "categorical"
+    categories: tuple[Value, ...] = ()
+    other: Value | None = None
+
+    dtypes: ClassVar[tuple[str, ...]] = ("text", "int", "float", "bool", "category")
+    json_types: ClassVar[JsonTypes] = {"categories": list, "other": (str, int, float, bool)}
+    copied_facts: ClassVar[tuple[str, ...]] = ("categories",)
+
+    def _check(self, where: str) -> None:
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if len(self.categories) > MAX_CATEGORIES:
+            raise InputError(
+                f"{where}: {len(self.categories)} categories; at most {MAX_CATEGORIES} are supported,"
+                " so group them or drop the column."
+            )
+        if not self.categories:
+            raise InputError(f"{where}: declare at least one category.")
+        seen: set[Any] = set()
+        for value in self.categories:
+            check_text(where, value)
+            # An infinity minus itself is no number either.
+            if not isinstance(value, str | int | float | bool) or (
+                isinstance(value, float) and value - value != 0
+            ):
+                raise InputError(f"{where}: category {shown(value)} is not text, number or bool.")
+            if value in seen:
+                raise InputError(f"{where}: category {shown(value)} is listed twice.")
+            seen.add(value)
+        self._check_types(where)
+        if self.other is not None and self.other not in seen:
+            raise InputError(f"{where}: other={shown(self.other)} is not among its categories.")
+
+    def _check_types(self, where: str) -> None:
+        """InputError for categories that a Series of the declared dtype could not hold."""
+        types = {_type_of(value) for value in self.categories}
+        allowed = _HOLDS.get(base_dtype(self.dtype), set(_HOLDS))
+        if self.dtype.lower() == "object":
+            allowed = set(_HOLDS)
+        wrong = [value for value in self.categories if _type_of(value) not in allowed]
+        if wrong or ("text" in types and len(types) > 1):
+            what = f"category {shown(wrong[0])}" if wrong else "a mix of text and numbers"
+            raise InputError(
+                f"{where}: dtype {self.dtype} cannot hold {what}; write the categories in the type"
+                " of the dtype, or change the dtype."
+            )
+        if types == {"int"}:
+            check_range(self.dtype, where, min(self.categories), max(self.categories))
+
+    @classmethod
+    def _check_json(cls, item: Any, where: str) -> None:
+        for value in item.get("categories", ()):
+            if not isinstance(value, str | int | float | bool):
+                raise FileFormatError(
+                    f"{where} has category {shown(value)}, which is not text, number or bool."
+                )
+
+    @property
+    def cells(self) -> int:
+        """Number of categories."""
+        return len(self.categories)
+
+    @property
+    def value_type(self) -> str:
+        """As :attr:`Column.value_type`; for dtypes ``category`` and ``object``, by the categories."""
+        base = base_dtype(self.dtype)
+        if base != "category" and self.dtype.lower() != "object":
+            return base
+        types = {type(value) for value in self.categories}
+        return next((t.__name__ for t in (float, int, bool) if t in types), "text")
+
+    def label(self, code: int) -> str:
+        """The category or what ``labels`` says of it."""
+        if code == self.cells:
+            return "null"
+        value = self.categories[code]
+        return self.labels.get(str(value), str(value))
+
+    def domain(self, limit: int = 8) -> str:
+        """As :meth:`Column.domain`."""
+        text = ", ".join(shown(value) for value in self.categories[:limit])
+        if len(self.categories) > limit:
+            text += f" and {len(self.categories) - limit} more"
+        return f"{text} and None" if self.nulls else text
+
+    def strict(self) -> Self:
+        """As :meth:`Column.strict`: without ``other``."""
+        return replace(self, other=None)
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """As :meth:`Column.encode`; an undeclared value has the code of ``other``, if there is one."""
+        nulls = self.check_nulls(values.isna().to_numpy())
+        rows, distinct = self._distinct(values, nulls)
+        short = _short_float(values.dtype)
+        positions = {_key(value): i for i, value in enumerate(self._in_dtype(values.dtype))}
+        other = None if self.other is None else self.categories.index(self.other)
+        table = np.empty(len(distinct) + 1, dtype=np.int64)
+        table[-1] = self.cells  # factorize marks a null by -1
+        for i, value in enumerate(distinct):
+            self._check_exact(_plain(value), short or "float64")
+            code = positions.get(_key(value), other)
+            if code is None:
+                raise self._misfit(value)
+            table[i] = code
+        return table[rows]
+
+    def _distinct(self, values: pd.Series, nulls: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
+        """For each row the number of its value among the distinct ones, -1 for null; and these."""
+        if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
+            return pd.factorize(values, use_na_sentinel=True)
+        # Values of several types: by Python's equality, which is exact between whole numbers and floats.
+        numbers: dict[Any, int] = {}
+        distinct: list[Any] = []
+        rows = np.full(len(values), -1, dtype=np.int64)
+        cells = values.to_numpy()
+        for row in np.flatnonzero(~nulls):
+            value = cells[row]
+            if not isinstance(value, Hashable):
+                raise self._misfit(value)
+            rows[row] = numbers.setdefault(_key(value), len(distinct))
+            if rows[row] == len(distinct):
+                distinct.append(value)
+        return rows, distinct
+
+    def _in_dtype(self, dtype: Any) -> list[Any]:
+        """The categories as the table's dtype has them: 0.1 is another number in float32."""
+        if _short_float(dtype):
+            return [v if isinstance(v, str) else dtype.type(v) for v in self.categories]
+        return list(self.categories)
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+        """As :meth:`Column.decode`; nothing is drawn."""
+        values = np.empty(self.cells + 1, dtype=object)
+        values[:-1] = self.categories
+        values[-1] = None
+        return self.to_series(values[codes], codes == self.cells)
+
+    def declared_code(self, value: Any, where: str) -> int:
+        """As :meth:`Column.declared_code`."""
+        if isinstance(value, str | int | float) and value in self.positions:
+            return self.positions[value]
+        raise self._undeclared(value, where)
+
+    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
+        """As :meth:`Column.edge_cases`."""
+        cases: dict[str, Any] = {"outlier": self.categories[counts[: self.cells].argmin()]}
+        if self.other is not None:
+            extreme = LONG_TEXT if self.value_type == "text" else LARGE_INTEGER
+            cases |= {"undeclared": UNDECLARED_TEXT, "extreme": extreme}
+        return cases
+
+    # Values of files and tables.
+
+    def _parse_text(self, text: str) -> Any:
+        value = super()._parse_text(text)
+        replaced = self.dtype == "category" and self.other is not None
+        return self.other if replaced and value not in self.positions else value
+
+    def convert(self, values: pd.Series) -> pd.Series:
+        """As :meth:`Column.convert`."""
+        if base_dtype(self.dtype) != "category":
+            return super().convert(values)
+        nulls = values.isna().to_numpy()
+        cells = values.astype(object).to_numpy()
+        if self.other is not None:  # pandas would make nulls of others
+            listed = nulls | values.isin(list(self.categories)).to_numpy()
+            cells = np.where(listed, cells, self.other)
+        return self.to_series(cells, nulls)
+
+    def _as_dtype(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        if self.dtype != "category":
+            return super()._as_dtype(values, nulls)
+
+        # pandas would turn an unknown value into a null, and whole numbers into floats where there is a
+        # float among them.
+        def code(value: Any) -> int:
+            self._check_exact(value)
+            place = self.positions.get(value, self.positions.get(self.other))  # type: ignore[arg-type]
+            if place is None:
+                raise self._outside(value)
+            return place
+
+        codes = np.full(len(values), -1, dtype=np.int64)
+        codes[~nulls] = self._each(values[~nulls], code)
+        dtype = pd.CategoricalDtype(list(self.categories), ordered=self.ordered)
+        return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), name=self.name)
+
+    def _check_exact(self, value: Any, dtype: str = "float64") -> None:
+        """InputError for a float that may be the rounding of another whole number than the category it equals.
+
+        From 2**53 on, floats skip whole numbers (from 2**24 on in float32): where a table was read into floats,
+        different categories have become one. ``dtype`` is that of the table's floats.
+        """
+        if not isinstance(value, float) or value - value != 0:
+            return
+        short = np.dtype(dtype).type
+        if abs(value) < 2.0 ** (np.finfo(short).nmant + 1) or self.value_type != "int":
+            return
+        with np.errstate(over="ignore"):
+            near = any(short(number) == value for number in self.categories)
+        if near:
+            raise InputError(
+                f"Column {shown(self.name)}: {shown(value)} is a float so large that it may stand for"
+                " several whole numbers; read the column as Int64, or as text, not as floats."
+            )
+
+    def _misfit(self, value: Any) -> InputError:
+        """The error for an undeclared value, which may be of another type."""
+        text, base = isinstance(value, str), self.value_type
+        if text != (base == "text") and base in ("text", "int", "float"):
+            return InputError(
+                f"Column {shown(self.name)} holds {shown(value)} where the schema declares"
+                f" {'text' if base == 'text' else 'numbers'}; read the file with"
+                " tabsynth.read_table, or convert the column with astype."
+            )
+        return self._outside(value)
+
+    # Drafts.
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of bool, or of whatever no other kind took."""
+        if base_dtype(source.dtype) == "bool":  # its values are those of the dtype, not of the rows
+            return cls(categories=(False, True), **source.facts)
+        return cls._from_counts(source)
+
+    @classmethod
+    def _from_counts(cls, source: DraftSource) -> Self:
+        """A draft that lists the values of at least ``min_count`` rows, the others as ``other``."""
+        least, numbers = source.min_count, base_dtype(source.dtype) in ("int", "float")
+        rows = _counts(source)
+        if source.leave_out and not numbers and (reason := _unique(rows, source)):
+            raise LeftOut(reason)
+        kept = [value for value, number in rows.items() if number >= least or least == 1]
+        if not kept or (len(kept) < len(rows) and isinstance(kept[0], bool)):
+            raise LeftOut(f"none of its values is that of {least} rows or more")
+        if len(kept) == len(rows):
+            return cls(categories=tuple(kept), **source.facts)
+        other = _other(kept, source.dtype, () if numbers else source.null_values)
+        first = [] if isinstance(other, str) or other in kept else [other]
+        last = [] if first or other in kept else [other]
+        return cls(categories=(*first, *kept, *last), other=other, **source.facts)
+
+    def review(self) -> list[str]:
+        """As :meth:`Column.review`."""
+        name, out = shown(self.name), []
+        formula = next((v for v in self.categories if isinstance(v, str) and is_formula(v)), None)
+        if formula is not None:
+            out.append(
+                f"{name}: a spreadsheet would run {shown(formula)} as a formula; tables with it are"
+                " written as CSV only with --formulas escape, or keep."
+            )
+        if self.cells == 1:
+            out.append(f"{name}: constant here; list the categories it may take elsewhere.")
+        else:
+            out.append(
+                f"{name}: {self.cells} categories seen in this table ({self.kind}); list those of the"
+                " codebook, in their order if they have one."
+            )
+        return out
+
+    def identifying_values(self) -> str | None:
+        """As :meth:`Column.identifying_values`, by the forms of the categories."""
+        return identifying_categories(self.categories, self.other)
+
+
+def _type_of(value: Value) -> str:
+    return {str: "text", bool: "bool", int: "int"}.get(type(value), "float")
+
+
+def _short_float(dtype: Any) -> str | None:
+    """``float16`` or ``float32``, for columns of such floats."""
+    name = str(dtype).lower()
+    return name if name in ("float16", "float32") else None
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
+    value = _plain(value)
+    return value if isinstance(value, str) else ("number", value)
+
+
+def _counts(source: DraftSource) -> dict[Any, int]:
+    """The number of rows of each distinct value, in the order in which a draft lists them."""
+    values = source.values
+    if isinstance(values.dtype, pd.CategoricalDtype):  # it may list values that no row has
+        rows = values.value_counts()
+        listed = values.dtype.categories
+        return {_plain(v): int(rows[v]) for v in listed if rows[v] or source.min_count == 1}
+    if base_dtype(source.dtype) in ("int", "float"):
+        return {_plain(value): rows for value, rows in values.value_counts().sort_index().items()}
+    rows = values.map(_plain).value_counts()
+    return dict(sorted(rows.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
+
+
+def _unique(rows: dict[Any, int], source: DraftSource) -> str | None:
+    """Why texts have too many distinct values for a list of categories, if they have."""
+    if len(rows) <= FEW:
+        return None
+    texts = [v for v in rows if not (isinstance(v, str) and NUMBER_TEXT.fullmatch(v))]
+    if 0 < len(texts) <= MOST_TEXTS:
+        frequent = [text for text in texts if rows[text] >= source.min_count]
+        options = " ".join(f"--null {shown(text)}" for text in frequent)
+        return (
+            f"all but {len(texts)} of its values are numbers; if the others mean missing, draft again with"
+            f" {options or '--null for each of them'}"
+        )
+    nearly = len(rows) > NEARLY_UNIQUE * len(source.values)
+    return "nearly every row has a value of its own" if nearly else None
+
+
+def _other(kept: list[Any], dtype: str, null_values: Sequence[str]) -> Any:
+    """What stands for rare values: a function of the listed categories alone."""
+    if isinstance(kept[0], str):
+        return next(text for text in _other_texts() if text not in null_values)
+    if dtype.lower().startswith("uint"):
+        most = int(np.iinfo(dtype.lower()).max)
+        return next(most - i for i in range(len(kept) + 1) if most - i not in kept)
+    markers = (type(kept[0])(-1 - i) for i in range(len(kept) + 1))
+    return next(number for number in markers if number not in kept)
+
+
+def _other_texts() -> Iterator[str]:
+    yield from OTHER_TEXTS
+    yield from (f"other {i}" for i in count(2))

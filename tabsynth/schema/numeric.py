@@ -1,0 +1,740 @@
+"""Numeric columns: numbers between declared bounds, whose codes are cells.
+
+A column with a *resolution* (of whole numbers: 1, if none is declared) has values on a grid of steps: its cells
+begin and end between two steps, and decoding draws a step. Without one, decoding draws a real number.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import integer, positive, real, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.column import (
+    LARGE_INTEGER,
+    MAX_CATEGORIES,
+    Column,
+    DraftSource,
+    JsonTypes,
+    LeftOut,
+    base_dtype,
+    check_range,
+    is_null,
+    is_range,
+    range_ends,
+)
+from tabsynth.schema.identifiers import FEW, LONG
+
+DEFAULT_BINS = 64
+MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
+COUNT_TOLERANCE = 1e-9  # of a step: by how much the last one may lie beyond the upper bound
+STEP_TOLERANCE = 1e-6  # of a step: how far a number may lie off one, as 0.1 * 3 does
+WRITTEN_DECIMALS = 12  # of numbers that are written as decimals; a third has more
+MAX_DECIMALS = 300  # that a rounding may name
+SHORT_FLOATS = ("float16", "float32")
+
+
+class StepRanges:
+    """Some of a column's steps, in order, from ranges: pairs of a first and a last step.
+
+    Steps are not listed one by one: a column may have 2**52 of them.
+    """
+
+    def __init__(self, ranges: Iterable[tuple[float, float]]) -> None:
+        merged: list[list[float]] = []
+        for first, last in sorted(ranges):
+            if merged and first <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], last + 1)
+            else:
+                merged.append([first, last + 1])
+        self._ends = np.array(merged, dtype=np.float64)
+        self._before = np.append(
+            0.0, np.diff(self._ends).cumsum()
+        )  # steps of the ranges before each
+
+    def below(self, steps: np.ndarray) -> np.ndarray:
+        """How many of them are below each of ``steps``."""
+        counts = np.stack([self._before[:-1], self._before[1:]], axis=1)
+        return np.interp(steps, self._ends.ravel(), counts.ravel())
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Those at some places, the first at place 0."""
+        number = np.searchsorted(self._before, places, side="right") - 1
+        return self._ends[number, 0] + places - self._before[number]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric(Column):
+    """A column of numbers between declared bounds. Its codes are cells; null is the last one.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels
+        As of :class:`~tabsynth.Column`; the dtype is one of whole numbers or reals.
+    low, high : float
+        Bounds, both included.
+    bins : int, optional
+        Equal-width cells between the bounds. Default: one cell for each step of ``resolution`` where
+        there are at most 64 of them, else 64.
+    breaks : tuple of float, optional
+        Instead of ``bins``: where cells begin, in rising order, besides the first, which begins at ``low``.
+        For columns that are skewed, and for single values that many rows have: in whole numbers from -500
+        on, (0, 1, 1000) keeps 0 apart from what is below it and from 1 to 999.
+    resolution : float, optional
+        The step of the values (1 for whole numbers): values are multiples of it above ``low``.
+    clip : bool
+        Whether a value outside the bounds is moved to the nearest one; else it is refused.
+
+    Examples
+    --------
+    >>> from tabsynth import Numeric
+    >>> Numeric(name="age", dtype="int64", low=0, high=99, bins=20).label(3)
+    '15–19'
+    """
+
+    kind: str = "numeric"
+    low: float | None = None
+    high: float | None = None
+    bins: int | None = None
+    breaks: tuple[float, ...] = ()
+    resolution: float | None = None
+    clip: bool = False
+
+    dtypes: ClassVar[tuple[str, ...]] = ("int", "float")
+    json_types: ClassVar[JsonTypes] = {
+        "low": (int, float),
+        "high": (int, float),
+        "bins": int,
+        "breaks": list,
+        "resolution": (int, float),
+        "clip": bool,
+    }
+    copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks", "resolution")
+    ordered: ClassVar[bool] = True
+    quantitative: ClassVar[bool] = True
+
+    def _check(self, where: str) -> None:
+        object.__setattr__(self, "breaks", tuple(self.breaks))
+        if self.low is None or self.high is None:
+            raise InputError(f"{where}: declare finite bounds, low and high.")
+        low, high = real(f"low of {where}", self.low), real(f"high of {where}", self.high)
+        if not math.isfinite(high - low):
+            raise InputError(f"{where}: declare finite bounds, low and high.")
+        if low > high:
+            raise InputError(f"{where}: low={low:g} is above high={high:g}.")
+        if low < -(2**63) or high >= 2**64:  # whole numbers that numpy has no dtype for
+            object.__setattr__(self, "low", low)
+            object.__setattr__(self, "high", high)
+        if self.resolution is not None:
+            step = positive(f"resolution of {where}", self.resolution)
+            if (high - low) / step > MAX_STEPS:
+                raise InputError(
+                    f"{where}: resolution={step:g} is too fine for bounds [{low:g}, {high:g}]; declare"
+                    " a coarser one, or none."
+                )
+        if self.bins is not None and integer(f"bins of {where}", self.bins) > MAX_CATEGORIES:
+            raise InputError(f"{where}: expected bins in [1, {MAX_CATEGORIES}], got {self.bins}.")
+        if base_dtype(self.dtype) == "int":
+            if any(number % 1 for number in (low, high, self.step or 1)):
+                raise InputError(
+                    f"{where}: low, high and resolution of a column of whole numbers must be whole,"
+                    f" got {low:g}, {high:g} and {self.step:g}; or use dtype float64."
+                )
+            check_range(self.dtype, where, self.low, self.high)
+        if self.breaks:
+            self._check_breaks(where)
+
+    def _check_breaks(self, where: str) -> None:
+        """InputError unless breaks rise from ``low`` to ``high`` and lie on the steps, if there are any."""
+        if self.bins is not None:
+            raise InputError(f"{where}: declare bins or breaks, not both.")
+        if len(self.breaks) >= MAX_CATEGORIES:
+            raise InputError(f"{where}: expected fewer than {MAX_CATEGORIES} breaks.")
+        (low, high), step = self.bounds, self.step
+        before = low
+        for number in (real(f"breaks of {where}", number) for number in self.breaks):
+            if not before < number <= high or (step is None and number == high):
+                raise InputError(
+                    f"{where}: breaks must rise above low={low:g} and not pass high={high:g}; got"
+                    f" {number:g} after {before:g}."
+                )
+            if step is not None and _off_steps(np.array(number), low, step):
+                raise InputError(
+                    f"{where}: a cell cannot begin at {number:g}, which is no step of {step:g} above"
+                    f" {low:g}; move the break, or change the resolution."
+                )
+            before = number
+
+    # Bounds, steps and cells.
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """``low`` and ``high``."""
+        assert self.low is not None and self.high is not None
+        return self.low, self.high
+
+    @property
+    def step(self) -> float | None:
+        """The declared resolution; 1 for whole numbers; None for reals without one."""
+        if self.resolution is None and base_dtype(self.dtype) == "int":
+            return 1.0
+        return self.resolution
+
+    def edges(self) -> np.ndarray:
+        """Edges of the cells, shape (cells + 1,)."""
+        (low, high), step = self.bounds, self.step
+        if not self.breaks:
+            return _equal_edges(low, high, step, self.bins)
+        if step is None:
+            return np.array([low, *self.breaks, high], dtype=np.float64)
+        first = np.round((np.array(self.breaks) - low) / step)
+        return _between_steps(low, step, np.array([0, *first, _step_count(low, high, step)]))
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return len(self.edges()) - 1
+
+    def cell_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest value of each cell, shape (cells,) each."""
+        edges, half = self.edges(), (self.step or 0.0) / 2
+        return edges[:-1] + half, edges[1:] - half
+
+    def cell_steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first step of each cell, and how many it has; shape (cells,) each."""
+        assert self.step is not None
+        edges, step = self.edges(), self.step
+        first = np.round((edges[:-1] + step / 2 - self.bounds[0]) / step)
+        return first, np.round(np.diff(edges) / step)
+
+    def numbers_at(self, steps: np.ndarray | float) -> np.ndarray:
+        """The numbers at some steps."""
+        assert self.low is not None and self.step is not None
+        # Decimal rounding takes off the rounding error of step * rank, e.g. 0.1 * 3.
+        digits = max(_decimals(self.low), _decimals(self.step))
+        if digits > WRITTEN_DECIMALS:
+            digits = min(12 + max(0, -math.floor(math.log10(self.step))), MAX_DECIMALS)
+        return np.round(self.low + self.step * np.asarray(steps), digits)
+
+    def steps_between(self, low: float, high: float) -> tuple[float, float]:
+        """The first and the last step from one number to another, both included; first > last: none."""
+        assert self.low is not None and self.step is not None
+        tolerance = np.full(2, STEP_TOLERANCE * self.step)
+        if self.dtype.lower() in SHORT_FLOATS:  # whose 0.1 is a little more, or less
+            tolerance += np.finfo(self.dtype.lower()).eps * np.abs([low, high])
+        first, last = np.round((np.array([low, high]) - self.low) / self.step)
+        first += self.numbers_at(first) < low - tolerance[0]
+        last -= self.numbers_at(last) > high + tolerance[1]
+        return float(first), float(last)
+
+    # Labels, scores, groups.
+
+    def label(self, code: int) -> str:
+        """The least and the largest value of a cell."""
+        if code == self.cells:
+            return "null"
+        low, high = (ends[code] for ends in self.cell_ends())
+        return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+
+    def domain(self, limit: int = 8) -> str:
+        """As :meth:`Column.domain`."""
+        whole = "whole " if base_dtype(self.dtype) == "int" else ""
+        text = f"{whole}numbers from {self.low:.10g} to {self.high:.10g}"
+        if self.resolution is not None and not (whole and self.step == 1):
+            text += f" in steps of {self.resolution:.10g}"
+        return f"{text} and None" if self.nulls else text
+
+    def scores(self) -> np.ndarray:
+        """Midpoints of the cells; NaN for null."""
+        edges = self.edges()
+        return self._with_null((edges[:-1] + edges[1:]) / 2)
+
+    def code_widths(self) -> np.ndarray:
+        """Steps of each cell; 1 where there are none, or where breaks are declared.
+
+        A cell of declared breaks is as wide as its declaration intends. Equal cells of whole steps can differ
+        by one step, so that their counts alone would look uneven.
+        """
+        if self.step is None or self.breaks:
+            return super().code_widths()
+        return np.diff(self.edges()) / self.step
+
+    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
+        """As :meth:`Column.edge_cases`; undeclared values lie outside the bounds."""
+        low, high = self.bounds
+        cases = {"outlier": high if above else low, "lowest": low, "highest": high}
+        if self.clip:
+            beyond = high - low + 1
+            cases["undeclared"] = high + beyond if above else low - beyond
+            cases["extreme"] = LARGE_INTEGER
+        return cases
+
+    # Values to codes and back.
+
+    def strict(self) -> Self:
+        """As :meth:`Column.strict`: without ``clip``."""
+        return replace(self, clip=False)
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """As :meth:`Column.encode`: the cell of each number.
+
+        Refused are what is no number, infinities, and numbers outside the declared bounds, unless ``clip``.
+        """
+        if base_dtype(str(values.dtype)) not in ("int", "float"):
+            # Value by value: unique() would take True for 1.0 where a row holds that as well.
+            wrong = [value for value in values.dropna() if not _is_number(value)]
+            if wrong:
+                raise InputError(
+                    f"Column {shown(self.name)} holds {shown(wrong[0])} where the schema declares"
+                    " numbers; read the file with tabsynth.read_table, or convert the column with"
+                    " astype."
+                )
+            values = values.astype(object).where(values.notna(), np.nan)
+        try:
+            numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        except OverflowError:
+            raise InputError(
+                f"Column {shown(self.name)} holds an integer beyond any float, of more than 300 digits;"
+                " correct it."
+            ) from None
+        nulls = self.check_nulls(np.isnan(numbers))
+        low, high = self.bounds
+        numbers = np.where(nulls, low, numbers)
+        least, largest = self._bounds_in(str(values.dtype))
+        bad = np.isinf(numbers) if self.clip else (numbers < least) | (numbers > largest)
+        if bad.any():
+            value = numbers[bad.argmax()]
+            raise InputError(
+                f"Column {shown(self.name)}: {value:g} is outside its declared bounds"
+                f" [{low:g}, {high:g}]; correct it, widen the bounds, or declare"
+                " clip=true."
+            )
+        if base_dtype(self.dtype) == "int" and (numbers % 1 != 0).any():
+            value = numbers[(numbers % 1 != 0).argmax()]
+            raise InputError(
+                f"Column {shown(self.name)}: {value:g} is no whole number, and the schema declares dtype"
+                f" {self.dtype}; round it, or declare float64."
+            )
+        numbers = np.clip(numbers, low, high)
+        edges = self.edges()
+        cells = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
+        return np.where(nulls, len(edges) - 1, cells).astype(np.int64)
+
+    def _bounds_in(self, dtype: str) -> tuple[float, float]:
+        """The declared bounds as a table of ``dtype`` has them: 0.1 is a little more in float32."""
+        low, high = self.bounds
+        if dtype.lower() not in SHORT_FLOATS:
+            return low, high
+        short = np.array([low, high]).astype(dtype.lower()).astype(np.float64)
+        return min(low, short[0]), max(high, short[1])
+
+    def decode(
+        self, codes: np.ndarray, rng: np.random.Generator, within: StepRanges | None = None
+    ) -> pd.Series:
+        """Uniform draws within each cell, on the declared resolution; a Series of the column's dtype.
+
+        ``within``: the only steps of a column with a resolution that are drawn; each cell of ``codes`` has one.
+        """
+        low, high = self.bounds
+        edges = self.edges()
+        nulls = codes == len(edges) - 1
+        cell = np.where(nulls, 0, codes)
+        left, right = edges[cell], edges[cell + 1]
+        if self.step is None:
+            numbers = left + (right - left) * rng.random(len(codes))
+            numbers = np.minimum(numbers, np.nextafter(right, -np.inf))
+            numbers = np.where(cell == len(edges) - 2, np.minimum(numbers, high), numbers)
+        else:
+            first, count = (of_cells[cell] for of_cells in self.cell_steps())
+            if within is None:
+                steps = first + np.floor(rng.random(len(codes)) * count)
+            else:
+                place, stop = within.below(first), within.below(first + count)
+                steps = within.at(place + np.floor(rng.random(len(codes)) * (stop - place)))
+            numbers = np.clip(self.numbers_at(steps), low, high)
+        if base_dtype(self.dtype) == "int":
+            whole = np.empty(len(codes), dtype=object)
+            whole[:] = [int(number) for number in np.round(numbers)]
+            return self.to_series(whole, nulls)
+        if self.dtype.lower() in SHORT_FLOATS:
+            numbers = self._narrowed(numbers, left, right)
+        return self.to_series(numbers.astype(object), nulls)
+
+    def _narrowed(self, numbers: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Numbers in the column's short floats, moved back into the cell that rounding took them from."""
+        low, high = self.bounds
+        short = numbers.astype(self.dtype.lower())
+        over = (short >= right) | (short > high)
+        short = np.where(over, np.nextafter(short, short.dtype.type(-np.inf)), short)
+        under = (short < left) | (short < low)
+        return np.where(under, np.nextafter(short, short.dtype.type(np.inf)), short)
+
+    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
+        """As :meth:`Column.keep_given`; given numbers are clipped as :meth:`encode` does."""
+        nulls = decoded.isna().to_numpy()
+        kept = where & ~nulls
+        values = np.array(decoded, dtype=object)
+        numbers = list(given[kept])
+        if self.clip:  # not by the table's own dtype, which may not hold the bounds
+            low, high = self.bounds
+            numbers = [min(max(number, low), high) for number in numbers]
+        values[kept] = numbers
+        return self.to_series(values, nulls)
+
+    def _substitute(self, number: int) -> Any:
+        low, high = self.bounds
+        return int(low if number < low else high) if self.clip else None
+
+    # Conditions and combinations of values.
+
+    def _declared_number(self, value: Any, where: str) -> float:
+        """A number within the bounds; InputError for everything else."""
+        low, high = self.bounds
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not low <= value <= high:
+            raise self._undeclared(value, where)
+        return float(value)
+
+    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
+        """As :meth:`Column.code_range`: the cells between two numbers."""
+        given = low
+        low, high = self._declared_number(low, where), self._declared_number(high, where)
+        if low > high:
+            raise InputError(f"{where}: low={shown(given)} is above high.")
+        firsts, lasts = self.cell_ends()
+        lasts[-1] = self.bounds[1]
+        first, last = int(np.abs(firsts - low).argmin()), int(np.abs(lasts - high).argmin())
+        if first > last:  # both ends are nearest to one inner edge
+            first = last = int((np.abs(firsts - low) + np.abs(lasts - high)).argmin())
+        tolerance = STEP_TOLERANCE * np.diff(self.edges())
+        if abs(firsts[first] - low) > tolerance[first] or abs(lasts[last] - high) > tolerance[last]:
+            raise InputError(
+                f"{where}: the range {low:.10g} to {high:.10g} cuts through a cell of the column; the"
+                f" nearest of whole cells is {firsts[first]:.10g} to {lasts[last]:.10g}. Use it, or"
+                " change bins or breaks."
+            )
+        return first, last
+
+    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
+        """As :meth:`Column.declared_codes`: a cell is filled only if all its numbers are listed."""
+        numbers = np.unique([self._declared_number(value, where) for value in values])
+        step = self.step
+        if step is None:
+            raise InputError(
+                f"{where}: its cells hold more than single numbers; give a range"
+                " {'low': a, 'high': b} of whole cells."
+            )
+        low = self.bounds[0]
+        if _off_steps(numbers, low, step).any():
+            raise InputError(f"{where}: its values are steps of {step:g} above {low:g}.")
+        edges = self.edges()
+        cells, counts = np.unique(
+            np.searchsorted(edges, numbers, side="right") - 1, return_counts=True
+        )
+        partly = counts < np.round((edges[cells + 1] - edges[cells]) / step)
+        if partly.any():
+            raise InputError(
+                f"{where}: only a part of the cell {self.label(int(cells[partly.argmax()]))} is listed;"
+                " list all of its numbers, give a range of whole cells, or change bins or breaks."
+            )
+        return cells
+
+    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
+        """As :meth:`Column.restriction`; a number or range of a column with steps allows some steps of a cell."""
+        numbers = [value for value in values if not is_null(value)]
+        if self.step is None or not numbers:
+            return super().restriction(values)
+        within = StepRanges([self._step_range(value) for value in numbers])
+        begin, count = self.cell_steps()
+        shares = (within.below(begin + count) - within.below(begin)) / count
+        if self.nulls:
+            shares = np.append(shares, len(numbers) < len(values))
+        elif len(numbers) < len(values):
+            raise self.has_no(next(value for value in values if is_null(value)))
+        return shares, within
+
+    def _step_range(self, value: Any) -> tuple[float, float]:
+        """The first and the last step of a range or a number; one without any is refused."""
+        if is_range(value):
+            where = f"where: column {shown(self.name)}"
+            low, high = (self._declared_number(end, where) for end in range_ends(value))
+        else:
+            self.code_of(value)
+            low = high = float(value)
+        first, last = self.steps_between(low, high)
+        if first > last:
+            raise self.has_no(value)
+        return first, last
+
+    def stated(self, value: Any) -> Any:
+        """As :meth:`Column.stated`; a number of a column without steps stands for its cell."""
+        if self.step is not None or is_range(value) or is_null(value):
+            return super().stated(value)
+        edges, cell = self.edges(), self.code_of(value)
+        return {"low": float(edges[cell]), "high": float(min(edges[cell + 1], self.bounds[1]))}
+
+    # Drafts.
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of numbers, with rounded bounds and cells; None for numbers that are codes."""
+        if base_dtype(source.dtype) not in ("int", "float"):
+            return None
+        least, values = source.min_count, source.values.to_numpy(dtype=float)
+        distinct, counts = np.unique(values, return_counts=True)
+        if not np.isfinite(distinct).all():
+            raise InputError(f"Column {shown(source.name)} holds an infinite value; remove it.")
+        low, high = _extremes(distinct, counts, least)
+        decimals = _draft_decimals(source, high - low)
+        step = None if decimals is None else float(f"1e-{decimals}")
+        # Values outside the extremes are not counted: a typing error makes no list of codes.
+        usual = int(((distinct >= low) & (distinct <= high)).sum())
+        few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
+        often = len(values) >= OFTEN * usual
+        listed = counts[counts >= least].sum() >= CODED * len(values)
+        if few and listed and (often or (decimals == 0 and usual <= FEW)):
+            return None
+        if source.leave_out and decimals == 0 and _numbered(values, len(distinct)):
+            raise LeftOut("nearly every row has a whole number of its own")
+        if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
+            raise LeftOut("its whole numbers have too many digits")
+        if len(values) < 2 * least and least > 1:
+            raise LeftOut(f"fewer than {2 * least} rows have a value")
+        if least > 1:
+            low, high = _outwards(low, high, distinct, counts, least, step, source.dtype)
+        if decimals is not None:  # in short floats the bounds are not quite on their step
+            low, high = (round(end, decimals) if decimals else int(end) for end in (low, high))
+        inside = np.clip(values, low, high)
+        breaks = _draft_breaks(inside, low, high, step, least) if math.isfinite(high - low) else ()
+        return cls(
+            low=low, high=high, resolution=step, breaks=breaks, clip=least > 1, **source.facts
+        )
+
+    def review(self) -> list[str]:
+        """As :meth:`Column.review`."""
+        cells = f" and its {len(self.breaks)} breaks" if self.breaks else ""
+        clipped = ", and values outside become the nearest bound" if self.clip else ""
+        return [
+            f"{shown(self.name)}: bounds [{self.low:g}, {self.high:g}]{cells} were read off this"
+            f" table{clipped}; declare those of the questionnaire or codebook."
+        ]
+
+    def identifying_values(self) -> str | None:
+        """Whole numbers of one length, at least :data:`LONG` digits, are numbers of records."""
+        low, high = self.bounds
+        whole = base_dtype(self.dtype) == "int" or (self.step is not None and self.step >= 1)
+        digits = len(str(int(low)))
+        if whole and digits >= LONG and low > 0 and high <= 10**digits:
+            return f"its values are whole numbers of {digits} digits, as record numbers are"
+        return None
+
+
+def _step_count(low: float, high: float, step: float) -> int:
+    """How many steps there are between the bounds, both included."""
+    return math.floor((high - low) / step + COUNT_TOLERANCE) + 1
+
+
+def _off_steps(numbers: np.ndarray, low: float, step: float) -> np.ndarray:
+    """Which numbers are no steps above ``low``; the shape of ``numbers``, bool."""
+    ranks = (numbers - low) / step
+    return np.abs(ranks - np.round(ranks)) > STEP_TOLERANCE
+
+
+def _equal_edges(low: float, high: float, step: float | None, bins: int | None) -> np.ndarray:
+    """Edges of cells of one width, or, where their values are steps, of whole steps."""
+    if step is None:
+        return np.linspace(low, max(high, np.nextafter(low, np.inf)), (bins or DEFAULT_BINS) + 1)
+    steps = _step_count(low, high, step)
+    cells = min(bins or DEFAULT_BINS, steps)
+    return _between_steps(low, step, np.round(np.linspace(0, steps, cells + 1)))
+
+
+def _between_steps(low: float, step: float, first: np.ndarray) -> np.ndarray:
+    """Edges half a step below the first steps of cells, so that no value lies on an edge."""
+    return low + step * (first - 0.5)
+
+
+def _decimals(number: float) -> int:
+    """How many decimals a number has as it is written."""
+    exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
+    return max(0, -int(exponent))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+# Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that
+# have so many rows a value, and more values if those are sparse: such a part of all steps between the bounds.
+OFTEN, MAX_CODES, SPARSE = 10, 256, 0.1
+CODED = 0.9  # of the rows: codes that so many rows have are worth listing
+NEARLY_UNIQUE = 0.5  # distinct values for each row: of whole numbers of one length
+ALL_DIFFERENT = 0.98  # of other whole numbers, which may be amounts
+ONE_LENGTH = 0.99  # of the rows: numbers of so many digits each are numbers of records
+FINEST = 6  # decimals of a resolution
+# Where cells of a skewed column begin, in each power of ten; the second where these are too many.
+ROUND = (
+    (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+)
+SKEWED = 0.75  # of how uneven equal cells are: as even must round ones be, to take their place
+# A single value has a cell of its own that has this share of the rows, so many rows, and so many times
+# the rows of others.
+SPIKE, SPIKE_ROWS, OFTENER = 0.02, 20, 5
+RARE = 0.0005  # of the rows: a round cell with fewer is one with the next
+
+
+def _numbered(values: np.ndarray, distinct: int) -> bool:
+    """Whether whole numbers seem to number people or records: all different, or of one length."""
+    if distinct > max(FEW, ALL_DIFFERENT * len(values)):
+        return True
+    if distinct <= max(FEW, NEARLY_UNIQUE * len(values)):
+        return False
+    least, most = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
+    return bool(least >= 10 ** (LONG - 2) and _power(least) == _power(most))
+
+
+def _extremes(distinct: np.ndarray, counts: np.ndarray, least: int) -> tuple[float, float]:
+    """The ``least``-th smallest and the ``least``-th largest value; the extremes, if these have crossed."""
+    up, down = np.cumsum(counts), np.cumsum(counts[::-1])
+    last = len(distinct) - 1
+    low = float(distinct[min(int(np.searchsorted(up, least)), last)])
+    high = float(distinct[last - min(int(np.searchsorted(down, least)), last)])
+    return (low, high) if low <= high else (high, low)
+
+
+def _outwards(
+    low: float,
+    high: float,
+    distinct: np.ndarray,
+    counts: np.ndarray,
+    least: int,
+    step: float | None,
+    dtype: str,
+) -> tuple[float, float]:
+    """Bounds of two significant digits, but for an end that ``least`` rows hold: a zero or a top code."""
+    span = high - low
+    if not 0 < span < math.inf:
+        return low, high
+    power = _power(span) - 1
+    if step is not None:
+        power = max(power, round(math.log10(step)))
+    common = dict(zip(distinct.tolist(), (counts >= least).tolist(), strict=True))
+    if not common[low]:
+        low = _rounded(low, power, math.floor)
+    if not common[high]:
+        high = _rounded(high, power, math.ceil)
+    if base_dtype(dtype) == "int":
+        limits = np.iinfo(dtype.lower())
+        low, high = max(low, float(limits.min)), min(high, float(limits.max))
+    return low, high
+
+
+def _rounded(number: float, power: int, way: Callable[[float], int]) -> float:
+    unit = 10.0 ** abs(power)
+    return float(way(number * unit) / unit if power < 0 else way(number / unit) * unit)
+
+
+def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
+    return step is None or distinct <= SPARSE * _step_count(low, high, step)
+
+
+def _draft_decimals(source: DraftSource, span: float) -> int | None:
+    """Decimals of the numbers of all but fewer than ``min_count`` rows; None if they have too many."""
+    if base_dtype(source.dtype) == "int":
+        return 0
+    numbers = source.values.to_numpy(dtype=source.dtype.lower())
+    for decimals in range(FINEST + 1):
+        if span * 10.0**decimals > MAX_STEPS:
+            return None
+        if (np.round(numbers, decimals) != numbers).sum() < source.min_count:
+            return decimals
+    return None
+
+
+def _draft_breaks(
+    values: np.ndarray, low: float, high: float, step: float | None, rows: int
+) -> tuple[int | float, ...]:
+    """Where the cells begin, if equally wide ones would lose what the table holds; else none.
+
+    A value that many rows have, such as 0 or a top code, is kept apart; a skewed column has cells that
+    widen away from 0. No value is kept apart, and no cell begun, for fewer than ``rows`` rows.
+    """
+    if low == high or (step is not None and _step_count(low, high, step) <= DEFAULT_BINS):
+        return ()
+    spikes = np.empty(0) if step is None else _spikes(values, rows)
+    rest = values[~np.isin(values, spikes)]
+    candidates = (_round_breaks(rest, low, high, step, mantissas, rows) for mantissas in ROUND)
+    starts = next((breaks for breaks in candidates if len(breaks) < DEFAULT_BINS), np.empty(0))
+    equal = _unevenness(rest, _equal_edges(low, high, step, None))
+    skewed = _unevenness(rest, np.array([low, *starts, high])) <= SKEWED * equal
+    if step is None:
+        return tuple(starts.tolist()) if skewed else ()
+    if not skewed:
+        if not len(spikes):
+            return ()
+        starts = _every(low, high, step)
+    steps = np.unique(np.round(np.concatenate([starts, spikes, spikes + step]) / step))
+    breaks = np.round(steps * step, FINEST)
+    breaks = breaks[(breaks > low) & (breaks <= high)]
+    return tuple(breaks.astype(int).tolist() if step == 1 else breaks.tolist())
+
+
+def _spikes(values: np.ndarray, rows: int) -> np.ndarray:
+    """Single values of many rows, and of many more than the others."""
+    distinct, counts = np.unique(values, return_counts=True)
+    least = max(SPIKE * len(values), SPIKE_ROWS, rows, OFTENER * len(values) / len(distinct))
+    return distinct[counts >= least]
+
+
+def _round_breaks(
+    values: np.ndarray,
+    low: float,
+    high: float,
+    step: float | None,
+    mantissas: Sequence[float],
+    rows: int,
+) -> np.ndarray:
+    """Round numbers between the bounds, ``mantissas`` times powers of ten, of cells that are not rare."""
+    sizes = np.abs(values[values != 0])
+    if not len(sizes):
+        return np.empty(0)
+    least = max(float(np.quantile(sizes, 0.01)), step or 0.0)
+    powers = range(_power(least), _power(max(abs(low), abs(high))) + 1)
+    sizes = np.array([first * 10.0**power for power in powers for first in mantissas])
+    starts = np.concatenate([-sizes[::-1], [0.0], sizes])
+    if step is not None:
+        starts = np.round(starts / step) * step
+    starts = np.unique(starts)
+    starts = starts[(starts > low) & (starts < high)]
+    below = np.searchsorted(np.sort(values), starts) / len(values)
+    rare = max(RARE, rows / len(values)) if rows > 1 else RARE
+    kept, last = [], 0.0
+    for start, share in zip(starts.tolist(), below.tolist(), strict=True):
+        if min(share - last, 1 - share) >= rare:
+            kept.append(start)
+            last = share
+    return np.array(kept)
+
+
+def _power(number: float) -> int:
+    return math.floor(math.log10(number))
+
+
+def _every(low: float, high: float, step: float) -> np.ndarray:
+    """Round numbers between the bounds, equally far from each other."""
+    least = (high - low) / DEFAULT_BINS
+    tens = 10.0 ** _power(least)
+    width = max(step, next(n * tens for n in (1, 2, 5, 10) if n * tens >= least))
+    return np.arange(math.floor(low / width) + 1, math.ceil(high / width)) * width
+
+
+def _unevenness(values: np.ndarray, edges: np.ndarray) -> float:
+    """How likely two values are to share a cell."""
+    return float(np.square(np.histogram(values, edges)[0] / max(1, len(values))).sum())
