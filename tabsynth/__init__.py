@@ -1,4 +1,4 @@
-"""Differentially private synthetic tables that a steward can trust."""
+"""Differentially private synthetic tables."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,10 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, write_table
 
 if TYPE_CHECKING:
+    from tabsynth.auditing.registry import audit
     from tabsynth.datasets import fetch_acs, load_census, load_hospital
+    from tabsynth.planning import plan
+    from tabsynth.privacy.certificate.verification import verify
     from tabsynth.privacy.ledger.project import ProjectLedger
     from tabsynth.report import (
         ComparisonReport,
@@ -19,7 +22,21 @@ if TYPE_CHECKING:
         evaluate,
         evaluate_private,
     )
-    from tabsynth.synthesizers import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, load
+    from tabsynth.synthesizers import (
+        DPGAN,
+        DPWGAN,
+        PATEACGAN,
+        PATEGAN,
+        AutoencoderConfig,
+        DPGANConfig,
+        MargNet,
+        MargNetConfig,
+        PATEConfig,
+        Plan,
+        WGANConfig,
+        load,
+    )
+    from tabsynth.tables.counter import ParquetCounter, RowCounter
 
 __version__ = "0.1.0"
 
@@ -28,22 +45,29 @@ __all__ = [
     "DPWGAN",
     "PATEACGAN",
     "PATEGAN",
+    "AutoencoderConfig",
     "BudgetError",
     "Categorical",
     "Column",
     "ComparisonReport",
+    "DPGANConfig",
     "FileFormatError",
     "InputError",
     "MargNet",
+    "MargNetConfig",
     "Numeric",
     "Ordinal",
+    "PATEConfig",
     "ParquetCounter",
+    "Plan",
     "ProjectLedger",
     "PublishedReport",
     "Report",
     "RowCounter",
     "Schema",
     "TabsynthError",
+    "WGANConfig",
+    "audit",
     "compare",
     "evaluate",
     "evaluate_private",
@@ -51,17 +75,26 @@ __all__ = [
     "load",
     "load_census",
     "load_hospital",
+    "plan",
     "read_table",
+    "verify",
     "write_table",
 ]
 
-# Imported when first asked for: whoever only evaluates does not wait for torch.
+# Imported at the first use, so that programs that only evaluate do not wait for torch.
 _LATER = {
     "DPGAN": "synthesizers",
     "DPWGAN": "synthesizers",
     "MargNet": "synthesizers",
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
+    **dict.fromkeys(
+        ("AutoencoderConfig", "DPGANConfig", "MargNetConfig", "PATEConfig", "WGANConfig", "Plan"),
+        "synthesizers",
+    ),
+    "audit": "auditing.registry",
+    "plan": "planning",
+    "verify": "privacy.certificate.verification",
     "load": "synthesizers",
     "ParquetCounter": "tables.counter",
     "ProjectLedger": "privacy.ledger.project",

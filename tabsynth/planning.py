@@ -5,21 +5,20 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from tabsynth._validate import integer, one_of
+from tabsynth import methods
+from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
-from tabsynth.privacy.accounting.labels import VOTING, LabelPlan, Labels, check_budget, plan_labels
+from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan
 
-__all__ = ["LabelPlan", "Labels", "NoisePlan", "StepNoise", "plan_labels", "plan_noise"]
+__all__ = ["LabelPlan", "Labels", "NoisePlan", "StepNoise", "plan", "plan_labels", "plan_noise"]
 
 BATCHES, STEPS = (256, 1024), (1000, 5000)
-# Methods whose noise follows from the columns: they share the budget between counts of them.
-BY_SCHEMA = ("margnet",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +85,7 @@ def plan_noise(
     Parameters
     ----------
     method : str
-        ``dp-wgan``, ``dp-gan`` or ``margnet``.
+        Any method without teachers.
     rows : int
         Of the table, as the caller declares it: public, never counted in a private table (R14).
     schema : Schema, optional
@@ -94,51 +93,87 @@ def plan_noise(
     batches, steps : sequence of int
         The grid of a GAN's steps.
     """
-    from tabsynth.synthesizers import METHODS  # torch takes seconds
-
     check_budget(rows, epsilon, delta)
-    one_of("method", method, sorted(METHODS.keys() - VOTING))
-    if schema is None and method in BY_SCHEMA:
-        raise InputError(
-            f"Method {method} shares its budget by the columns; give the table's schema (--schema)."
-        )
-    own = own_plan(method, rows, epsilon, delta, schema)
-    pairs = [] if method in BY_SCHEMA else product(sorted(set(batches)), sorted(set(steps)))
+    one_of(
+        "method",
+        method,
+        sorted(n for n, registered in methods.METHODS.items() if not registered.votes),
+    )
+    _check_schema(method, schema)
+    own = plan(method, rows, epsilon, delta, schema)
+    pairs = (
+        []
+        if methods.METHODS[method].by_schema
+        else product(sorted(set(batches)), sorted(set(steps)))
+    )
     grid = tuple(_step_noise(rows, b, t, epsilon, delta) for b, t in pairs)
     return NoisePlan(rows=rows, epsilon=epsilon, delta=delta, grid=grid, own=own)
 
 
-def own_plan(
+def plan(
     method: str,
     rows: int,
     epsilon: float,
     delta: float = 1e-5,
     schema: Schema | None = None,
-    mode: str | None = None,
+    **parameters: Any,
 ) -> Plan:
-    """What ``method`` does unless told otherwise; without a schema where nothing depends on it.
+    """The privacy cost of a fit of ``method``, before there is a table.
 
-    ``mode`` is of ``pate-acgan``.
+    Parameters
+    ----------
+    method : str
+        A name of :data:`tabsynth.synthesizers.METHODS`, such as ``"margnet"``.
+    rows : int
+        The number of rows. You declare it; it must not be counted in a private table.
+    epsilon, delta : float
+        The privacy budget.
+    schema : Schema, optional
+        The schema of the table; required for methods whose noise depends on the columns (``margnet``).
+    **parameters
+        Further parameters of the estimator. ``label`` of ``pate-acgan`` has a default without a schema.
+
+    Returns
+    -------
+    Plan
+        As :meth:`tabsynth.MargNet.plan` returns it, without an estimate of the time.
+
+    Raises
+    ------
+    InputError
+        For an unknown method, or a parameter that it does not accept or that is out of range.
     """
     from tabsynth.synthesizers import METHODS  # torch takes seconds
 
+    check_budget(rows, epsilon, delta)
+    one_of("method", method, tuple(METHODS))
+    _check_schema(method, schema)
     model: Any = METHODS[method]
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows}
-    if method == "pate-acgan":
-        given["label"] = _any_schema().names[0]
-    if mode is not None:
-        given["mode"] = mode
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, **parameters}
+    names = model._get_param_names()
+    for name in given:
+        if name not in names:
+            raise InputError(f"Method {method} takes no parameter {shown(name)}; leave it out.")
+    if schema is None and "label" in names:
+        given.setdefault("label", _any_schema().names[0])
     made = model(_any_schema() if schema is None else schema, **given)
-    plan: Plan = made.plan(estimate_time=False)
-    return plan
+    found: Plan = made.plan(estimate_time=False)
+    return found
 
 
-def listed(plan: Plan) -> dict[str, Any]:
+def _check_schema(method: str, schema: Schema | None) -> None:
+    if schema is None and methods.METHODS[method].by_schema:
+        raise InputError(
+            f"Method {method} allocates its budget by the columns; give the table's schema (--schema)."
+        )
+
+
+def listed(found: Plan) -> dict[str, Any]:
     """A plan's spends and epsilon, JSON-ready."""
     spends = [
-        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in plan.spends
+        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in found.spends
     ]
-    return {"mechanisms": spends, "epsilon": plan.epsilon, "accountant": plan.accountant}
+    return {"mechanisms": spends, "epsilon": found.epsilon, "accountant": found.accountant}
 
 
 def _any_schema() -> Schema:

@@ -4,7 +4,7 @@ import multiprocessing
 
 # They fork from one process that has imported these. It starts with the first of them, so the list is made here.
 IMPORTED = """
-tabsynth.synthesizers tabsynth.cli.commands tabsynth.evaluation tabsynth.report tabsynth.audit tabsynth.planning
+tabsynth.synthesizers tabsynth.cli.commands tabsynth.evaluation tabsynth.report tabsynth.auditing tabsynth.planning
 tabsynth.privacy.certificate.verification opacus.accountants opacus.grad_sample torch._dynamo scipy.stats scipy.integrate
 sklearn.linear_model sklearn.ensemble sklearn.metrics pyarrow.parquet matplotlib.pyplot
 """

@@ -31,7 +31,7 @@ MODELS = {
         lambda schema: DPWGAN(
             schema,
             epsilon=1.0,
-            wgan_config=WGANConfig(critic_steps=4, warm_steps=2, moment_steps=2),
+            config=WGANConfig(critic_steps=4, warm_steps=2, moment_steps=2),
             autoencoder_config=AutoencoderConfig(steps=2),
         ),
     ),

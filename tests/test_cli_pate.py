@@ -96,7 +96,7 @@ def test_a_null_for_a_class_that_has_none(folder, text, nulls):
     """What was typed is shown, not what stands for it."""
     config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
     schema = Schema(make_schema().columns, null_values=nulls)
-    made = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, pate_config=config)
+    made = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, config=config)
     made.fit(make_people()).save(folder / "model.tabsynth")
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", text)
     refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
@@ -104,7 +104,7 @@ def test_a_null_for_a_class_that_has_none(folder, text, nulls):
 
 def test_a_class_is_for_pate_acgan_alone(folder):
     config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
-    made = PATEGAN(make_schema(), epsilon=3, teachers=9, pate_config=config).fit(make_people())
+    made = PATEGAN(make_schema(), epsilon=3, teachers=9, config=config).fit(make_people())
     made.save(folder / "model.tabsynth")
     says = ["pate-gan", "--label"]
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "f")

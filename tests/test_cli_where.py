@@ -24,7 +24,7 @@ def models(tmp_path_factory):
     known = {"epsilon": float("inf"), "rows": 400}
     MargNet(make_schema(), config=few, **known).fit(make_people()).save(folder / "margnet.tabsynth")
     few = WGANConfig(latent_dim=4, generator_hidden=(8,), critic_hidden=(8,), critic_steps=2)
-    other = DPWGAN(make_schema(), wgan_config=few, autoencoder=None, **known)
+    other = DPWGAN(make_schema(), config=few, autoencoder=None, **known)
     other.fit(make_people()).save(folder / "other.tabsynth")
     return folder
 

@@ -172,7 +172,7 @@ def test_a_row_says_how_many_teachers_voted(tmp_path):
     schema = schema_of(x="ab", y="abc")
     rows = pd.DataFrame({"x": list("ab") * 60, "y": list("abc") * 40}).astype("string")
     config = PATEConfig(rounds=2, round_steps=2)
-    model = PATEGAN(schema, epsilon=8, teachers=9, pate_config=config, random_state=0)
+    model = PATEGAN(schema, epsilon=8, teachers=9, config=config, random_state=0)
     found = fitted(model, rows, str(tmp_path / "out.csv"))
     assert found["teachers"] == 9 and 0 < found["spent"] <= 8
     assert len(pd.read_csv(tmp_path / "out.csv")) == 120

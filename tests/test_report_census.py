@@ -110,7 +110,7 @@ def test_variants_share_an_autoencoder_and_nothing_changes(
         variants: list[dict[str, Any]] = [{}, {"bound": "public"}, {"max_norm": 0.1}]
         seeds = [(0, change) for change in variants] + [(1, {})]
         return [
-            small(random_state=seed, wgan_config=wgan(**change), **parts).fit(frame())
+            small(random_state=seed, config=wgan(**change), **parts).fit(frame())
             for seed, change in seeds
         ]
 

@@ -65,11 +65,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rounded": ("`source`, one-hot codes, sample rounded to expected counts", {}),
     "tight": (
         "`source`, C = 0.1, about the norm of a pair's gradient at first",
-        {"wgan_config": replace(source_wgan(SOURCE_ROWS), max_norm=0.1)},
+        {"config": replace(source_wgan(SOURCE_ROWS), max_norm=0.1)},
     ),
     "adaptive": (
         "`source`, bound that follows the median norm of generated rows",
-        {"wgan_config": replace(source_wgan(SOURCE_ROWS), bound="public")},
+        {"config": replace(source_wgan(SOURCE_ROWS), bound="public")},
     ),
     "before": (
         "all of these but C, real rows against the mean of generated ones: the preset before",

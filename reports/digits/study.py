@@ -99,7 +99,7 @@ def dpgan(variant: str, config: DPGANConfig, epsilon: float, seed: int, **free: 
         encoding=ENCODINGS["ordinal"],
         random_state=seed,
         device="cpu",
-        dpgan_config=config,
+        config=config,
         **free,
     )
 

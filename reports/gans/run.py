@@ -44,7 +44,7 @@ def warm(epsilon: float, seed: int, train: object) -> Synthesizer:
 
 def dpgan(variant: str, epsilon: float, seed: int, **changes: object) -> DPGAN:
     config = replace(VARIANTS[variant], **changes)  # type: ignore[arg-type]
-    return DPGAN(SCHEMA, epsilon=epsilon, variant=variant, random_state=seed, dpgan_config=config)
+    return DPGAN(SCHEMA, epsilon=epsilon, variant=variant, random_state=seed, config=config)
 
 
 def dpwgan(epsilon: float, seed: int, **changes: object) -> DPWGAN:
@@ -52,7 +52,7 @@ def dpwgan(epsilon: float, seed: int, **changes: object) -> DPWGAN:
         SCHEMA,
         epsilon=epsilon,
         random_state=seed,
-        wgan_config=WGANConfig(**changes),  # type: ignore[arg-type]
+        config=WGANConfig(**changes),  # type: ignore[arg-type]
     )
 
 

@@ -126,7 +126,7 @@ def fitted(system: System, epsilon: float, seed: int) -> dict[str, Any]:
     if issubclass(system.method, PATEACGAN):
         options["label"] = settings.LABEL
     if system.changes:
-        options["pate_config"] = replace(paper_config(), **system.changes)
+        options["config"] = replace(paper_config(), **system.changes)
     model = system.method(
         schema, epsilon=epsilon, rows=len(frame), random_state=seed, **options
     ).fit(frame)

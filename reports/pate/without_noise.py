@@ -67,7 +67,7 @@ def preset(name: str, seed: int) -> dict[str, Any]:
         preset="paper",
         rows=len(frame),
         random_state=seed,
-        pate_config=replace(paper_config(), **changes),
+        config=replace(paper_config(), **changes),
         **options,
     ).fit(frame)
     (votes,) = model.certificate()["mechanisms"]

@@ -20,12 +20,12 @@ from evidence import AUDITS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.audit import one_run
-from tabsynth.audit.blackbox import Setting, audit_black_box
-from tabsynth.audit.canaries import audit_gan
-from tabsynth.audit.canary_counts import audit_counts
-from tabsynth.audit.canary_votes import audit_modes
-from tabsynth.audit.outcomes import AuditResult
+from tabsynth.auditing import one_run
+from tabsynth.auditing.blackbox import Setting, audit_black_box
+from tabsynth.auditing.canaries import audit_gan
+from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_votes import audit_modes
+from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS
@@ -44,8 +44,8 @@ BLACK = {"pate-gan": 1000, "margnet": 1000, "pate-acgan": 1000, "dp-gan": 400, "
 # One fit with canaries. Of margnet all that is released are the counts: the fit to them adds nothing.
 ONE_RUN: dict[str, dict[str, Any]] = {
     "margnet": {"config": MargNetConfig(steps=1)},
-    "dp-wgan": {"wgan_config": WGANConfig(critic_steps=300)},
-    "dp-gan": {"dpgan_config": replace(VARIANTS["advanced"], critic_steps=300)},
+    "dp-wgan": {"config": WGANConfig(critic_steps=300)},
+    "dp-gan": {"config": replace(VARIANTS["advanced"], critic_steps=300)},
 }
 
 

@@ -105,7 +105,7 @@ def dpwgan() -> Synthesizer:
         epsilon=EPSILON,
         delta=DELTA,
         autoencoder="dp-sgd",
-        wgan_config=critic,
+        config=critic,
         autoencoder_config=coder,
     )
 
@@ -119,7 +119,7 @@ def dpgan() -> Synthesizer:
         moment_steps=2,
         sampling_rate=1.0,
     )
-    return DPGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, dpgan_config=config)
+    return DPGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, config=config)
 
 
 PATE = PATEConfig(
@@ -140,12 +140,12 @@ PATE = PATEConfig(
 
 
 def pategan() -> Synthesizer:
-    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, pate_config=PATE)
+    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, config=PATE)
 
 
 def pateacgan() -> Synthesizer:
     shared: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "teachers": 11}
-    return PATEACGAN(SCHEMA, **shared, label="sex", mode="B", pate_config=PATE)
+    return PATEACGAN(SCHEMA, **shared, label="sex", mode="B", config=PATE)
 
 
 METHODS = {
@@ -201,7 +201,7 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
     started = time.monotonic()
     pipe.send("started")
     try:
-        model.fit(table, announce=False, **where)
+        model.fit(table, **where)
     except BudgetError as error:
         pipe.send({"refused": str(error), "modules": evidence.imported()})
         return

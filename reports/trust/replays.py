@@ -19,10 +19,10 @@ from evidence import REPLAYS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.audit.replay import replay_on_neighbours
-from tabsynth.audit.replay_audit import ROWS, SCHEMA, make_table
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import make_tiny_model, system_names
+from tabsynth.auditing.replay import replay_on_neighbours
+from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
@@ -39,10 +39,10 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
         listed = replay_on_neighbours(system, make_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
     # Imported here: the other systems do not depend on the modules of the reports.
-    from tabsynth.audit.replay_published import replay_published
+    from tabsynth.auditing.replay_published import replay_published
 
     model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
-    made = model.fit(make_table(seed), announce=False).sample(ROWS)
+    made = model.fit(make_table(seed)).sample(ROWS)
     lines = []
     for pair in neighbours(make_table(seed), SCHEMA, seed=seed):
         result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=seed)

@@ -14,7 +14,7 @@ from tabsynth.cli.paths import make_folder
 from tabsynth.errors import InputError
 
 if TYPE_CHECKING:
-    from tabsynth.audit.outcomes import AuditResult
+    from tabsynth.auditing.outcomes import AuditResult
 
 
 EVERY = "all"
@@ -52,9 +52,13 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."
         )
-    from tabsynth.audit.registry import AUDITS, QUICK, AuditRequest, check_kind, list_kinds
+    from tabsynth.auditing.registry import AUDITS, QUICK, AuditRequest, check_kind, list_kinds
 
-    kinds = list_kinds(method) if kind == EVERY else _kinds(kind, tuple(AUDITS), QUICK)
+    kinds = (
+        list_kinds(method)
+        if kind == EVERY
+        else _kinds(kind, tuple(AUDITS), tuple(k for k in QUICK if k in list_kinds(method)))
+    )
     what = AuditRequest(method=method, epsilon=epsilon, folder=out, **request)
     for name in kinds:
         check_kind(method, name)
@@ -92,8 +96,8 @@ def _watched(request: Any, progress: Any) -> Any:
 
 
 def _write(results: "list[AuditResult]", what: Any, out: Path) -> None:
-    from tabsynth.audit.html import write_page
-    from tabsynth.audit.outcomes import write_json
+    from tabsynth.auditing.html import write_page
+    from tabsynth.auditing.outcomes import write_json
 
     write_json(results, out / "audit.json")
     write_page(results, what.method, what.epsilon, what.delta, out / "audit.html")

@@ -1,7 +1,7 @@
 """``tabsynth demo``: fit, sample and evaluate on a bundled table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ def demo(
     written: list[Path] = []
     folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
     for method, folder in folders.items():
-        known = {"epsilon": epsilon, "random_state": seed, "time_limit": SECONDS}
+        known: dict[str, Any] = {"epsilon": epsilon, "random_state": seed, "time_limit": SECONDS}
         synthesizer = METHODS[method](facts, **known)
         fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
         synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)

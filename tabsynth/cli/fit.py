@@ -22,10 +22,10 @@ def fit_and_print(
     """Print the plan, then read the table, fit, save the model and print the privacy cost."""
     from tabsynth.training.checkpoint import standing
 
-    synthesizer.check_domain()
+    synthesizer._check_domain()
     stands = [] if checkpoint is None else standing(checkpoint)
     if ledger is not None and not stands:  # a resumed fit is checked by the plan in its checkpoint
-        synthesizer.check_ledger(ledger)
+        synthesizer._check_project(ledger)
     say(str(synthesizer.plan()))
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
@@ -36,7 +36,6 @@ def fit_and_print(
                 synthesizer.fit(
                     frame,
                     progress=progress,
-                    announce=False,
                     checkpoint=checkpoint,
                     ledger=ledger,
                 )

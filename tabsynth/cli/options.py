@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
 
-# Listed here so that --help does not import torch.
-METHOD_NAMES = ("dp-gan", "dp-wgan", "margnet", "pate-acgan", "pate-gan")
+METHOD_NAMES = tuple(METHODS)
 
 SchemaOption = Annotated[
     Path, typer.Option("--schema", help="The schema of the table, a JSON file.")
@@ -242,8 +242,8 @@ FLAGS = {"provenance": "--public-source"}
 
 def check_method(method: str) -> None:
     """Reject an unknown method."""
-    if method not in METHOD_NAMES:
-        names = ", ".join(METHOD_NAMES)
+    if method not in METHODS:
+        names = ", ".join(METHODS)
         raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
 
 
@@ -256,9 +256,9 @@ def taken(method: str, given: dict[str, Any]) -> dict[str, Any]:
         If there is no such method, or it does not take an option that was given.
     """
     check_method(method)
-    from tabsynth.synthesizers import METHODS
+    from tabsynth import synthesizers
 
-    parameters = METHODS[method]._get_param_names()
+    parameters = synthesizers.METHODS[method]._get_param_names()
     arguments = {name: value for name, value in given.items() if value is not None}
     for name in arguments:
         if name not in parameters:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth.cli.console import say, say_table
 from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
 
 if TYPE_CHECKING:
     from tabsynth.planning import LabelPlan, NoisePlan
@@ -26,21 +27,21 @@ def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_js
         If there is no such method, or it does not take an option that was given.
     """
     check_method(method)
-    from tabsynth.planning import BY_SCHEMA, listed, own_plan, plan_labels, plan_noise
-    from tabsynth.privacy.accounting.labels import VOTING
+    from tabsynth.planning import listed, plan, plan_labels, plan_noise
 
     options = {name: value for name, value in given.items() if value is not None and value != []}
-    taken = OF_PATE if method in VOTING else ("schema",) if method in BY_SCHEMA else OF_STEPS
+    registered = METHODS[method]
+    taken = OF_PATE if registered.votes else ("schema",) if registered.by_schema else OF_STEPS
     if method == "pate-acgan":
         taken = (*taken, "mode")
     for name in options:
         if name not in taken:
             flag = FLAGS.get(name, f"--{name}")
             raise InputError(f"A plan of {method} takes no {flag}; leave it out.")
-    if method in VOTING:
+    if registered.votes:
         mode = options.pop("mode", None)
         labels = plan_labels(**budget, **options)
-        own = own_plan(method, **budget, mode=mode)
+        own = plan(method, **budget, **({} if mode is None else {"mode": mode}))
         if not as_json:
             return _print_labels(labels, own)
         return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))

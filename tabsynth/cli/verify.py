@@ -106,7 +106,7 @@ def certify_command(
 
 def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
     """Results of audits as a certificate has them; those of ``tabsynth audit`` must be of its claim."""
-    from tabsynth.audit.outcomes import FORMAT, certificate_entries
+    from tabsynth.auditing.outcomes import FORMAT, certificate_entries
 
     data = read_json(path, "list of audits")
     if isinstance(data, dict) and data.get("format") == FORMAT:

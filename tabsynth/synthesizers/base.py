@@ -150,25 +150,26 @@ def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
     return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
-    """What all synthesizers share: plan, fit, sample, save. scikit-learn conventions: the constructor only stores.
+    """What all synthesizers share: plan, fit, sample, save.
 
-    Subclasses say what they will spend (``_spends``), train on value numbers (``_train``), and build
-    an untrained generator (``_empty``).
+    An estimator is a dataclass, whose fields are its parameters; the constructor only stores them, as that of
+    any estimator of scikit-learn. Subclasses add fields under the same decorator. They plan their mechanisms
+    (``_spends``), train on category codes (``_train``), and build an untrained generator (``_empty``).
     """
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-    schema: Schema
+    schema: Schema = field(kw_only=False)
     epsilon: float
-    delta: float
-    random_state: int | None
-    device: str
-    verbose: bool
-    rows: int | None
-    time_limit: float | None
-    accept_drafted_domain: bool
-    encoding: str | Mapping[str, str]
+    delta: float = 1e-5
+    rows: int | None = None
+    time_limit: float | None = None
+    accept_drafted_domain: bool = False
+    random_state: int | None = None
+    device: str = "auto"
+    verbose: bool = False
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """What :meth:`fit` will spend, before a private row is touched.
@@ -185,11 +186,10 @@ class Synthesizer(BaseEstimator):
         y: None = None,
         *,
         progress: Progress | None = None,
-        announce: bool = True,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
     ) -> Self:
-        """Fit the table under the budget. The plan is told first (see :meth:`tell`).
+        """Fit the table under the budget. The plan is logged before the table is read.
 
         Parameters
         ----------
@@ -197,8 +197,6 @@ class Synthesizer(BaseEstimator):
             pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
         progress : callable, optional
             ``progress(stage, done, total)``.
-        announce : bool
-            False where the caller has shown the plan already.
         checkpoint : path, optional
             A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
             the same call goes on where it was, on the same budget: steps of unknown outcome count as
@@ -220,13 +218,13 @@ class Synthesizer(BaseEstimator):
         """
         started = time.monotonic()
         self._check_parameters()
-        self.check_domain()
+        self._check_domain()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.give_back()
                 return self
-            if announce:
-                self.tell(self._priced(run.spends, run.ledger, self.verbose))
+            if self.verbose or logger.isEnabledFor(logging.INFO):
+                self._show(self._priced(run.spends, run.ledger, self.verbose))
             encoder = TableEncoder(self.schema, self._encoding())
             index = self._rows(encoder, table)
             run.start()
@@ -293,14 +291,14 @@ class Synthesizer(BaseEstimator):
         self._check_fitted()
         write_model(path, self._file_facts(), self.trained_.weights())
 
-    def tell(self, plan: Plan) -> None:
+    def _show(self, plan: Plan) -> None:
         """Log the plan; with ``verbose``, show it on stderr too."""
         logger.info("%s", plan)
         if self.verbose:
             console = Console(stderr=True)
             console.print(str(plan), markup=False, highlight=False, soft_wrap=True)
 
-    def check_domain(self) -> None:
+    def _check_domain(self) -> None:
         """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
 
         Only the schema is looked at, whoever drafted or edited it (R12, R26).
@@ -314,7 +312,7 @@ class Synthesizer(BaseEstimator):
                 " accept_drafted_domain=True (--accept-drafted-domain)."
             )
 
-    def check_ledger(self, ledger: str | Path) -> None:
+    def _check_project(self, ledger: str | Path) -> None:
         """Refuse a new fit that would pass a project's limit, before there is a table."""
         self._check_parameters()
         Run(self, None, ledger).release()
@@ -326,7 +324,7 @@ class Synthesizer(BaseEstimator):
 
     def _encoding(self) -> str | Mapping[str, str]:
         """The scheme of the codes, or a scheme by column."""
-        return self.encoding
+        return "one-hot"
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         raise NotImplementedError
@@ -644,11 +642,11 @@ class Synthesizer(BaseEstimator):
             )
             # A file from a stranger must not make us build more than it holds: neither codebooks …
             held = sum(tensor.numel() for tensor in weights.values())
-            if _one_hot(schema, model.encoding) > held:
+            if _one_hot(schema, model._encoding()) > held:
                 raise damaged
             if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            model.encoder_ = TableEncoder(schema, model.encoding)
+            model.encoder_ = TableEncoder(schema, model._encoding())
             if model._size() > held:  # … nor a network
                 raise damaged
             generator = model._empty()

@@ -1,24 +1,32 @@
 """From a model file back to a fitted synthesizer."""
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
+from tabsynth import methods
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError
 from tabsynth.synthesizers.base import Synthesizer
-from tabsynth.synthesizers.gan.dpgan import DPGAN
-from tabsynth.synthesizers.gan.dpwgan import DPWGAN
-from tabsynth.synthesizers.margnet.estimator import MargNet
 from tabsynth.synthesizers.model_file import read_model
-from tabsynth.synthesizers.pate.estimator import PATEGAN
-from tabsynth.synthesizers.pate.pateacgan import PATEACGAN
 
-METHODS: dict[str, type[Synthesizer]] = {
-    DPGAN.method: DPGAN,
-    DPWGAN.method: DPWGAN,
-    MargNet.method: MargNet,
-    PATEACGAN.method: PATEACGAN,
-    PATEGAN.method: PATEGAN,
-}
+
+class Estimators(Mapping[str, type[Synthesizer]]):
+    """From the name of every method of :mod:`tabsynth.methods` to its estimator, imported at the first use."""
+
+    def __getitem__(self, name: str) -> type[Synthesizer]:
+        registered = methods.METHODS[name]
+        found: type[Synthesizer] = getattr(import_module(registered.module), registered.estimator)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(methods.METHODS)
+
+    def __len__(self) -> int:
+        return len(methods.METHODS)
+
+
+METHODS = Estimators()
 
 
 def load(path: str | Path) -> Synthesizer:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats
 
-from tabsynth.audit import lower_bounds as bounds
+from tabsynth.auditing import lower_bounds as bounds
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 
 

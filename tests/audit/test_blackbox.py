@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tabsynth.audit.blackbox import (
+from tabsynth.auditing.blackbox import (
     RunStore,
     Setting,
     audit_black_box,
     extract_features,
     make_small_fit,
 )
-from tabsynth.audit.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.errors import FileFormatError, InputError
 
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")

@@ -9,16 +9,16 @@ import torch
 from broken import quieter
 from torch import Tensor
 
-from tabsynth.audit import canaries, canary_counts, canary_votes
-from tabsynth.audit.canaries import (
+from tabsynth.auditing import canaries, canary_counts, canary_votes
+from tabsynth.auditing.canaries import (
     WHOLE,
     StepObserver,
     audit_gan,
     log_likelihood_ratios,
     make_small_gan,
 )
-from tabsynth.audit.canary_counts import audit_counts
-from tabsynth.audit.canary_votes import (
+from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_votes import (
     ALL,
     ALL_CLASS,
     ONE,
@@ -27,11 +27,11 @@ from tabsynth.audit.canary_votes import (
     audit_votes,
     plan_releases,
 )
-from tabsynth.audit.neighbouring_datasets import (
+from tabsynth.auditing.neighbouring_datasets import (
     census_neighbouring_datasets,
     small_neighbouring_datasets,
 )
-from tabsynth.audit.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
+from tabsynth.auditing.outcomes import INCONCLUSIVE, NOT_REFUTED, REFUTED
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, SubsampledGaussian
 from tabsynth.privacy.noise.counts import NoisyCounts
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -138,7 +138,7 @@ def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) ->
     model = make_small_gan("dp-gan", datasets, 8.0, 1e-5, 1.0)
     found = StepObserver(datasets.encoded_canary(), True, 2000)
     with found.observe():
-        model.fit(datasets.table(True), announce=False)
+        model.fit(datasets.table(True))
     account = next(a for a in model.ledger_.accounts if a.purpose == "critic")
     mu = math.sqrt(account.spent) / account.noise_multiplier
     # The noise is divided by 9 rows, not by 8; where the known rows shift to is up to the weights.
@@ -185,7 +185,7 @@ def test_lanes_have_the_law_of_single_steps() -> None:
         before = PrivateStep._sums, PrivateStep._noised
         seen = StepObserver(datasets.encoded_canary(), present, replicates)
         with seen.observe():
-            model.fit(datasets.table(present), announce=False)
+            model.fit(datasets.table(present))
         assert (PrivateStep._sums, PrivateStep._noised) == before
         account = next(a for a in model.ledger_.accounts if a.purpose == "autoencoder")
         assert isinstance(account.mechanism, SubsampledGaussian)

@@ -8,9 +8,9 @@ import pytest
 from command_lines import refused
 from typer.testing import CliRunner
 
-from tabsynth.audit import blackbox, canaries, registry, replay
-from tabsynth.audit.html import draw_claim, render, summarize_verdicts
-from tabsynth.audit.outcomes import (
+from tabsynth.auditing import blackbox, canaries, registry, replay
+from tabsynth.auditing.html import draw_claim, render, summarize_verdicts
+from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
     NOT_REFUTED,
     REFUTED,
@@ -19,9 +19,9 @@ from tabsynth.audit.outcomes import (
     decide_verdict,
     write_json,
 )
-from tabsynth.audit.replay import NeighbourReplay, ReplayResult
-from tabsynth.audit.replay_audit import audit_by_replay, summarize_replays
-from tabsynth.audit.run_trace import MechanismCall
+from tabsynth.auditing.replay import NeighbourReplay, ReplayResult
+from tabsynth.auditing.replay_audit import audit_by_replay, summarize_replays
+from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.certificate.certificate import code

@@ -7,8 +7,8 @@ import pytest
 import torch
 from broken import quieter
 
-from tabsynth.audit import one_run
-from tabsynth.audit.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.auditing import one_run
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -97,7 +97,7 @@ def make_small_gan(schema, epsilon):
     config = VARIANTS["advanced"]
     settings = {**vars(config), "critic_steps": 8, "sampling_rate": 1.0, "latent_dim": 8}
     settings |= {"critic_hidden": (32,), "generator_hidden": (16,), "max_norm": 0.5}
-    return DPGAN(schema, epsilon=epsilon, rows=80, dpgan_config=type(config)(**settings))
+    return DPGAN(schema, epsilon=epsilon, rows=80, config=type(config)(**settings))
 
 
 def test_a_fit_of_steps_is_watched_and_left_as_it_was():

@@ -9,9 +9,9 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
 from tabsynth import MargNet, ProjectLedger
-from tabsynth.audit.replay import ReplayResult, make_files, note_files, replay
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import make_tiny_model
+from tabsynth.auditing.replay import ReplayResult, make_files, note_files, replay
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.training.checkpoint import Checkpoint
 
@@ -110,7 +110,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Checkpoint, "finish", finish)
     model, noted = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON), {}
     files = make_files(model, tmp_path / "fit")
-    model.fit(frame(40), announce=False, **files)
+    model.fit(frame(40), **files)
     note_files(tmp_path / "fit", noted.__setitem__)
     names = ["checkpoint.json", "model.tabsynth", "notes.txt"]
     assert noted["files"] == [*(f"checkpoint/{name}" for name in names), "project.ledger"]
@@ -121,7 +121,7 @@ def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert int(lines[0]["project"], 16) > 2**32 and "1970" not in lines[1]["about"]["when"]
     ledger = ProjectLedger.read(files["ledger"])
     with pytest.raises(InputError, match="seeded"):
-        make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=1).check_ledger(
-            files["ledger"]
-        )
+        make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(
+            random_state=1
+        )._check_project(files["ledger"])
     assert [run.ended for run in ledger.runs()] == [True]

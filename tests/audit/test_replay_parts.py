@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from replayed_tables import SCHEMA, frame
 
 from tabsynth import Column, InputError, Schema
-from tabsynth.audit.replay_neighbours import KINDS, neighbours
-from tabsynth.audit.replay_systems import draw_rows
-from tabsynth.audit.run_trace import RecordRandomness, difference, leaves
+from tabsynth.auditing.replay_neighbours import KINDS, neighbours
+from tabsynth.auditing.replay_systems import draw_rows
+from tabsynth.auditing.run_trace import RecordRandomness, difference, leaves
 from tabsynth.encoding import TableEncoder
 
 

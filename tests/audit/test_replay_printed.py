@@ -10,11 +10,11 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 from torch import Tensor
 
-from tabsynth.audit import replay as replays
-from tabsynth.audit.replay import find_misprint, replay
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import make_tiny_model
-from tabsynth.audit.run_trace import MechanismCall
+from tabsynth.auditing import replay as replays
+from tabsynth.auditing.replay import find_misprint, replay
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.auditing.run_trace import MechanismCall
 from tabsynth.privacy.certificate import certificate as certificates
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.training.bounds import Clipping
@@ -66,7 +66,7 @@ def test_the_noise_of_a_step_is_the_one_that_is_printed(
     model = unfitted(name, autoencoder=None)
     if bound == "quantile":
         model.set_params(rows=40)  # so small a batch that the votes take a part that shows
-    model.fit(frame(60), announce=False)
+    model.fit(frame(60))
     item = critic_of(model.certificate())
     details = item["details"]
     assert (details["grouping"], details["groups"], details["bound"]) == (grouping, groups, bound)
@@ -92,7 +92,7 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
     """Every step of the critic, in the certificate's unit; and a record moves some step almost as far as that."""
     _, groups, _ = GROUPED[name]
     model = unfitted(name)
-    item = critic_of(unfitted(name).fit(frame(60), announce=False).certificate())
+    item = critic_of(unfitted(name).fit(frame(60)).certificate())
     pair = neighbours(frame(60), SCHEMA, seed=1)[0]
     found = replay(model, pair.table, pair.neighbour, seed=3)
     assert found.passed, found.first_difference

@@ -9,10 +9,10 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
-from tabsynth.audit.replay import replay_run
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_published import replay_published
-from tabsynth.audit.replay_systems import make_tiny_model
+from tabsynth.auditing.replay import replay_run
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_published import replay_published
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.evaluation import charged
 from tabsynth.evaluation.charged import uses
 from tabsynth.privacy.accounting.mechanisms import Gaussian
@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def made() -> pd.DataFrame:
     model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON).set_params(random_state=0)
-    table = model.fit(frame(60), announce=False).sample(50)
+    table = model.fit(frame(60)).sample(50)
     table.attrs["certificate"] |= {"private": True, "seeded": False}  # as of a release
     return table
 

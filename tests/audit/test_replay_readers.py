@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from tabsynth import Column, InputError, MargNet, RowCounter, Schema, read_table
-from tabsynth.audit.replay import replay
-from tabsynth.audit.replay_neighbours import KINDS, neighbours
-from tabsynth.audit.replay_readers import FORMS, LARGE, READ_SCHEMA, read_table_of
+from tabsynth.auditing.replay import replay
+from tabsynth.auditing.replay_neighbours import KINDS, neighbours
+from tabsynth.auditing.replay_readers import FORMS, LARGE, READ_SCHEMA, read_table_of
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig

@@ -12,9 +12,9 @@ import torch
 from replayed_tables import EPSILON, SCHEMA, frame
 
 from tabsynth import DPWGAN, PATEACGAN, Column, MargNet, Schema
-from tabsynth.audit.replay import ReplayResult, replay, replay_on_neighbours
-from tabsynth.audit.replay_neighbours import neighbours
-from tabsynth.audit.replay_systems import make_tiny_model
+from tabsynth.auditing.replay import ReplayResult, replay, replay_on_neighbours
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise import counts
 from tabsynth.synthesizers.gan import estimator as counting

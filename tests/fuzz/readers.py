@@ -100,9 +100,9 @@ def models(folder: Path) -> Reader:
     wgan = WGANConfig(**tiny, sampling_rate=1.0, critic_steps=2)  # type: ignore[arg-type]
     for model in (
         MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2)),
-        DPWGAN(Schema(PLAIN.columns), epsilon=np.inf, wgan_config=wgan, autoencoder=None, rows=30),
+        DPWGAN(Schema(PLAIN.columns), epsilon=np.inf, config=wgan, autoencoder=None, rows=30),
     ):
-        model.fit(table, announce=False).save(path)
+        model.fit(table).save(path)
         facts, weights = read_model(path)
         # Of their own: those that were read lie in the file, which is about to be written over.
         own = {name: tensor.clone() for name, tensor in weights.items()}
@@ -171,7 +171,7 @@ def certificates(folder: Path) -> Reader:
     model = MargNet(PLAIN, epsilon=2.0, config=MargNetConfig(components=5, steps=2))
     frame = pd.DataFrame({"t": ["x", "é"] * 9, "n": pd.array([7, 5] * 9, dtype="Int64")})
     # Noise may make "=1+1" of the schema's categories, which a CSV refuses unasked.
-    certificate = Path(model.fit(frame, announce=False).sample_to(table, 2, formulas="keep"))
+    certificate = Path(model.fit(frame).sample_to(table, 2, formulas="keep"))
     raw = certificate.read_bytes()
     base = json.loads(raw)
     vote = {"mechanism": "noisy-vote", "noise": 5.0, "teachers": 9, "accounting": "exact-binary"}

@@ -9,8 +9,8 @@ import torch
 from dp_accounting import pld
 from opacus.accountants import PRVAccountant
 
-from tabsynth.audit.replay_audit import SCHEMA, make_table
-from tabsynth.audit.replay_systems import make_tiny_model
+from tabsynth.auditing.replay_audit import SCHEMA, make_table
+from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, SubsampledGaussian
 from tabsynth.privacy.certificate.verification import verify
@@ -57,7 +57,7 @@ def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     """Sampling, sensitivity and standard deviation as a reader has them, and nothing else, give ε: by ours, by
     opacus' PRV and by Google's PLD."""
     model = make_tiny_model(name, SCHEMA, epsilon=3.0)
-    made = model.fit(make_table(0), announce=False).certificate()
+    made = model.fit(make_table(0)).certificate()
     spends = []
     for item in made["mechanisms"]:
         told = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])

@@ -264,13 +264,13 @@ def test_a_fit_refuses_drafted_identifiers_whatever_was_accepted(epsilon: float)
     assert "'mrn' (its name is that of an identifier)" in message
     assert "\n" not in message and "ann@" not in message and not hasattr(model, "ledger_")
     declared = schema_of(provenance="declared")
-    MargNet(declared, epsilon=1.0, accept_drafted_domain=True).check_domain()
+    MargNet(declared, epsilon=1.0, accept_drafted_domain=True)._check_domain()
 
 
 def test_a_refusal_names_no_more_columns_than_a_line_holds() -> None:
     schema = Schema([texts("a", "b", name=f"patient{i}_id") for i in range(50)])
     with pytest.raises(InputError, match="and 30 more"):
-        MargNet(schema, epsilon=1.0).check_domain()
+        MargNet(schema, epsilon=1.0)._check_domain()
 
 
 @pytest.mark.slow
@@ -288,7 +288,7 @@ def test_tables_keep_their_identifiers_and_nothing_reads_them(tmp_path: Path) ->
     )
     for private in (ParquetCounter(tmp_path / "t.parquet"), table):
         model = MargNet(schema, epsilon=5.0, rows=rows, accept_drafted_domain=True)
-        model.set_params(config=MargNetConfig(steps=20)).fit(private, announce=False)
+        model.set_params(config=MargNetConfig(steps=20)).fit(private)
         assert list(model.sample(5)) == ["sex", "ward"]
         assert list(model.complete(table[["mrn", "sex"]].head(3))) == ["sex", "ward"]
         model.save(tmp_path / "m")

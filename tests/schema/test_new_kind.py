@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tabsynth import Column, InputError, MargNet, Schema, evaluate, load, read_table, write_table
-from tabsynth.audit.replay_neighbours import neighbours
+from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.encoding import TableEncoder
 from tabsynth.schema.column import KINDS, DraftSource, register
 from tabsynth.schema.drafting import draft_schema, review

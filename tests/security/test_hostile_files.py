@@ -67,7 +67,7 @@ def a_model(path: Path) -> Path:
 
     table = pd.DataFrame({"a": pd.Series(["x", "y"] * 5, dtype="str")})
     config = MargNetConfig(components=3, steps=1)
-    MargNet(schema, epsilon=1.0, config=config).fit(table, announce=False).save(path)
+    MargNet(schema, epsilon=1.0, config=config).fit(table).save(path)
     return path
 
 

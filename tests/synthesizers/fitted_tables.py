@@ -80,7 +80,7 @@ def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
 
 def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWGAN:
     """Full batches by default: all is Gaussian, so the accountant answers at once."""
-    known = {"epsilon": 3.0, "wgan_config": wgan(rate), "autoencoder_config": coder(rate)}
+    known = {"epsilon": 3.0, "config": wgan(rate), "autoencoder_config": coder(rate)}
     return DPWGAN(schema, **{**known, **changes})
 
 
@@ -95,7 +95,7 @@ def small_dpgan(
     known = {
         "epsilon": 3.0,
         "variant": variant,
-        "dpgan_config": dpgan(variant, rate, **(config or {})),
+        "config": dpgan(variant, rate, **(config or {})),
         "autoencoder_config": coder(rate),
     }
     return DPGAN(schema, **{**known, **changes})
@@ -124,14 +124,14 @@ def pate(**changes: Any) -> PATEConfig:
 def small_pate(
     schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
 ) -> PATEGAN:
-    known = {"epsilon": 3.0, "teachers": 7, "pate_config": pate(**(config or {}))}
+    known = {"epsilon": 3.0, "teachers": 7, "config": pate(**(config or {}))}
     return PATEGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
 
 
 def small_acgan(
     schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
 ) -> PATEACGAN:
-    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "pate_config": pate(**(config or {}))}
+    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": pate(**(config or {}))}
     return PATEACGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
 
 

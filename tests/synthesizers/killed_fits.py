@@ -24,7 +24,7 @@ BLOCKS = 8  # so that the critic's steps are reserved two at a time
 
 def model(**changes: Any) -> Any:
     critic = wgan(critic_steps=STEPS["critic"])
-    known = {"wgan_config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
+    known = {"config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
     return small(**{"epsilon": EPSILON, **known, **changes})
 
 
@@ -86,7 +86,7 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
     for name in ("fsync", "pwrite", "replace", "ftruncate", "unlink"):
         kill.around(os, name)
     checkpoints.EVERY, ledger.BLOCKS = every, BLOCKS
-    fitted = model(**changes).fit(frame(), checkpoint=place / "ck", announce=False)
+    fitted = model(**changes).fit(frame(), checkpoint=place / "ck")
     fitted.save(place / "model")
     (place / "moments").write_text(str(kill.moments))
 

@@ -91,7 +91,7 @@ def test_sample_signs(tmp_path, monkeypatch):
 
 PUBLIC: dict[str, Any] = {"public": frame(30, seed=4), "provenance": "a made-up table"}
 TABLE, WARM = "rows of the public table", "rows released by the warm start"
-BOTH = ["autoencoder_config", "wgan_config"]
+BOTH = ["autoencoder_config", "config"]
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "margnet": (margnet, {"own_configuration": []}),
     "margnet, configured": (
@@ -123,21 +123,21 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
         lambda: small_dpgan(variant="basic"),
         {
             **{"variant": "basic", "autoencoder": None},
-            "own_configuration": ["autoencoder_config", "dpgan_config"],
+            "own_configuration": ["autoencoder_config", "config"],
         },
     ),
     "pate-gan": (
         lambda: small_pate(preset="paper", config={"kind": "network"}),
         {
             **{"preset": "paper", "autoencoder": None, "kind": "network"},
-            "own_configuration": ["autoencoder_config", "pate_config"],
+            "own_configuration": ["autoencoder_config", "config"],
         },
     ),
     "pate-acgan": (
         lambda: small_acgan(mode="A"),
         {
             **{"label": "k", "mode": "A", "autoencoder": None, "kind": "witness"},
-            "own_configuration": ["autoencoder_config", "pate_config"],
+            "own_configuration": ["autoencoder_config", "config"],
         },
     ),
     # The mode is the preset's where none is given; it then requires votes on classes.
@@ -153,7 +153,7 @@ SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_settings_are_those_of_the_fit(option, tmp_path):
     """Of this fit, whatever parameters change and wherever the model goes; no others are taken in."""
     make, wanted = SETTINGS[option]
-    model = make().fit(frame(), announce=False)
+    model = make().fit(frame())
     model.save(tmp_path / "model")
     known = {name: "changed" for name in STATED if hasattr(model, name)}
     model.set_params(**known)
@@ -200,7 +200,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     monkeypatch.setattr(released, "RELEASED_ROWS", 300)
     given, seen = {TABLE: PUBLIC, WARM: {"epsilon": 6.0}}.get(source, {}), []
     if source == WARM:
-        given = {**given, "warm_start": margnet(rows=60).fit(frame(), announce=False)}
+        given = {**given, "warm_start": margnet(rows=60).fit(frame())}
     real = Adversarial.fit
 
     def fit(self, *args, **more):
@@ -209,7 +209,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
 
     monkeypatch.setattr(Adversarial, "fit", fit)
     model = small_dpgan(rows=60, config={"warm_steps": warm_steps}, **given)
-    made = model.fit(frame(), announce=False).certificate()
+    made = model.fit(frame()).certificate()
     (critic,) = (item for item in made["mechanisms"] if item["purpose"] == "critic")
     used = (
         source if warm_steps else "generated rows"
@@ -241,7 +241,7 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
 def test_rule_radius_and_bound_are_stated(rule, radius):
     config = {"step_rule": "bam", "radius": 0.2, "bound": "fixed", "centred": False}
     model = small_dpgan(rows=60, step_rule=rule, config=config, autoencoder="dp-sgd")
-    items = model.fit(frame(), announce=False).certificate()["mechanisms"]
+    items = model.fit(frame()).certificate()["mechanisms"]
     found = {item["purpose"]: item["details"] for item in items}
     critic, coder = found["critic"], found["autoencoder"]
     assert critic["step_rule"] == (rule or "bam") and critic.get("radius") == radius

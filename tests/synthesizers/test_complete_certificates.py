@@ -29,7 +29,7 @@ def margnet(schema: Any = SCHEMA, **changes: Any) -> MargNet:
 
 
 def fitted(model: Synthesizer) -> Synthesizer:
-    return model.fit(frame(), announce=False)
+    return model.fit(frame())
 
 
 def twice(model: Synthesizer) -> Synthesizer:
@@ -88,7 +88,7 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
     model = OPTIONS[option]()
     columns = list(model.schema.names)
     if not hasattr(model, "trained_"):
-        model.fit(frame()[columns], announce=False)
+        model.fit(frame()[columns])
     found = model.certificate()
     assert find_missing_mechanisms(found) == []
     # Something of the list is required, and missed where it is not there.

@@ -85,7 +85,7 @@ BAD: list[dict[str, Any]] = [
     *({"encoding": v} for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])),
     {"schema": None},
     {"schema": {"columns": []}},
-    {"wgan_config": {"critic_steps": 5}},
+    {"config": {"critic_steps": 5}},
     {"autoencoder_config": 3},
     {"autoencoder": "public"},
     {"public": frame(4)},
@@ -206,7 +206,7 @@ def test_one_row(preset: str, norm: bool, seed: int) -> None:
     for rate in (1.0, 0.05):
         config = wgan(rate, generator_norm=norm)
         made = small(
-            preset=preset, wgan_config=config, autoencoder=None, random_state=seed, epsilon=20.0
+            preset=preset, config=config, autoencoder=None, random_state=seed, epsilon=20.0
         )
         assert len(made.fit(frame(1)).sample(3)) == 3
 
@@ -246,7 +246,7 @@ def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
         delta=np.float32(1e-5),
         rows=np.int64(40),
         random_state=np.int64(5),
-        wgan_config=wgan(critic_steps=np.int64(4), critic_lr=np.float32(1e-3)),
+        config=wgan(critic_steps=np.int64(4), critic_lr=np.float32(1e-3)),
     ).fit(frame(40))
     made.save(tmp_path / "m")
     made.sample_to(tmp_path / "t.csv", 5)
@@ -254,7 +254,7 @@ def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
 
 def test_diverged_training_is_said(tmp_path: Path) -> None:
     config = wgan(generator_lr=1e30, generator_norm=False, critic_steps=12)
-    made = small(wgan_config=config).fit(frame(30))
+    made = small(config=config).fit(frame(30))
     with pytest.raises(InputError, match="diverged"):
         made.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
@@ -273,7 +273,7 @@ def test_plan_with_times() -> None:
 
 def test_progress_of_every_step() -> None:
     heard: list[tuple[str, int, int]] = []
-    small(wgan_config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
+    small(config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
         frame(10), progress=lambda *told: heard.append(told)
     )
     assert heard == [

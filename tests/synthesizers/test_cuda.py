@@ -31,7 +31,7 @@ def table() -> pd.DataFrame:
 
 def test_fit_and_sample_on_cuda() -> None:
     config = WGANConfig(**FEW)
-    model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, wgan_config=config)
+    model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, config=config)
     model.fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda
     first, again = model.sample(50), model.sample(50)
@@ -41,9 +41,9 @@ def test_fit_and_sample_on_cuda() -> None:
 
 @pytest.mark.parametrize("pace", [2, "adaptive"])
 def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
-    warm = DPWGAN(SCHEMA, epsilon=1.0, device="cuda", wgan_config=WGANConfig(**FEW)).fit(table())
+    warm = DPWGAN(SCHEMA, epsilon=1.0, device="cuda", config=WGANConfig(**FEW)).fit(table())
     config = DPGANConfig(grouping="weight-bias", critic_per_generator=pace, **FEW)
-    model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, dpgan_config=config)
+    model = DPGAN(SCHEMA, epsilon=2.0, device="cuda", warm_start=warm, config=config)
     assert len(model.fit(table()).sample(9)) == 9
     assert 1.97 <= model.certificate()["epsilon"] <= 2.0
 
@@ -51,7 +51,7 @@ def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
 @pytest.mark.parametrize("kind", ["witness", "network"])
 def test_pate_on_cuda(kind: str) -> None:
     config = PATEConfig(kind=kind, labels=80, round_steps=5, teacher_steps=3, student_steps=3)
-    known: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "pate_config": config}
+    known: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "config": config}
     model = PATEGAN(SCHEMA, **known).fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda and len(model.sample(9)) == 9
     for mode in "ABC":

@@ -15,7 +15,7 @@ from fitted_tables import SCHEMA, facts, frame, row, small_dpgan
 from sklearn.base import clone
 
 from tabsynth import DPGAN, TabsynthError, load
-from tabsynth.audit.replay import replay
+from tabsynth.auditing.replay import replay
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -38,7 +38,7 @@ def test_a_variant_fits_saves_and_comes_back(variant: str, tmp_path: Path) -> No
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert isinstance(again, DPGAN) and again.variant == variant
-    assert facts(again) == facts(model) and again.dpgan_config == model.dpgan_config
+    assert facts(again) == facts(model) and again.config == model.config
     pd.testing.assert_frame_equal(
         model.sample(20, random_state=1), again.sample(20, random_state=1)
     )
@@ -49,8 +49,8 @@ def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> No
     """R25: how many rows there are is known after a charge. Too few for the noised quantile's own noise
     make that noise larger, and are no reason to stop."""
     model = small_dpgan(epsilon=0.2)
-    model.dpgan_config = replace(model._gan(), bound="quantile", max_norm=1.0, sampling_rate=0.1)
-    model.fit(frame(6), announce=False)
+    model.config = replace(model._gan(), bound="quantile", max_norm=1.0, sampling_rate=0.1)
+    model.fit(frame(6))
     assert model.ledger_.spent <= 0.2 and "noised quantile" in caplog.text
     assert {a.purpose: a.spent for a in model.ledger_.accounts}["critic"] == 8
 
@@ -113,7 +113,7 @@ def test_clones() -> None:
 
 BAD: list[dict[str, Any]] = [
     *({"variant": v} for v in ("medium", None, ["basic"])),
-    *({"dpgan_config": v} for v in (5, {}, "advanced")),
+    *({"config": v} for v in (5, {}, "advanced")),
     {"autoencoder": "public"},
     {"autoencoder": "no-noise"},
     {"public": frame(4)},

@@ -108,7 +108,7 @@ def test_a_fork_inside_a_fit_has_no_model(
     model = small()
     where = {"checkpoint": tmp_path / "ck"} if checkpoint else {}
     try:
-        model.fit(frame(), announce=False, ledger=path, progress=fork, **where)
+        model.fit(frame(), ledger=path, progress=fork, **where)
         said = MODEL
     except BudgetError as error:
         said = str(error)
@@ -164,6 +164,6 @@ def test_a_fit_in_a_forked_process_is_as_good_as_any() -> None:
 
     def body() -> str:
         model = MargNet(SCHEMA, epsilon=1.0, config=config)
-        return str(len(model.fit(frame(), announce=False).sample(2)))
+        return str(len(model.fit(frame()).sample(2)))
 
     assert child_says(body) == "2"

@@ -38,7 +38,7 @@ def fitted(**changes: Any) -> DPWGAN:
     table = pd.DataFrame(
         {"k": rng.choice(["x", "y"], 20), "v": rng.integers(0, 10, 20)},
     ).astype({"k": "str"})
-    known = {"epsilon": 3.0, "wgan_config": CONFIG, "autoencoder_config": CODER}
+    known = {"epsilon": 3.0, "config": CONFIG, "autoencoder_config": CODER}
     return DPWGAN(SCHEMA, **{**known, **changes}).fit(table)
 
 
@@ -183,12 +183,12 @@ def test_facts_of_the_certificate_are_checked_at_once(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda f: f["config"]["wgan"].update(generator_hidden=[10**9]),
-        lambda f: f["config"]["wgan"].update(generator_hidden=[10**5] * 50),
-        lambda f: f["config"]["wgan"].update(latent_dim=10**12),
-        lambda f: f["config"]["wgan"].update(generator_hidden=[-4]),
-        lambda f: f["config"]["wgan"].update(latent_dim=True),
-        lambda f: f["config"]["wgan"].update(unknown=1),
+        lambda f: f["config"]["config"].update(generator_hidden=[10**9]),
+        lambda f: f["config"]["config"].update(generator_hidden=[10**5] * 50),
+        lambda f: f["config"]["config"].update(latent_dim=10**12),
+        lambda f: f["config"]["config"].update(generator_hidden=[-4]),
+        lambda f: f["config"]["config"].update(latent_dim=True),
+        lambda f: f["config"]["config"].update(unknown=1),
         lambda f: f["config"]["autoencoder_config"].update(hidden=[10**9, 10**9]),
         lambda f: f["config"]["autoencoder_config"].update(latent_dim=10**9),
         lambda f: f["config"].update(autoencoder_config=None),

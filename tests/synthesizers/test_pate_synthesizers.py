@@ -203,7 +203,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"teachers": 8, "rows": 7}, "rows=7"),
     ({"labels": 0}, "labels"),
     ({"labels": 1}, "labels"),
-    ({"pate_config": 5}, "pate_config"),
+    ({"config": 5}, "config"),
     ({"autoencoder": "no-noise"}, "no-noise"),
     ({"encoding": "binry"}, "binry"),
 ]
@@ -320,7 +320,7 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
         class_shares={"hi": share, "lo": 1 - share},
         teachers=100,
         random_state=0,
-        pate_config=PATEConfig(labels=2000, rounds=2, round_steps=60),
+        config=PATEConfig(labels=2000, rounds=2, round_steps=60),
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):
@@ -430,7 +430,7 @@ def test_conventions_of_pate() -> None:
 
 def test_a_mix_of_paper_and_witnesses_has_its_counts() -> None:
     """The preset without its own configuration starts from noisy one-way counts, as witnesses need."""
-    made = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, pate_config=pate())
+    made = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, config=pate())
     assert "one-way counts" in [s.purpose for s in made.plan(estimate_time=False).spends]
 
 
@@ -470,7 +470,7 @@ def test_the_paper_preset_learns_without_noise() -> None:
         preset="paper",
         rows=2000,
         random_state=0,
-        pate_config=config,
+        config=config,
     ).fit(pd.DataFrame(values))
     rows = made.sample(2000)
 
@@ -519,7 +519,7 @@ def test_the_paper_preset_of_pate_acgan(tmp_path: Path) -> None:
     made.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert isinstance(again, PATEACGAN) and (again.preset, again.mode) == ("paper", "B")
-    assert again.get_params(deep=False)["pate_config"] == made.pate_config
+    assert again.get_params(deep=False)["config"] == made.config
     with pytest.raises(InputError, match="preset"):
         small_acgan(preset="source").plan(estimate_time=False)
 
@@ -536,7 +536,7 @@ def test_the_class_head_of_the_paper_preset_learns() -> None:
         preset="paper",
         rows=2000,
         random_state=0,
-        pate_config=replace(paper_config(), rounds=100, labels=16_000),
+        config=replace(paper_config(), rounds=100, labels=16_000),
     ).fit(table)
     rows = made.sample(2000, random_state=0)
     assert (rows["b"] == (rows["k"] == "x")).mean() > 0.6

@@ -55,8 +55,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     """Each keeps its own figure; of both together the limit is claimed, and the share that is used."""
-    one = margnet(1.5).fit(frame(), announce=False, ledger=project)
-    other = small(epsilon=2.0).fit(frame(), announce=False, ledger=str(project))
+    one = margnet(1.5).fit(frame(), ledger=project)
+    other = small(epsilon=2.0).fit(frame(), ledger=str(project))
     found = ProjectLedger.read(project)
     first, second = (m.certificate()["epsilon"] for m in (one, other))
     assert first == pytest.approx(1.5, rel=1e-3) and 1.96 < second <= 2.0
@@ -81,12 +81,12 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     assert again.certificate()["project"] == stated[1]
     again.sample_to(tmp_path / "s.csv", 20)
     assert verify(tmp_path / "s.csv").consistent
-    assert "project" not in margnet().fit(frame(), announce=False).certificate()
+    assert "project" not in margnet().fit(frame()).certificate()
 
 
 @pytest.mark.parametrize("build", [small_dpgan, small_pate, small_acgan])
 def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
-    model = build().fit(frame(), announce=False, ledger=project)
+    model = build().fit(frame(), ledger=project)
     found = ProjectLedger.read(project)
     (item,) = found.runs()
     assert item.what == model.method and item.ended
@@ -98,19 +98,19 @@ def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
 
 
 def test_a_fit_past_the_limit_reads_nothing(project: Path, reads: list[str]) -> None:
-    margnet(3.0).fit(frame(), announce=False, ledger=project)
+    margnet(3.0).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
     left = ProjectLedger.read(project).left()
     for model in (margnet(3.5), small(epsilon=3.5), margnet(math.inf)):
         with pytest.raises(BudgetError) as error:
-            model.fit(frame(), announce=False, ledger=project)
+            model.fit(frame(), ledger=project)
         assert f"about {left:.4g} is left" in str(error.value) and "\n" not in str(error.value)
         assert "Nothing was read" in str(error.value) and not hasattr(model, "ledger_")
     assert len(reads) == count and project.read_bytes() == before
-    margnet(left).fit(frame(), announce=False, ledger=project)  # what is said to be left is left
+    margnet(left).fit(frame(), ledger=project)  # what is said to be left is left
     assert 0.99 < ProjectLedger.read(project).share <= 1.0
     with pytest.raises(BudgetError, match="exceed its limit"):
-        margnet(0.5).check_ledger(project)
+        margnet(0.5)._check_project(project)
 
 
 def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> None:
@@ -118,27 +118,27 @@ def test_what_cannot_be_counted_is_refused(project: Path, tmp_path: Path) -> Non
     for model, says in (
         (margnet(random_state=1), "seeded"),
         (
-            small(epsilon=3.0, warm_start=margnet().fit(frame(), announce=False)),
+            small(epsilon=3.0, warm_start=margnet().fit(frame())),
             "warm_start was not",
         ),
-        (margnet(3.0).fit(frame(), announce=False), "fitted to was not"),
+        (margnet(3.0).fit(frame()), "fitted to was not"),
     ):
         with pytest.raises(InputError, match=says):
-            model.fit(frame(), announce=False, ledger=project)
+            model.fit(frame(), ledger=project)
     with pytest.raises(InputError, match="'b'"):  # a table that breaks the schema leaves no line
-        margnet().fit(frame().assign(b="maybe"), announce=False, ledger=project)
+        margnet().fit(frame().assign(b="maybe"), ledger=project)
     with pytest.raises(InputError, match="There is no ledger"):
-        margnet().fit(frame(), announce=False, ledger=tmp_path / "other")
+        margnet().fit(frame(), ledger=tmp_path / "other")
     assert project.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_a_warm_start_counts_once(project: Path, tmp_path: Path) -> None:
     """On the fit's own ledger it comes first; on the project's it is already."""
-    margnet(2.0).fit(frame(), announce=False, ledger=project).save(tmp_path / "warm")
+    margnet(2.0).fit(frame(), ledger=project).save(tmp_path / "warm")
     warm = load(tmp_path / "warm")
     model = small(epsilon=3.0, autoencoder=None, warm_start=warm)
-    model.fit(frame(), announce=False, ledger=project)
+    model.fit(frame(), ledger=project)
     certificate = model.certificate()
     assert certificate["epsilon"] == 3.0 and certificate["accountant"]["name"] == "Rényi filter"
     # All that the project has spent is in the new fit's list: once.
@@ -153,13 +153,13 @@ def test_one_fit_at_a_time(project: Path) -> None:
     def meanwhile(stage: str, done: int, total: int) -> None:
         if (stage, done) == ("critic", 2):
             with pytest.raises(InputError) as error:
-                margnet().fit(frame(), announce=False, ledger=project)
+                margnet().fit(frame(), ledger=project)
             refused.append(str(error.value))
             assert ProjectLedger.read(project).share > 0  # but anyone may look
 
-    small().fit(frame(), announce=False, ledger=project, progress=meanwhile)
+    small().fit(frame(), ledger=project, progress=meanwhile)
     assert len(refused) == 1 and "in use by another fit" in refused[0]
-    margnet(0.2).fit(frame(), announce=False, ledger=project)
+    margnet(0.2).fit(frame(), ledger=project)
 
 
 def stopped(stage: str, step: int) -> Any:
@@ -174,18 +174,18 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     """The fit's accounts are in the project's file alone; others may fit while it is away."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stopped("critic", 3), **where)
     assert not (tmp_path / "ck" / "ledger.jsonl").exists()
     first = [(e.purpose, e.spent) for e in ProjectLedger.read(project).journal.entries.values()]
     assert first == [("one-way counts", 1), ("autoencoder", 5), ("critic", 3)]
-    margnet(1.0).fit(frame(), announce=False, ledger=project)
+    margnet(1.0).fit(frame(), ledger=project)
     count = len(reads)
     # Neither without the ledger nor with another one.
     ProjectLedger.create(tmp_path / "other.ledger", epsilon=9.0)
     for changes in ({"ledger": None}, {"ledger": tmp_path / "other.ledger"}):
         with pytest.raises(InputError, match="ledger is"):
-            small().fit(frame(), announce=False, **{**where, **changes})
-    model = small().fit(frame(), announce=False, **where)
+            small().fit(frame(), **{**where, **changes})
+    model = small().fit(frame(), **where)
     assert reads[count:] == ["critic"] * 5  # of eight
     own = [
         e
@@ -197,7 +197,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     assert all(item.ended for item in ProjectLedger.read(project).runs())
     # It has ended: its model is given back, and nothing is spent.
     before = project.read_bytes()
-    again = small().fit(frame(), announce=False, **where)
+    again = small().fit(frame(), **where)
     assert again.certificate()["project"] == model.certificate()["project"]
     assert project.read_bytes() == before
 
@@ -206,10 +206,10 @@ def test_an_older_copy_of_the_ledger_is_refused(project: Path, tmp_path: Path) -
     older = project.read_bytes()
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stopped("critic", 3), **where)
     project.write_bytes(older)
     with pytest.raises(FileFormatError, match="its ledger lacks what was written"):
-        small().fit(frame(), announce=False, **where)
+        small().fit(frame(), **where)
     assert project.read_bytes() == older
 
 
@@ -217,18 +217,18 @@ def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -
     """A fit that was away has no claim on what it had not used: refused before a read, and kept."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), announce=False, progress=stopped("autoencoder", 1), **where)
-    margnet(3.5).fit(frame(), announce=False, ledger=project)
+        small().fit(frame(), progress=stopped("autoencoder", 1), **where)
+    margnet(3.5).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
     with pytest.raises(BudgetError, match="exceed its limit of 4"):
-        small().fit(frame(), announce=False, **where)
+        small().fit(frame(), **where)
     assert (project.read_bytes(), len(reads)) == (before, count)
 
 
 def test_a_refit_of_one_object(project: Path) -> None:
     """It counts its own fits in its own budget, and on the project they stand once each."""
-    model = margnet(1.0).fit(frame(), announce=False, ledger=project)
-    model.set_params(epsilon=2.0).fit(frame(), announce=False, ledger=project)
+    model = margnet(1.0).fit(frame(), ledger=project)
+    model.set_params(epsilon=2.0).fit(frame(), ledger=project)
     assert model.certificate()["epsilon"] == 2.0
     found = ProjectLedger.read(project)
     assert found.share == pytest.approx(found.filter.share(model.ledger_.spends()))
@@ -236,7 +236,7 @@ def test_a_refit_of_one_object(project: Path) -> None:
 
 
 def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
-    table = margnet(2.0).fit(frame(), announce=False, ledger=project).sample(60)
+    table = margnet(2.0).fit(frame(), ledger=project).sample(60)
     count = len(reads)
     report = evaluate_private(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
     found = ProjectLedger.read(project)
@@ -255,7 +255,7 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     for changes, says in (
         ({"epsilon": 3.9}, "exceed its limit of 4"),
         ({"epsilon": None}, "epsilon"),
-        ({"synthetic": margnet().fit(frame(), announce=False).sample(9)}, "was not made under"),
+        ({"synthetic": margnet().fit(frame()).sample(9)}, "was not made under"),
     ):
         asked = {"synthetic": table, "epsilon": 0.1, **changes}
         reads.clear()
@@ -269,12 +269,12 @@ def test_a_copied_checkpoint_is_charged_or_refused(project: Path, tmp_path: Path
     """R24: under a ledger both copies draw on the accounts of one run, whichever goes on first."""
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
-        small().fit(frame(), announce=False, progress=stopped("critic", 3), **where)
+        small().fit(frame(), progress=stopped("critic", 3), **where)
     shutil.copytree(tmp_path / "ck", tmp_path / "copy")
-    small().fit(frame(), announce=False, **where)
+    small().fit(frame(), **where)
     before = project.read_bytes()
     with pytest.raises(BudgetError, match="above the budget of 3"):
-        small().fit(frame(), announce=False, **{**where, "checkpoint": tmp_path / "copy"})
+        small().fit(frame(), **{**where, "checkpoint": tmp_path / "copy"})
     assert project.read_bytes() == before
 
 
@@ -284,14 +284,14 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
     """Fits of 3 and what is left make 5 to the last bit; other methods are refused before a read."""
     path = tmp_path / "g.ledger"
     ProjectLedger.create(path, epsilon=5.0, composition="gaussian")
-    model = margnet(3.0).fit(frame(), announce=False, ledger=path)
+    model = margnet(3.0).fit(frame(), ledger=path)
     count, lines = len(reads), path.read_bytes()
     with pytest.raises(BudgetError, match=r"Ledger g\.ledger: .*--composition renyi"):
-        small(rate=0.2).fit(frame(), announce=False, ledger=path)
+        small(rate=0.2).fit(frame(), ledger=path)
     assert (len(reads), path.read_bytes()) == (count, lines)
     evaluate_private(frame(), model.sample(20), schema=SCHEMA, epsilon=0.5, ledger=path)
     left = ProjectLedger.read(path).left()
-    rest = margnet(left).fit(frame(), announce=False, ledger=path)
+    rest = margnet(left).fit(frame(), ledger=path)
     assert 0.999 < ProjectLedger.read(path).share <= 1 + 1e-9
     stated = rest.certificate()["project"]
     assert stated["composition"]["name"] == "Gaussian filter"
@@ -317,8 +317,8 @@ def test_a_gaussian_ledger_takes_margnet_and_reports_alone(
 
 def test_a_filter_s_claim_is_recomputed(tmp_path: Path) -> None:
     """Neither a smaller ε nor another accountant or order passes for what was planned after outputs were seen."""
-    model = margnet(1.0).fit(frame(), announce=False)
-    model.set_params(epsilon=2.0).fit(frame(), announce=False).sample_to(tmp_path / "s.csv", 20)
+    model = margnet(1.0).fit(frame())
+    model.set_params(epsilon=2.0).fit(frame()).sample_to(tmp_path / "s.csv", 20)
     assert not verify(tmp_path / "s.csv").problems
     beside = tmp_path / "s.csv.certificate.json"
     sound = json.loads(beside.read_text())

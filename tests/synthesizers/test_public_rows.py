@@ -75,7 +75,7 @@ def test_the_generator_step_reads_no_row() -> None:
 
             patch.setattr(PrivateStep, "gradient", zero)
             patch.setattr(counting, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
-            model = small(random_state=0, wgan_config=wgan(), autoencoder_config=coder())
+            model = small(random_state=0, config=wgan(), autoencoder_config=coder())
             model.fit(table)
         found.append([w.numpy().tobytes() for w in model.trained_.weights().values()])
     assert found[0] == found[1]

@@ -197,6 +197,6 @@ def _maker(shadow: Any) -> Shadow:
 
     def make(table: pd.DataFrame) -> Any:
         # A copy for every fit: the user's own stays as it is.
-        return copy.deepcopy(shadow).fit(table, announce=False).sample(len(table))
+        return copy.deepcopy(shadow).fit(table).sample(len(table))
 
     return make

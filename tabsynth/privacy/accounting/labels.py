@@ -28,7 +28,6 @@ def check_budget(rows: int, epsilon: float, delta: float) -> None:
     between("delta", delta, 0, 1, low_open=True, high_open=True)
 
 
-VOTING = ("pate-acgan", "pate-gan")  # the methods that ask teachers
 ROWS_EACH = (381, 190, 100, 50, 25, 10)  # rows a teacher in the grid
 GRID = (50, 100, 190, 381, 763, 1907)  # and teachers, whatever the number of rows
 MOST_IN_GRID = 5000  # teachers: each is a network

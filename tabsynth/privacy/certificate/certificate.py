@@ -1,6 +1,6 @@
 """Certificates: what a table's maker claims about it, in a form that a machine can check.
 
-``REQUIRED`` is the one place that knows them, by the method's name and by the purpose of an account. Settings that
+What every fit of a method must charge is part of its registration (:mod:`tabsynth.methods`), by the purpose of an account. Settings that
 a certificate states (a private autoencoder, votes on classes) require theirs. Options that it does not state (scores
 of pairs; in certificates without settings, all of them) may add mechanisms; those are not required, because their
 absence cannot be told from an option that was not used.
@@ -21,8 +21,7 @@ import json
 import logging
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -35,6 +34,7 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.methods import METHODS, OVERLAP, Fit, Required
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
 
@@ -137,75 +137,6 @@ def _package_versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
-OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
-AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What a certificate says of a fit, as far as it decides what the fit must have charged.
-
-    Attributes
-    ----------
-    columns : int or None
-        Columns of the table; None where the certificate does not say.
-    rows_declared : bool
-        Whether the number of rows was declared to be public.
-    warm_start : bool
-        Whether the fit began from a fitted synthesizer.
-    stopped : bool
-        Whether the fit ended before its plan did, so that steps may be missing.
-    private_autoencoder : bool
-        Whether an autoencoder learned from private rows.
-    class_votes : bool
-        Whether teachers voted on classes besides.
-    """
-
-    columns: int | None
-    rows_declared: bool
-    warm_start: bool
-    stopped: bool
-    private_autoencoder: bool = False
-    class_votes: bool = False
-
-
-# Of each tuple, one purpose must be there.
-Required = list[tuple[str, ...]]
-
-
-def _margnet(fit: Fit) -> Required:
-    # All counts are released before the first step, so a fit that stopped early has them too.
-    return [(ONE_WAY,)] if fit.columns == 1 else [(ONE_WAY,), (JOINT,)]
-
-
-def _critical(fit: Fit) -> Required:
-    counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
-    return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
-
-
-def _autoencoder(fit: Fit) -> Required:
-    return [(AUTOENCODER,)] if fit.private_autoencoder else []
-
-
-def _pate_gan(fit: Fit) -> Required:
-    return [] if fit.stopped else [*_autoencoder(fit), (VOTES,)]
-
-
-def _pate_acgan(fit: Fit) -> Required:
-    classes: Required = [(CLASS_VOTES,)] if fit.class_votes and not fit.stopped else []
-    return [*([] if fit.warm_start else [(ONE_WAY,)]), *_pate_gan(fit), *classes]
-
-
-REQUIRED: dict[str, Callable[[Fit], Required]] = {
-    "dp-gan": _critical,
-    "dp-wgan": _critical,
-    "margnet": _margnet,
-    "pate-acgan": _pate_acgan,
-    "pate-gan": _pate_gan,
-}
-
-
 def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     """What the list of mechanisms lacks, a sentence each; empty if a fit of the method can have made it.
 
@@ -218,7 +149,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     if not items:
         return ["it lists no mechanism that read private rows, so its claim has no basis"]
     method = certificate.get("method")
-    if not isinstance(method, str) or method not in REQUIRED:
+    if not isinstance(method, str) or method not in METHODS:
         return [
             f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
@@ -235,7 +166,7 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     own = {
         str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
     }
-    required = REQUIRED[method](fit)
+    required = METHODS[method].required(fit)
     if isinstance(_section(public, "public_table").get("overlap"), Mapping):
         required.append((OVERLAP,))
     problems = _lacking(method, required, own)
@@ -255,7 +186,7 @@ def _of_warm_start(
 ) -> list[str]:
     """What lacks of the mechanisms of a warm start, which are listed under its name."""
     method, public = warm.get("method"), _section(warm, "public")
-    if not isinstance(method, str) or method not in REQUIRED:
+    if not isinstance(method, str) or method not in METHODS:
         return [f"the method {shown(method)} of its warm start is unknown"]
     listed = [item for item in items if _section(item, "details").get("warm_start") == method]
     if not listed:
@@ -267,7 +198,7 @@ def _of_warm_start(
         stopped=True,  # nothing says whether it was
     )
     purposes = {str(item.get("purpose")) for item in listed}
-    return _lacking(f"its warm start, {method},", REQUIRED[method](fit), purposes)
+    return _lacking(f"its warm start, {method},", METHODS[method].required(fit), purposes)
 
 
 def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The ledger: every read of private rows is charged before the rows are read.
 
 An audit can record the exact value of each mechanism just before its noise and replace it in a replay; see
-:mod:`tabsynth.audit.replay`. An ordinary fit has no recorder, and values are returned unchanged.
+:mod:`tabsynth.auditing.replay`. An ordinary fit has no recorder, and values are returned unchanged.
 """
 
 import math

@@ -25,17 +25,13 @@ NOTE[DIFF] ``advanced`` starts from noisy one-way counts, holds to them and aver
 weights, as our DP-WGAN does.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from tabsynth._validate import one_of, positive
-from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig, PerGenerator
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
 from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
 
@@ -106,6 +102,7 @@ class DPGANTraining(Adversarial):
         super().__init__(config, generator, rng, anchors)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPGAN(CriticalGAN):
     """dp-GAN (Zhang, Ji, Wang 2018, arXiv:1801.01594), for tables.
 
@@ -128,7 +125,7 @@ class DPGAN(CriticalGAN):
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
-    dpgan_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the variant's.
 
     Formal guarantees
@@ -138,58 +135,18 @@ class DPGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-gan"
     choices = ("variant",)
-    gan, networks, gan_config = "dpgan", DPGANTraining, DPGANConfig
+    networks, config_class = DPGANTraining, DPGANConfig
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        variant: str = "advanced",
-        autoencoder: str | None = None,
-        public: Any = None,
-        provenance: str | None = None,
-        overlap: str = "declined",
-        warm_start: Synthesizer | None = None,
-        step_rule: str | None = None,
-        encoding: str | Mapping[str, str] = "one-hot",
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        dpgan_config: DPGANConfig | None = None,
-        autoencoder_config: AutoencoderConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.variant = variant
-        self.autoencoder = autoencoder
-        self.public = public
-        self.provenance = provenance
-        self.overlap = overlap
-        self.warm_start = warm_start
-        self.step_rule = step_rule
-        self.encoding = encoding
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.dpgan_config = dpgan_config
-        self.autoencoder_config = autoencoder_config
+    variant: str = "advanced"
+    config: DPGANConfig | None = None
 
     def _check(self) -> None:
         one_of("variant", self.variant, tuple(VARIANTS))
         super()._check()
 
     def _networks_config(self) -> DPGANConfig:
-        if self.dpgan_config is not None:
-            return self.dpgan_config
+        if self.config is not None:
+            return self.config
         config = VARIANTS[self.variant]
         if self.warm_start is not None and config.warm_steps:
             return replace(config, critic_steps=WARM_CRITIC_STEPS)

@@ -26,8 +26,6 @@ from typing import Any, ClassVar
 import torch
 
 from tabsynth._validate import one_of, positive
-from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig, source_autoencoder
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
@@ -112,6 +110,7 @@ PRESETS = ("default", "source")
 SOURCE_ROWS = 13_508  # training rows of the document: 70% of 19,297
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPWGAN(CriticalGAN):
     """Wasserstein GAN whose critic is trained with DP-SGD (Xie et al. 2018), for tables.
 
@@ -159,7 +158,7 @@ class DPWGAN(CriticalGAN):
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.
-    wgan_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the preset's.
 
     Formal guarantees
@@ -172,50 +171,12 @@ class DPWGAN(CriticalGAN):
 
     method: ClassVar[str] = "dp-wgan"
     choices = ("preset",)
-    gan, networks, gan_config = "wgan", WGANTraining, WGANConfig
+    networks, config_class = WGANTraining, WGANConfig
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        preset: str = "default",
-        autoencoder: str | None = "preset",
-        public: Any = None,
-        provenance: str | None = None,
-        overlap: str = "declined",
-        warm_start: Synthesizer | None = None,
-        step_rule: str | None = None,
-        encoding: str | Mapping[str, str] = "preset",
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        wgan_config: WGANConfig | None = None,
-        autoencoder_config: AutoencoderConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.preset = preset
-        self.autoencoder = autoencoder
-        self.public = public
-        self.provenance = provenance
-        self.overlap = overlap
-        self.warm_start = warm_start
-        self.step_rule = step_rule
-        self.encoding = encoding
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.wgan_config = wgan_config
-        self.autoencoder_config = autoencoder_config
+    preset: str = "default"
+    autoencoder: str | None = "preset"
+    encoding: str | Mapping[str, str] = "preset"
+    config: WGANConfig | None = None
 
     def _check(self) -> None:
         one_of("preset", self.preset, PRESETS)
@@ -227,8 +188,8 @@ class DPWGAN(CriticalGAN):
         return "ordinal" if self.preset == "source" else "one-hot"
 
     def _networks_config(self) -> WGANConfig:
-        if self.wgan_config is not None:
-            return self.wgan_config
+        if self.config is not None:
+            return self.config
         if self.preset == "source":
             return source_wgan(self.rows or SOURCE_ROWS)
         if self.warm_start is not None:

@@ -400,24 +400,26 @@ class Networks:
 PUBLIC_TABLE, RELEASED = "rows of the public table", "rows released by the warm start"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GAN(Synthesizer):
     """A generator and what it learns by: a critic of private steps, or a student of noisy votes.
 
-    Subclasses say which networks, of which configuration (``_gan``), and whether they start from noisy
-    one-way counts. ``gan`` names both in a model file; the parameter is ``{gan}_config``.
+    Subclasses name the class that trains the networks (``networks``) and that of its configuration
+    (``config_class``), and say whether the generator starts from noisy one-way counts.
     """
 
-    gan: ClassVar[str]
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
     networks: ClassVar[type[GeneratorTraining]]
-    gan_config: ClassVar[type[GeneratorConfig]]
+    config_class: ClassVar[type[GeneratorConfig]]
 
-    autoencoder: str | None
-    autoencoder_config: AutoencoderConfig | None
-    public: Any
-    provenance: str | None
-    overlap: str
-    warm_start: Synthesizer | None
+    autoencoder: str | None = None
+    public: Any = None
+    provenance: str | None = None
+    overlap: str = "declined"
+    warm_start: Synthesizer | None = None
+    encoding: str | Mapping[str, str] = "one-hot"
+    config: GeneratorConfig | None = None
+    autoencoder_config: AutoencoderConfig | None = None
 
     # What subclasses provide.
 
@@ -429,6 +431,9 @@ class GAN(Synthesizer):
 
     def _starts_from_marginals(self) -> bool:
         return True
+
+    def _encoding(self) -> str | Mapping[str, str]:
+        return self.encoding
 
     # Parameters.
 
@@ -474,7 +479,7 @@ class GAN(Synthesizer):
             )
         if self._training() == "public" and self.public is None and self.warm_start is None:
             raise InputError("autoencoder='public' needs a public table or a warm_start: give one.")
-        kinds = {f"{self.gan}_config": self.gan_config, "autoencoder_config": AutoencoderConfig}
+        kinds = {"config": self.config_class, "autoencoder_config": AutoencoderConfig}
         for name, kind in kinds.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -657,7 +662,7 @@ class GAN(Synthesizer):
         return {
             **{name: getattr(self, name) for name in self.choices},
             "autoencoder": self._training(),
-            self.gan: asdict(self._gan()),
+            "config": asdict(self._gan()),
             "autoencoder_config": None if autoencoder is None else asdict(autoencoder),
         }
 
@@ -667,7 +672,7 @@ class GAN(Synthesizer):
         return cls(
             schema,
             **{name: config[name] for name in (*cls.choices, "autoencoder")},
-            **{f"{cls.gan}_config": cls.gan_config(**_tuples(config[cls.gan]))},
+            config=cls.config_class(**_tuples(config["config"])),
             autoencoder_config=(
                 None if autoencoder is None else AutoencoderConfig(**_tuples(autoencoder))
             ),
@@ -692,10 +697,11 @@ WARM_CRITIC_STEPS = 400
 Configured = TypeVar("Configured", bound=AdversarialConfig | AutoencoderConfig)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CriticalGAN(GAN):
     """A GAN whose critic is trained with private steps."""
 
-    step_rule: str | None
+    step_rule: str | None = None
 
     def _networks_config(self) -> AdversarialConfig:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -69,6 +69,7 @@ def margnet(
     return estimate  # estimate.mixture() is the generator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MargNet(Synthesizer):
     """A generator fitted to noisy one-, two- and three-way counts, after MargNet, GEM and PrivSyn.
 
@@ -110,36 +111,10 @@ class MargNet(Synthesizer):
 
     method: ClassVar[str] = "margnet"
     stops_early: ClassVar[bool] = True
-    encoding: str | Mapping[str, str] = "one-hot"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        workload: Sequence[Sequence[str]] | None = None,
-        target: str | None = None,
-        config: MargNetConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.workload = workload
-        self.target = target
-        self.config = config
+    workload: Sequence[Sequence[str]] | None = None
+    target: str | None = None
+    config: MargNetConfig | None = None
 
     def sample(
         self, n: int, *, where: Mapping[str, Any] | None = None, random_state: int | None = None

@@ -1,7 +1,7 @@
 """PATEGAN: a generator that learns from the noisy votes of teachers on disjoint shards."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
@@ -10,10 +10,8 @@ from tabsynth.encoding import Layout
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan_labels, share_right
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
-from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import NOMINAL_ROWS, Synthesizer
+from tabsynth.synthesizers.base import NOMINAL_ROWS
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.estimator import COUNT, GAN, Learned, Networks
 from tabsynth.synthesizers.gan.generator import GeneratorTraining, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import VOTES
@@ -29,15 +27,16 @@ SURE = 0.75  # consensus of teachers, at which it is told what share of the labe
 VOID = 0.55  # … if that is less
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Voting(GAN):
     """A GAN whose student learns from the noisy votes of teachers."""
 
-    gan, networks, gan_config = "pate", PATE, PATEConfig
+    networks, config_class = PATE, PATEConfig
 
-    preset: str
-    teachers: int | None
-    labels: int | None
-    pate_config: PATEConfig | None
+    preset: str = "default"
+    teachers: int | None = None
+    labels: int | None = None
+    config: PATEConfig | None = None
 
     def _check(self) -> None:
         one_of("preset", self.preset, PRESETS)
@@ -63,9 +62,9 @@ class Voting(GAN):
 
     def _preset_config(self) -> PATEConfig:
         """The configuration but for the number of labels."""
-        if self.pate_config is None and self.preset == "paper":
+        if self.config is None and self.preset == "paper":
             return paper_config()
-        return self.pate_config or PATEConfig()
+        return self.config or PATEConfig()
 
     def _networks_config(self) -> PATEConfig:
         config = self._preset_config()
@@ -139,6 +138,7 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
     return found or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PATEGAN(Voting):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
@@ -171,7 +171,7 @@ class PATEGAN(Voting):
     encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
-    pate_config, autoencoder_config : optional
+    config, autoencoder_config : optional
         In place of the preset's.
 
     Formal guarantees
@@ -186,51 +186,6 @@ class PATEGAN(Voting):
 
     method: ClassVar[str] = "pate-gan"
     choices = ("preset", "labels", "teachers")
-
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        preset: str = "default",
-        teachers: int | None = None,
-        labels: int | None = None,
-        autoencoder: str | None = None,
-        public: Any = None,
-        provenance: str | None = None,
-        overlap: str = "declined",
-        warm_start: Synthesizer | None = None,
-        encoding: str | Mapping[str, str] = "one-hot",
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        pate_config: PATEConfig | None = None,
-        autoencoder_config: AutoencoderConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.preset = preset
-        self.teachers = teachers
-        self.labels = labels
-        self.autoencoder = autoencoder
-        self.public = public
-        self.provenance = provenance
-        self.overlap = overlap
-        self.warm_start = warm_start
-        self.encoding = encoding
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.pate_config = pate_config
-        self.autoencoder_config = autoencoder_config
 
     def _starts_from_marginals(self) -> bool:
         return self.preset != "paper" or self._preset_config().kind == "witness"

@@ -1,6 +1,7 @@
 """PATEACGAN: PATE-GAN with a class of its own for each row, so that rows of one class can be drawn."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -13,12 +14,10 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
+from tabsynth.synthesizers.base import Trained
 from tabsynth.synthesizers.gan.estimator import Learned
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
-from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.estimator import Voting
 from tabsynth.synthesizers.pate.rounds import Panel
 from tabsynth.training.loop import Watch
@@ -27,6 +26,7 @@ MODES = ("A", "B", "C")
 MOST_CLASSES = 100
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PATEACGAN(Voting):
     """PATE-GAN with an auxiliary classifier: G(z, c) makes rows of a class c, the value of one column.
 
@@ -61,7 +61,7 @@ class PATEACGAN(Voting):
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
-    accept_drafted_domain, random_state, device, verbose, pate_config, autoencoder_config
+    accept_drafted_domain, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
 
     Formal guarantees
@@ -74,56 +74,9 @@ class PATEACGAN(Voting):
     method: ClassVar[str] = "pate-acgan"
     choices = ("preset", "label", "mode", "labels", "teachers")
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        epsilon: float,
-        label: str,
-        delta: float = 1e-5,
-        preset: str = "default",
-        mode: str | None = None,
-        class_shares: Mapping[Any, float] | None = None,
-        teachers: int | None = None,
-        labels: int | None = None,
-        autoencoder: str | None = None,
-        public: Any = None,
-        provenance: str | None = None,
-        overlap: str = "declined",
-        warm_start: Synthesizer | None = None,
-        encoding: str | Mapping[str, str] = "one-hot",
-        rows: int | None = None,
-        time_limit: float | None = None,
-        accept_drafted_domain: bool = False,
-        random_state: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        pate_config: PATEConfig | None = None,
-        autoencoder_config: AutoencoderConfig | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.label = label
-        self.delta = delta
-        self.preset = preset
-        self.mode = mode
-        self.class_shares = class_shares
-        self.teachers = teachers
-        self.labels = labels
-        self.autoencoder = autoencoder
-        self.public = public
-        self.provenance = provenance
-        self.overlap = overlap
-        self.warm_start = warm_start
-        self.encoding = encoding
-        self.rows = rows
-        self.time_limit = time_limit
-        self.accept_drafted_domain = accept_drafted_domain
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.pate_config = pate_config
-        self.autoencoder_config = autoencoder_config
+    label: str
+    mode: str | None = None
+    class_shares: Mapping[Any, float] | None = None
 
     def sample(
         self, n: int, *, label: Any = None, random_state: int | None = None, **given: Any

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.audit.canaries import (
+from tabsynth.auditing.canaries import (
     KIND,
     WHOLE,
     Claim,
@@ -18,9 +18,12 @@ from tabsynth.audit.canaries import (
     log_likelihood_ratios,
     make_canary_results,
 )
-from tabsynth.audit.lower_bounds import CONFIDENCE
-from tabsynth.audit.neighbouring_datasets import NeighbouringDatasets, small_neighbouring_datasets
-from tabsynth.audit.outcomes import AuditResult
+from tabsynth.auditing.lower_bounds import CONFIDENCE
+from tabsynth.auditing.neighbouring_datasets import (
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows

@@ -22,13 +22,13 @@ from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
-from tabsynth.audit.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
-from tabsynth.audit.neighbouring_datasets import (
+from tabsynth.auditing.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
+from tabsynth.auditing.neighbouring_datasets import (
     CASES,
     NeighbouringDatasets,
     census_neighbouring_datasets,
 )
-from tabsynth.audit.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
@@ -256,7 +256,7 @@ def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:
 
     def fit(table: pd.DataFrame) -> np.ndarray:
         model: Synthesizer = METHODS[setting.method](datasets.schema, **given)
-        model.fit(table, announce=False)
+        model.fit(table)
         draw = model.trained_.generator.sample
         return np.asarray(draw(setting.rows, Randomness().torch()))
 
@@ -269,16 +269,16 @@ def _small(setting: Setting) -> dict[str, Any]:
     critic = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
     votes: dict[str, Any] = {
         "teachers": max(2, setting.rows // 10),
-        "pate_config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
+        "config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
     }
     settings: dict[str, dict[str, Any]] = {
         "margnet": {"config": MargNetConfig(components=50, steps=100, latent_dim=16, hidden=(32,))},
-        "dp-wgan": {"wgan_config": WGANConfig(**critic)},
-        "dp-gan": {"dpgan_config": _replaced(VARIANTS["advanced"], critic)},
+        "dp-wgan": {"config": WGANConfig(**critic)},
+        "dp-gan": {"config": _replaced(VARIANTS["advanced"], critic)},
         "pate-gan": votes,
         "pate-acgan": {**votes, "label": class_column(setting)},
     }
-    return settings[setting.method]
+    return settings.get(setting.method, {})
 
 
 def _replaced(config: Any, changes: dict[str, Any]) -> Any:

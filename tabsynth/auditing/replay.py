@@ -26,9 +26,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from tabsynth.audit.replay_neighbours import Neighbour, neighbours
-from tabsynth.audit.replay_systems import make_tiny_model
-from tabsynth.audit.run_trace import (
+from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.auditing.run_trace import (
     ROUNDING,
     MechanismCall,
     RecordRandomness,
@@ -368,7 +368,7 @@ def replay_on_neighbours(
     Parameters
     ----------
     method : str
-        As ``tabsynth fit`` names it, or a name in :data:`tabsynth.audit.replay_systems.SYSTEMS`.
+        As ``tabsynth fit`` names it, or a name in :data:`tabsynth.auditing.replay_systems.SYSTEMS`.
     table : DataFrame
         A few hundred rows suffice. The result is computed from these rows without noise.
     seeds : int or sequence of int

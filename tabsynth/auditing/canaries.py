@@ -5,7 +5,7 @@ release. The test statistic is the projection of the releases on that contributi
 sampling rate 1, theory gives μ = √T/σ for T releases with noise multiplier σ. A valid audit measures about that μ,
 and a correct mechanism never exceeds it.
 
-The audits of MargNet and PATE (:mod:`tabsynth.audit.canary_counts`, :mod:`tabsynth.audit.canary_votes`) use the
+The audits of MargNet and PATE (:mod:`tabsynth.auditing.canary_counts`, :mod:`tabsynth.auditing.canary_votes`) use the
 claims and results of this module.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabsynth.audit.lower_bounds import (
+from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
     detectable_noise_ratio,
     estimate_bounds,
@@ -28,8 +28,11 @@ from tabsynth.audit.lower_bounds import (
     largest_bound,
     mu_standard_error,
 )
-from tabsynth.audit.neighbouring_datasets import NeighbouringDatasets, small_neighbouring_datasets
-from tabsynth.audit.outcomes import (
+from tabsynth.auditing.neighbouring_datasets import (
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
+from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
     NOT_REFUTED,
     REFUTED,
@@ -313,7 +316,7 @@ def audit_gan(
         synthesizer = make(datasets)
         observer = StepObserver(datasets.encoded_canary(), present, replicates)
         with observer.observe():
-            synthesizer.fit(datasets.table(present), announce=False)
+            synthesizer.fit(datasets.table(present))
         for account in synthesizer.ledger_.accounts:
             spends[account.purpose] = [(account.mechanism, account.spent)]
             if account.purpose == MARGINALS:
@@ -369,11 +372,11 @@ def make_small_gan(
             datasets.schema,
             autoencoder="dp-sgd",
             autoencoder_config=coder,
-            wgan_config=_shrink(WGANConfig(weight_clip=0.1), rate),
+            config=_shrink(WGANConfig(weight_clip=0.1), rate),
             **shared,
         )
     config = _shrink(VARIANTS["advanced"], rate)
-    return DPGAN(datasets.schema, dpgan_config=config, autoencoder=None, **shared)
+    return DPGAN(datasets.schema, config=config, autoencoder=None, **shared)
 
 
 def _shrink(config: Configured, rate: float) -> Configured:

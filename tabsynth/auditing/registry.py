@@ -3,17 +3,18 @@
 To add a kind, write a function from an :class:`AuditRequest` to its results and add it to ``AUDITS``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.audit import blackbox, canaries, canary_counts, canary_votes, one_run, replay_audit
-from tabsynth.audit.neighbouring_datasets import CASES
-from tabsynth.audit.outcomes import AuditResult
+from tabsynth.auditing import blackbox, canaries, canary_counts, canary_votes, one_run, replay_audit
+from tabsynth.auditing.neighbouring_datasets import CASES
+from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.synthesizers import METHODS
@@ -121,9 +122,8 @@ AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
 
 
 def list_kinds(method: str) -> tuple[str, ...]:
-    """List the kinds of audit for a method: all, but no one-run audit for methods with votes."""
-    has_votes = method.startswith("pate-")
-    return tuple(kind for kind in AUDITS if not (has_votes and kind == one_run.KIND))
+    """The kinds of audits that a method has, by its registration."""
+    return tuple(kind for kind in AUDITS if kind in methods.METHODS[method].audits)
 
 
 def check_kind(method: str, kind: str) -> None:
@@ -135,9 +135,65 @@ def check_kind(method: str, kind: str) -> None:
     """
     if kind not in list_kinds(method):
         raise InputError(
-            f"{method} has no {kind} audit, because a vote depends too little on a single record; use --kind"
-            " white-box or black-box."
+            f"{method} has no {kind} audit; take --kind {' or '.join(list_kinds(method))}."
         )
 
 
 QUICK = (canaries.KIND, replay_audit.KIND)  # the default of tabsynth audit, about a minute
+
+
+def audit(
+    method: str,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    folder: str | Path = ".",
+    kinds: Sequence[str] | None = None,
+    runs: int | None = None,
+    case: str = "average",
+    seeds: int = 1,
+    progress: Progress | None = None,
+) -> list[AuditResult]:
+    """Try to refute the (epsilon, delta) claim of a method, on made-up or bundled tables.
+
+    Parameters
+    ----------
+    method : str
+        A name of :data:`tabsynth.synthesizers.METHODS`, such as ``"margnet"``.
+    epsilon, delta : float
+        The claim. Both are finite and above 0.
+    folder : path
+        An existing folder. Black-box audits keep their runs there and resume from them.
+    kinds : sequence of str
+        Keys of ``AUDITS``: ``"white-box"``, ``"replay"``, ``"black-box"``, ``"one-run"``. The default takes
+        about a minute.
+    runs, case, seeds, progress
+        See :class:`AuditRequest`.
+
+    Returns
+    -------
+    list of AuditResult
+        In the order of ``kinds``. ``refuted`` is True for a result that contradicts the claim. An audit that
+        does not refute a claim is no proof of it.
+
+    Raises
+    ------
+    InputError
+        For an unknown method or kind, or a parameter that is out of range.
+    """
+    what = AuditRequest(
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        folder=Path(folder),
+        runs=runs,
+        case=case,
+        seeds=seeds,
+        progress=progress,
+    )
+    if kinds is None:
+        kinds = [kind for kind in QUICK if kind in list_kinds(method)]
+    for kind in kinds:
+        one_of("kinds", kind, AUDITS)
+        check_kind(method, kind)
+    return [result for kind in kinds for result in AUDITS[kind](what)]

@@ -168,11 +168,18 @@ def make_tiny_model(
     InputError
         For an unknown name, or a schema that it cannot take.
     """
-    if name not in SYSTEMS:
+    if name not in SYSTEMS and name not in METHODS:
         raise InputError(f"No system is called {shown(name)}; there are {', '.join(SYSTEMS)}.")
-    method, given = SYSTEMS[name]
+    method, given = SYSTEMS.get(name, (name, {}))
     options = dict(given)
-    shared = {"epsilon": epsilon, "delta": delta, "accept_drafted_domain": True, "device": "cpu"}
+    shared: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "accept_drafted_domain": True,
+        "device": "cpu",
+    }
+    if name not in SYSTEMS:  # a method without an entry is audited as it is by default
+        return METHODS[name](schema, **shared)
     changes, coder = options.pop("config", {}), options.pop("coder", {})
     base, base_coder = options.pop("base", None), options.pop("base_coder", None)
     if method == "margnet":
@@ -189,12 +196,12 @@ def make_tiny_model(
         options["warm_start"] = _released(schema, epsilon / 3, delta)
     if method.startswith("pate"):
         options["teachers"] = TEACHERS
-        options["pate_config"] = replace(base or PATEConfig(), **{**_PATE, **changes})
+        options["config"] = replace(base or PATEConfig(), **{**_PATE, **changes})
     elif method == "dp-wgan":
-        options["wgan_config"] = replace(base or WGANConfig(), **{**_CRITIC, **changes})
+        options["config"] = replace(base or WGANConfig(), **{**_CRITIC, **changes})
     else:
         variant = VARIANTS[options.get("variant", "advanced")]
-        options["dpgan_config"] = replace(variant, **{**_CRITIC, **changes})
+        options["config"] = replace(variant, **{**_CRITIC, **changes})
     options["autoencoder_config"] = replace(
         base_coder or AutoencoderConfig(), **{**_CODER, **coder}
     )
@@ -203,7 +210,8 @@ def make_tiny_model(
 
 def system_names(method: str | None = None) -> list[str]:
     """Names of the systems of a method, or of all."""
-    return [name for name, (of, _) in SYSTEMS.items() if method is None or of == method]
+    listed = {**SYSTEMS, **{name: (name, {}) for name in METHODS if name not in SYSTEMS}}
+    return [name for name, (of, _) in listed.items() if method is None or of == method]
 
 
 def draw_rows(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
@@ -271,7 +279,7 @@ def _label(schema: Schema) -> str:
 def _fitted(text: str, epsilon: float, delta: float) -> Synthesizer:
     schema = Schema.from_dict(json.loads(text))
     model = make_tiny_model("dp-wgan, no autoencoder", schema, epsilon=epsilon, delta=delta)
-    return model.set_params(random_state=0).fit(draw_rows(schema, 60, 2), announce=False)
+    return model.set_params(random_state=0).fit(draw_rows(schema, 60, 2))
 
 
 def _released(schema: Schema, epsilon: float, delta: float) -> Synthesizer:

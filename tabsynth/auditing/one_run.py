@@ -2,7 +2,7 @@
 
 Each canary is inserted independently with probability 1/2. The attacker scores each canary from the releases of one
 fit. It guesses that the highest scores were inserted and the lowest were not, and abstains from the others. The
-number of correct guesses gives a lower bound of ε (:func:`tabsynth.audit.lower_bounds.one_run_p_value`).
+number of correct guesses gives a lower bound of ε (:func:`tabsynth.auditing.lower_bounds.one_run_p_value`).
 
 For GANs the bound is weak: with hundreds of canaries in a batch, the other canaries hide each contribution to a
 gradient as much as the noise does.
@@ -22,8 +22,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tabsynth.audit.lower_bounds import one_run_epsilon
-from tabsynth.audit.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.auditing.lower_bounds import one_run_epsilon
+from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.ledger.ledger import Account
@@ -97,7 +97,7 @@ def audit_one_run(
     started = time.monotonic()
     observe = observe_counts if model.method == "margnet" else observe_steps
     with observe(inserted) as scores:
-        model.fit(inserted.table, announce=False, progress=progress)
+        model.fit(inserted.table, progress=progress)
     guesses = score_guesses(scores, inserted.included, model.ledger_.delta, confidence)
     claimed = model.ledger_.spent
     verdict = decide_verdict(guesses.epsilon, claimed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.audit.replay import ReplayResult, replay_run
+from tabsynth.auditing.replay import ReplayResult, replay_run
 from tabsynth.evaluation.publishing import release
 from tabsynth.report.published import PublishedReport
 from tabsynth.schema.schema import Schema

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from tabsynth.audit.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
-from tabsynth.audit.replay import NeighbourReplay, replay_on_neighbours
+from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
+from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
@@ -26,7 +26,7 @@ SCHEMA = Schema(  # every kind of column, with options that accept unusual recor
         Column(name="b", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
-# The record, by kind of neighbouring dataset (:func:`tabsynth.audit.replay_neighbours.neighbours`).
+# The record, by kind of neighbouring dataset (:func:`tabsynth.auditing.replay_neighbours.neighbours`).
 RECORD_DESCRIPTIONS = {
     "outlier": "the rarest value of every column, numbers at their bounds",
     "undeclared": "values that the schema does not declare",

@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tabsynth._files import write_text
-from tabsynth.audit.outcomes import INCONCLUSIVE, REFUTED, AuditResult
+from tabsynth.auditing.outcomes import INCONCLUSIVE, REFUTED, AuditResult
 from tabsynth.report.page import environment, packaged
 
 WIDTH, LEFT, RIGHT = 300, 6, 6  # of a figure, in px
@@ -47,7 +47,7 @@ def summarize_verdicts(results: Sequence[AuditResult]) -> tuple[str, str]:
 
 def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: float) -> str:
     """Return the HTML text; ``epsilon`` and ``delta`` are the claim of a whole fit."""
-    template = resources.files("tabsynth.audit").joinpath("page.html").read_text("utf-8")
+    template = resources.files("tabsynth.auditing").joinpath("page.html").read_text("utf-8")
     kinds = list(dict.fromkeys(r.kind for r in results))
     tone, sentence = summarize_verdicts(results)
     first = results[0]

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from scipy import stats
 
-from tabsynth.audit.canaries import KIND, WHOLE, Claim, make_canary_results, observe_marginals
-from tabsynth.audit.lower_bounds import (
+from tabsynth.auditing.canaries import KIND, WHOLE, Claim, make_canary_results, observe_marginals
+from tabsynth.auditing.lower_bounds import (
     CONFIDENCE,
     estimate_bounds,
     estimate_mu,
@@ -25,8 +25,14 @@ from tabsynth.audit.lower_bounds import (
     rate_lower_bound,
     rate_upper_bound,
 )
-from tabsynth.audit.neighbouring_datasets import small_neighbouring_datasets
-from tabsynth.audit.outcomes import INCONCLUSIVE, MIN_MU_RATIO, REFUTED, AuditResult, decide_verdict
+from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
+from tabsynth.auditing.outcomes import (
+    INCONCLUSIVE,
+    MIN_MU_RATIO,
+    REFUTED,
+    AuditResult,
+    decide_verdict,
+)
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable

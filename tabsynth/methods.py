@@ -1,0 +1,123 @@
+"""The registration of every method. To add a method, add an entry to ``METHODS``.
+
+The command line, plans, certificates, audits and model files derive their lists of methods from it. Nothing here
+imports an estimator or torch, so that a certificate is verified without them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ONE_WAY, JOINT, COUNT = "one-way counts", "joint counts", "row count"
+OVERLAP, CRITIC, VOTES = "overlap with the public table", "critic", "votes"
+AUTOENCODER, CLASS_VOTES = "autoencoder", "class votes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What a certificate says of a fit, as far as it decides what the fit must have charged.
+
+    Attributes
+    ----------
+    columns : int or None
+        Columns of the table; None where the certificate does not say.
+    rows_declared : bool
+        Whether the number of rows was declared to be public.
+    warm_start : bool
+        Whether the fit began from a fitted synthesizer.
+    stopped : bool
+        Whether the fit ended before its plan did, so that steps may be missing.
+    private_autoencoder : bool
+        Whether an autoencoder learned from private rows.
+    class_votes : bool
+        Whether teachers voted on classes besides.
+    """
+
+    columns: int | None
+    rows_declared: bool
+    warm_start: bool
+    stopped: bool
+    private_autoencoder: bool = False
+    class_votes: bool = False
+
+
+# Of each tuple, one purpose must be there.
+Required = list[tuple[str, ...]]
+
+
+def _of_margnet(fit: Fit) -> Required:
+    # All counts are released before the first step, so a fit that stopped early has them too.
+    return [(ONE_WAY,)] if fit.columns == 1 else [(ONE_WAY,), (JOINT,)]
+
+
+def _of_critic(fit: Fit) -> Required:
+    counts: Required = [] if fit.rows_declared else [(ONE_WAY, COUNT)]
+    return counts if fit.stopped else [*counts, *_autoencoder(fit), (CRITIC,)]
+
+
+def _autoencoder(fit: Fit) -> Required:
+    return [(AUTOENCODER,)] if fit.private_autoencoder else []
+
+
+def _of_pate_gan(fit: Fit) -> Required:
+    return [] if fit.stopped else [*_autoencoder(fit), (VOTES,)]
+
+
+def _of_pate_acgan(fit: Fit) -> Required:
+    classes: Required = [(CLASS_VOTES,)] if fit.class_votes and not fit.stopped else []
+    return [*([] if fit.warm_start else [(ONE_WAY,)]), *_of_pate_gan(fit), *classes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """What the library needs to know of a method before its estimator is imported.
+
+    Attributes
+    ----------
+    module, estimator : str
+        Where the subclass of ``Synthesizer`` is, and its name.
+    required : callable
+        From what a certificate says of a fit to the purposes that the fit must have charged.
+    votes : bool
+        Whether the method learns from noisy votes of a teacher ensemble. Its plans then list labels.
+    by_schema : bool
+        Whether the noise depends on the columns. A plan then needs the schema.
+    audits : tuple of str
+        Kinds of audits that the method has, as in :data:`tabsynth.auditing.registry.AUDITS`.
+    """
+
+    module: str
+    estimator: str
+    required: Callable[[Fit], Required]
+    votes: bool = False
+    by_schema: bool = False
+    audits: tuple[str, ...] = ("white-box", "replay", "black-box", "one-run")
+
+
+METHODS: dict[str, Method] = {
+    "dp-gan": Method(
+        module="tabsynth.synthesizers.gan.dpgan", estimator="DPGAN", required=_of_critic
+    ),
+    "dp-wgan": Method(
+        module="tabsynth.synthesizers.gan.dpwgan", estimator="DPWGAN", required=_of_critic
+    ),
+    "margnet": Method(
+        module="tabsynth.synthesizers.margnet.estimator",
+        estimator="MargNet",
+        required=_of_margnet,
+        by_schema=True,
+    ),
+    "pate-acgan": Method(
+        module="tabsynth.synthesizers.pate.pateacgan",
+        estimator="PATEACGAN",
+        required=_of_pate_acgan,
+        votes=True,
+        audits=("white-box", "replay", "black-box"),
+    ),
+    "pate-gan": Method(
+        module="tabsynth.synthesizers.pate.estimator",
+        estimator="PATEGAN",
+        required=_of_pate_gan,
+        votes=True,
+        audits=("white-box", "replay", "black-box"),
+    ),
+}

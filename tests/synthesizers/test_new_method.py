@@ -1,0 +1,140 @@
+"""A method that is registered here only takes part in everything, without an edit elsewhere."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+import torch
+from fitted_tables import SCHEMA, frame
+
+import tabsynth
+from tabsynth._random import Randomness
+from tabsynth.auditing.registry import list_kinds
+from tabsynth.auditing.replay_audit import audit_by_replay
+from tabsynth.cli.options import check_method, taken
+from tabsynth.errors import InputError
+from tabsynth.methods import METHODS as REGISTERED
+from tabsynth.methods import ONE_WAY, Method
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import estimated_rows, noisy_marginals, probabilities
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers import METHODS, Synthesizer, load
+from tabsynth.synthesizers.base import Trained
+from tabsynth.synthesizers.fitting import PlannedSpend
+from tabsynth.training.loop import Watch
+
+NAME = "independent"
+
+
+class Columns(torch.nn.Module):
+    """Independent columns: a distribution for each."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        for j, size in enumerate(sizes):
+            self.register_buffer(str(j), torch.full((size,), 1 / size, dtype=torch.float64))
+
+    def sample(self, n: int, rng: torch.Generator) -> np.ndarray:
+        drawn = [torch.multinomial(p, n, replacement=True, generator=rng) for p in self.buffers()]
+        return torch.stack(drawn, dim=1).numpy()
+
+    def sound(self) -> bool:
+        return all(bool((p >= 0).all()) and float(p.sum()) > 0 for p in self.buffers())
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Independent(Synthesizer):
+    """Noisy one-way counts, and nothing else."""
+
+    method: ClassVar[str] = NAME
+
+    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+        noise = (1 + 1e-9) / gaussian_mu(self.epsilon, self.delta)
+        mechanism = Gaussian(noise_multiplier=noise) if math.isfinite(self.epsilon) else NoPrivacy()
+        return [PlannedSpend(purpose=ONE_WAY, mechanism=mechanism, count=1)]
+
+    def _train(
+        self,
+        index: np.ndarray,
+        spends: list[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        watch: Watch,
+        most: int | None = None,
+    ) -> Trained:
+        sizes, (spend,) = self.schema.sizes, spends
+        details = {"l2_sensitivity": math.sqrt(len(sizes)), "unit": "counts", "columns": len(sizes)}
+        account = ledger.open(spend.purpose, spend.mechanism, spend.count, details)
+        table, bits = PrivateTable(index, ledger), randomness.noise()
+        counts = noisy_marginals(table, account, sizes, bits)
+        rows, generator = estimated_rows(counts), Columns(sizes)
+        for p, c in zip(generator.buffers(), counts, strict=True):
+            p.copy_(torch.from_numpy(probabilities(c, rows, 1.0)))
+        return Trained(generator=generator, curves={})
+
+    def _config(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
+        shared.pop("encoding")
+        return cls(schema, **shared)
+
+    def _size(self) -> int:
+        return sum(self.schema.sizes)
+
+    def _empty(self) -> Columns:
+        return Columns(self.schema.sizes)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = Method(
+        module=__name__,
+        estimator="Independent",
+        required=lambda fit: [(ONE_WAY,)],
+        by_schema=True,
+        audits=("replay", "black-box"),
+    )
+    monkeypatch.setitem(REGISTERED, NAME, method)
+
+
+def test_it_fits_saves_loads_certifies_and_verifies(tmp_path: Path) -> None:
+    model = METHODS[NAME](SCHEMA, epsilon=3.0).fit(frame())
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert type(again) is Independent
+    again.sample_to(tmp_path / "t.csv", 20)
+    found = tabsynth.verify(tmp_path / "t.csv")
+    assert found.consistent and found.certificate["method"] == NAME
+
+
+def test_a_certificate_without_what_it_must_charge_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    METHODS[NAME](SCHEMA, epsilon=3.0).fit(frame()).sample_to(tmp_path / "t.csv", 20)
+    other = Method(module=__name__, estimator="Independent", required=lambda fit: [("votes",)])
+    monkeypatch.setitem(REGISTERED, NAME, other)
+    assert any("votes" in problem for problem in tabsynth.verify(tmp_path / "t.csv").problems)
+
+
+def test_it_is_planned_and_offered_at_the_command_line() -> None:
+    plan = tabsynth.plan(NAME, 60, 3.0, schema=SCHEMA)
+    assert plan.method == NAME and 2.9 < plan.epsilon <= 3.0
+    with pytest.raises(InputError, match="give the table's schema"):
+        tabsynth.plan(NAME, 60, 3.0)
+    check_method(NAME)
+    assert taken(NAME, {"rows": 60, "preset": None}) == {"rows": 60}
+    with pytest.raises(InputError, match="takes no --preset"):
+        taken(NAME, {"preset": "paper"})
+
+
+def test_it_is_replayed() -> None:
+    assert list_kinds(NAME) == ("replay", "black-box")
+    assert not audit_by_replay(NAME, 3.0, 1e-5, seeds=1).refuted

@@ -1,0 +1,89 @@
+"""What ``tabsynth`` itself exports: estimators, their configurations, and the actions on tables and claims."""
+
+import inspect
+import subprocess
+import sys
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import pytest
+
+import tabsynth
+from tabsynth import InputError
+from tabsynth.synthesizers import METHODS
+
+BY_METHOD = {
+    "dp-gan": tabsynth.DPGANConfig,
+    "dp-wgan": tabsynth.WGANConfig,
+    "margnet": tabsynth.MargNetConfig,
+    "pate-acgan": tabsynth.PATEConfig,
+    "pate-gan": tabsynth.PATEConfig,
+}
+
+
+@pytest.mark.parametrize("name", tabsynth.__all__)
+def test_every_name_is_there_and_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(tabsynth, name))
+
+
+def test_modules_do_not_hide_functions() -> None:
+    """A package of the same name would replace the function once it is imported."""
+    import tabsynth.auditing.replay
+    import tabsynth.planning
+    import tabsynth.privacy.certificate.verification
+
+    assert all(inspect.isfunction(getattr(tabsynth, n)) for n in ("audit", "plan", "verify"))
+
+
+@pytest.mark.parametrize("method", BY_METHOD)
+def test_config_is_the_parameter_of_every_method(method: str) -> None:
+    config = BY_METHOD[method]
+    assert is_dataclass(config) and METHODS[method]._get_param_names().count("config") == 1
+    _, schema = tabsynth.load_census()
+    given = {"label": schema.names[2]} if method == "pate-acgan" else {}
+    model = METHODS[method](schema, epsilon=1.0, config=config(), **given)
+    assert model.get_params(deep=False)["config"] == config()
+    with pytest.raises(InputError, match="config to be a"):
+        model.set_params(config=5).plan(estimate_time=False)
+
+
+def test_plan_is_that_of_the_estimator() -> None:
+    _, schema = tabsynth.load_census()
+    found = tabsynth.plan("margnet", 1000, 1.0, schema=schema)
+    own = tabsynth.MargNet(schema, epsilon=1.0, rows=1000).plan(estimate_time=False)
+    assert isinstance(found, tabsynth.Plan) and found == own
+    assert "class votes" in str(tabsynth.plan("pate-acgan", 1000, 1.0, mode="B"))
+    for words, says in (
+        (("margnet", 1000, 1.0), "schema"),
+        (("margent", 1000, 1.0), "margent"),
+        (("dp-gan", 0, 1.0), "rows"),
+    ):
+        with pytest.raises(InputError, match=says):
+            tabsynth.plan(*words)
+    with pytest.raises(InputError, match="takes no parameter 'teachers'"):
+        tabsynth.plan("dp-gan", 1000, 1.0, teachers=3)
+
+
+def test_audit_gives_results_of_each_kind(tmp_path: Path) -> None:
+    results = tabsynth.audit("margnet", 1.0, folder=tmp_path, kinds=["white-box"], runs=400)
+    assert {found.kind for found in results} == {"white-box"}
+    assert not any(found.refuted for found in results)
+    assert all(found.method == "margnet" and 0 < found.epsilon_claimed <= 1.0 for found in results)
+    for given in ({"kinds": ["grey-box"]}, {"case": "best"}):
+        with pytest.raises(InputError, match=r"grey-box|best"):
+            tabsynth.audit("margnet", 1.0, folder=tmp_path, **given)  # type: ignore[arg-type]
+
+
+def test_verify_takes_a_table(tmp_path: Path) -> None:
+    table, schema = tabsynth.load_census()
+    config = tabsynth.MargNetConfig(steps=5)
+    model = tabsynth.MargNet(schema, epsilon=1.0, config=config).fit(table[:200])
+    model.sample_to(tmp_path / "t.csv", 20)
+    assert tabsynth.verify(tmp_path / "t.csv").consistent
+
+
+def test_import_waits_for_no_torch() -> None:
+    code = (
+        "import sys, tabsynth; tabsynth.verify; assert not {'torch', 'sklearn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
