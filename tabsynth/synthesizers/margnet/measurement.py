@@ -249,8 +249,11 @@ class PrivateMarginals:
         if pairs:
             cells = [cells_of(pair, by.of(pair)) for pair in pairs]
             again = share_of_columns(noise, self.schema.sizes, cells, rows, self.config)
-        weights = [float(self.workload.importance(sets).sum()) for sets in (pairs, triples)]
-        part = share_of_triples(*weights, self.config.triples_share) if pairs else 0.0
+        of_pairs, of_triples = (
+            float(self.workload.importance(sets).sum()) for sets in (pairs, triples)
+        )
+        most = self.config.triples_share
+        part = share_of_triples(of_pairs, of_triples, most) if pairs else 0.0
         batches: list[tuple[Sequence[Set], float]] = [
             (self.columns, again),
             (pairs, (1 - again) * (1 - part)),
