@@ -83,6 +83,9 @@ class Method:
         Whether the noise depends on the columns. A plan then needs the schema.
     audits : tuple of str
         Kinds of audits that the method has, as in :data:`tabsynth.auditing.registry.AUDITS`.
+    audit_fixture : str or None
+        The module with the method's :class:`tabsynth.auditing.fixtures.AuditFixture`. None: audits fit the method as
+        it is by default.
     """
 
     module: str
@@ -91,27 +94,30 @@ class Method:
     votes: bool = False
     by_schema: bool = False
     audits: tuple[str, ...] = ("white-box", "replay", "black-box", "one-run")
+    audit_fixture: str | None = None
 
 
+_GAN = "tabsynth.auditing.fixtures.gan"
+_PATE = "tabsynth.auditing.fixtures.pate"
 METHODS: dict[str, Method] = {
-    "dp-gan": Method(
-        module="tabsynth.synthesizers.gan.dpgan", estimator="DPGAN", required=_of_critic
-    ),
-    "dp-wgan": Method(
-        module="tabsynth.synthesizers.gan.dpwgan", estimator="DPWGAN", required=_of_critic
-    ),
     "margnet": Method(
         module="tabsynth.synthesizers.margnet.estimator",
         estimator="MargNet",
         required=_of_margnet,
         by_schema=True,
+        audit_fixture="tabsynth.auditing.fixtures.margnet",
     ),
-    "pate-acgan": Method(
-        module="tabsynth.synthesizers.pate.pateacgan",
-        estimator="PATEACGAN",
-        required=_of_pate_acgan,
-        votes=True,
-        audits=("white-box", "replay", "black-box"),
+    "dp-wgan": Method(
+        module="tabsynth.synthesizers.gan.dpwgan",
+        estimator="DPWGAN",
+        required=_of_critic,
+        audit_fixture=_GAN,
+    ),
+    "dp-gan": Method(
+        module="tabsynth.synthesizers.gan.dpgan",
+        estimator="DPGAN",
+        required=_of_critic,
+        audit_fixture=_GAN,
     ),
     "pate-gan": Method(
         module="tabsynth.synthesizers.pate.estimator",
@@ -119,5 +125,14 @@ METHODS: dict[str, Method] = {
         required=_of_pate_gan,
         votes=True,
         audits=("white-box", "replay", "black-box"),
+        audit_fixture=_PATE,
+    ),
+    "pate-acgan": Method(
+        module="tabsynth.synthesizers.pate.pateacgan",
+        estimator="PATEACGAN",
+        required=_of_pate_acgan,
+        votes=True,
+        audits=("white-box", "replay", "black-box"),
+        audit_fixture=_PATE,
     ),
 }

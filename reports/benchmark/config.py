@@ -9,8 +9,8 @@ from typing import Any
 from tables import TABLES, Table, table_of_files
 
 from tabsynth.errors import InputError
+from tabsynth.methods import METHODS
 
-METHODS = ("margnet", "dp-wgan", "dp-gan", "pate-gan", "pate-acgan")
 TOP = {"epsilons", "seeds", "delta", "limits", "tables", "systems"}
 STORE = "store"  # may be named as well: another benchmark's rows, to which this one's are added
 NEEDS = "needs"  # and figures without which a row that is kept does not count

@@ -5,6 +5,7 @@
 Writes the synthetic rows as value numbers, and prints what the fit cost.
 """
 
+import inspect
 import json
 import resource
 import sys
@@ -17,25 +18,18 @@ import pandas as pd
 from limits import limit_cpu
 from tables import Table
 
-from tabsynth import DPGAN, DPWGAN, PATEACGAN, PATEGAN, MargNet, Schema
+from tabsynth import Schema
 from tabsynth.encoding import TableEncoder
-from tabsynth.synthesizers import Synthesizer
-
-CLASSES = {
-    "margnet": MargNet,
-    "dp-wgan": DPWGAN,
-    "dp-gan": DPGAN,
-    "pate-gan": PATEGAN,
-    "pate-acgan": PATEACGAN,
-}
+from tabsynth.synthesizers import METHODS, Synthesizer
 
 
 def build(system: configs.System, table: Table, schema: Schema, **price: Any) -> Synthesizer:
     """The estimator, as a user gets it by default but for the system's options."""
     options = dict(system.options)
-    if system.method == "pate-acgan":
+    method = METHODS[system.method]
+    if "label" in inspect.signature(method).parameters:
         options.setdefault("label", table.target)
-    return CLASSES[system.method](schema, **price, **options)
+    return method(schema, **price, **options)
 
 
 def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:

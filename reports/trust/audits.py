@@ -9,7 +9,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +23,24 @@ from tabsynth._files import write_text
 from tabsynth.auditing import one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
-from tabsynth.auditing.canary_counts import audit_counts
-from tabsynth.auditing.canary_votes import audit_modes
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
 HERE = Path(__file__).parent
 DELTA, KNOWN = 1e-5, 8000
-WHITE_RUNS, COUNT_RUNS, VOTES = 20_000, 4_000, 1_000_000
 CANARIES = 1000
-# Fits of black-box audits on each dataset. A fit takes 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet),
-# 0.66 (dp-gan), 1.9 (dp-wgan): so many that each audit takes about ten minutes at most.
-BLACK = {"pate-gan": 1000, "margnet": 1000, "pate-acgan": 1000, "dp-gan": 400, "dp-wgan": 140}
-# One fit with canaries. Of margnet all that is released are the counts: the fit to them adds nothing.
-ONE_RUN: dict[str, dict[str, Any]] = {
-    "margnet": {"config": MargNetConfig(steps=1)},
-    "dp-wgan": {"config": WGANConfig(critic_steps=300)},
-    "dp-gan": {"config": replace(VARIANTS["advanced"], critic_steps=300)},
+# Black-box fits take 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet), 0.66 (dp-gan), 1.9 (dp-wgan). The
+# fixtures' numbers of runs are such that each audit takes about ten minutes at most.
+FIXTURES = {method: find_fixture(method) for method in METHODS}
+BLACK = {method: fixture.black_box_runs for method, fixture in FIXTURES.items()}
+ONE_RUN = {
+    method: fixture.one_run_evidence
+    for method, fixture in FIXTURES.items()
+    if fixture.one_run_evidence is not None
 }
 
 
@@ -63,19 +58,13 @@ def jobs(
     """Every audit by name, the quick ones first."""
     out: dict[str, Callable[[], list[AuditResult]]] = {}
     for epsilon in (8.0, 1.0):
-        for method in ("pate-gan", "pate-acgan"):
-            out[f"white-box {method} {epsilon:g}"] = lambda m=method, e=epsilon: audit_modes(
-                m, e, DELTA, samples=VOTES, runs=10_000
-            )
-        for method in ("dp-wgan", "dp-gan"):
-            out[f"white-box {method} {epsilon:g}"] = lambda m=method, e=epsilon: audit_gan(
-                m, e, DELTA, runs=WHITE_RUNS
-            )
-        out[f"white-box margnet {epsilon:g}"] = lambda e=epsilon: audit_counts(
-            e, DELTA, runs=COUNT_RUNS
-        )
+        for method, fixture in FIXTURES.items():
+            if fixture.white_box is not None:
+                out[f"white-box {method} {epsilon:g}"] = partial(
+                    fixture.white_box, epsilon, DELTA, runs=fixture.white_box_runs
+                )
     out["white-box dp-wgan 8, rate 0.2"] = lambda: audit_gan(
-        "dp-wgan", 8.0, DELTA, runs=WHITE_RUNS, rate=0.2
+        "dp-wgan", 8.0, DELTA, runs=FIXTURES["dp-wgan"].white_box_runs, rate=0.2
     )
     for method, epsilon in (*((m, 8.0) for m in ONE_RUN), ("margnet", 1.0)):
         out[f"one-run {method} {epsilon:g}"] = lambda m=method, e=epsilon: _one_run(m, e)

@@ -14,9 +14,9 @@ outlives the process. Then: what the ledger on the disk says is held against tha
 its end, or, without a checkpoint, is made again under the same ledger; and what was spent in all is
 held against the plan, use by use.
 
-Methods: margnet (three counts), dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan
-(counts, votes), pate-acgan in its mode B (counts, and two accounts of votes a round). Ways: a checkpoint; a
-project's ledger; both.
+Methods: all that are registered, as ``full_batches`` of their audit fixtures makes them: margnet (three counts),
+dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan (counts, votes), pate-acgan in its mode B
+(counts, and two accounts of votes a round). Ways: a checkpoint; a project's ledger; both.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +42,14 @@ import torch
 from evidence import KILL_POINTS, TODAY
 
 import tabsynth
-from tabsynth import (
-    DPGAN,
-    DPWGAN,
-    PATEACGAN,
-    PATEGAN,
-    BudgetError,
-    Column,
-    MargNet,
-    ProjectLedger,
-    Schema,
-)
+from tabsynth import BudgetError, Column, ProjectLedger, Schema
 from tabsynth._files import write_text
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Entry, Journal
 from tabsynth.privacy.ledger.ledger import Account, Ledger
-from tabsynth.synthesizers import Synthesizer
-from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.pate.config import PATEConfig
+from tabsynth.synthesizers import METHODS, Synthesizer
 from tabsynth.training.checkpoint import EARLIER
 
 OUT = Path(__file__).with_suffix(".json")
@@ -86,75 +72,12 @@ SCHEMA = Schema(
         Column(name="ill", kind="ordinal", dtype="bool", categories=(False, True)),
     ]
 )
-SMALL: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (16,)}
 
 
-def margnet() -> Synthesizer:
-    config = MargNetConfig(components=50, hidden=(32,), steps=25, max_unscored=0)
-    return MargNet(SCHEMA, epsilon=EPSILON, delta=DELTA, config=config)
-
-
-def dpwgan() -> Synthesizer:
-    # On the whole table, so that a closed form checks the accountant.
-    critic = WGANConfig(
-        **SMALL, critic_hidden=(16,), critic_steps=40, moment_steps=2, sampling_rate=1.0
-    )
-    coder = AutoencoderConfig(hidden=(12,), latent_dim=6, steps=16, sampling_rate=1.0)
-    return DPWGAN(
-        SCHEMA,
-        epsilon=EPSILON,
-        delta=DELTA,
-        autoencoder="dp-sgd",
-        config=critic,
-        autoencoder_config=coder,
-    )
-
-
-def dpgan() -> Synthesizer:
-    config = replace(
-        VARIANTS["advanced"],
-        **SMALL,
-        critic_hidden=(16,),
-        critic_steps=40,
-        moment_steps=2,
-        sampling_rate=1.0,
-    )
-    return DPGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, config=config)
-
-
-PATE = PATEConfig(
-    **SMALL,
-    labels=120,
-    rounds=6,
-    round_steps=2,
-    moment_steps=2,
-    functions=2,
-    features=10,
-    teacher_hidden=(8,),
-    student_hidden=(8,),
-    teacher_steps=2,
-    student_steps=2,
-    teacher_batch=8,
-    student_batch=8,
-)
-
-
-def pategan() -> Synthesizer:
-    return PATEGAN(SCHEMA, epsilon=EPSILON, delta=DELTA, teachers=11, config=PATE)
-
-
-def pateacgan() -> Synthesizer:
-    shared: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "teachers": 11}
-    return PATEACGAN(SCHEMA, **shared, label="sex", mode="B", config=PATE)
-
-
-METHODS = {
-    "margnet": margnet,
-    "dp-wgan": dpwgan,
-    "dp-gan": dpgan,
-    "pate-gan": pategan,
-    "pate-acgan": pateacgan,
-}
+def unfitted(method: str) -> Synthesizer:
+    """The small model that is killed, by the parameters of the method's audit fixture."""
+    parameters = find_fixture(method).full_batches(SCHEMA)
+    return METHODS[method](SCHEMA, epsilon=EPSILON, delta=DELTA, **parameters)
 
 
 def people(rows: int = 200) -> pd.DataFrame:
@@ -192,7 +115,7 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Ledger.spend, ledgers.BLOCKS = spend, BLOCKS  # type: ignore[method-assign]
-    model, table = METHODS[method](), people()
+    model, table = unfitted(method), people()
     where: dict[str, Any] = {}
     if way != LEDGER:
         where["checkpoint"] = place / "checkpoint"
@@ -341,7 +264,7 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
         assert key[0] == run or final[key] == reserved[key]
     plan = Counter({e.purpose: e.granted for e in entries if e.run == run})
     planned = Counter(
-        {s.purpose: s.count for s in METHODS[method]()._spends(Ledger(EPSILON, DELTA))}
+        {s.purpose: s.count for s in unfitted(method)._spends(Ledger(EPSILON, DELTA))}
     )
     assert plan == planned, f"{name}: {plan} was granted, {planned} planned"
     within([e for e in entries if way != LEDGER or e.run == run], EPSILON)

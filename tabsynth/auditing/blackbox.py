@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
 from tabsynth.auditing.neighbouring_datasets import (
     CASES,
@@ -33,10 +34,6 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
 from tabsynth.synthesizers import METHODS, Synthesizer
-from tabsynth.synthesizers.gan.dpgan import VARIANTS
-from tabsynth.synthesizers.gan.dpwgan import WGANConfig
-from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import Progress
 
 KIND, FORMAT = "black-box", "tabsynth-audit-runs/2"
@@ -211,8 +208,8 @@ def distinguish(
     scores = [attack.decision_function(f) for f in features]
     bound = estimate_bounds(scores[0], scores[1], setting.delta, confidence)
     by_mu = gaussian_epsilon(bound.mu, setting.delta) if bound.mu > 0 else 0.0
-    # Only MargNet's claim is one of a Gaussian mechanism, exactly.
-    mu = gaussian_mu(setting.epsilon, setting.delta) if setting.method == "margnet" else None
+    gaussian = find_fixture(setting.method).gaussian
+    mu = gaussian_mu(setting.epsilon, setting.delta) if gaussian else None
     verdict = decide_verdict(bound.epsilon, setting.epsilon, bound.mu, mu)
     counted = bound.errors.runs_without
     wrong = bound.errors.false_positives + bound.errors.false_negatives
@@ -251,8 +248,9 @@ def distinguish(
 
 def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:
     """Return a function that fits the method with small networks and draws the declared number of rows."""
+    parameters = find_fixture(setting.method).small(datasets.schema, setting.rows)
     given: dict[str, Any] = {"epsilon": setting.epsilon, "delta": setting.delta}
-    given |= {"rows": setting.rows, "device": "cpu", **_small(setting)}
+    given |= {"rows": setting.rows, "device": "cpu", **parameters}
 
     def fit(table: pd.DataFrame) -> np.ndarray:
         model: Synthesizer = METHODS[setting.method](datasets.schema, **given)
@@ -261,30 +259,3 @@ def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:
         return np.asarray(draw(setting.rows, Randomness().torch()))
 
     return fit
-
-
-def _small(setting: Setting) -> dict[str, Any]:
-    """Return configurations that suffice for a fit of a hundred rows."""
-    networks: dict[str, Any] = {"latent_dim": 8, "generator_hidden": (32,)}
-    critic = {"critic_steps": 50, "critic_hidden": (32,), "sampling_rate": 1.0, **networks}
-    votes: dict[str, Any] = {
-        "teachers": max(2, setting.rows // 10),
-        "config": PATEConfig(labels=100, rounds=1, round_steps=20, features=60, **networks),
-    }
-    settings: dict[str, dict[str, Any]] = {
-        "margnet": {"config": MargNetConfig(components=50, steps=100, latent_dim=16, hidden=(32,))},
-        "dp-wgan": {"config": WGANConfig(**critic)},
-        "dp-gan": {"config": _replaced(VARIANTS["advanced"], critic)},
-        "pate-gan": votes,
-        "pate-acgan": {**votes, "label": class_column(setting)},
-    }
-    return settings.get(setting.method, {})
-
-
-def _replaced(config: Any, changes: dict[str, Any]) -> Any:
-    return type(config)(**{**asdict(config), **changes})
-
-
-def class_column(setting: Setting) -> str:
-    """Return the class column of PATE-ACGAN: the last column."""
-    return setting.datasets().schema.columns[-1].name

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ ONE, ALL = "one vote, at a tie", "all votes of a fit"
 ONE_CLASS, ALL_CLASS = "one class vote, at a tie", "all class votes of a fit"
 PARTS = {VOTES: (ONE, ALL), CLASS_VOTES: (ONE_CLASS, ALL_CLASS)}
 CHUNK = 200  # fits at a time
-MODES = {"pate-gan": (None,), "pate-acgan": (None, "B")}  # None: the method's default mode
+MODES_AUDITED = (None, "B")  # where a method has modes; None is its default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +111,10 @@ def plan_releases(
 ) -> PlannedReleases:
     """Plan a fit of ``method`` to ``ROWS`` declared rows with ``LABELS`` questions."""
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": ROWS, "labels": LABELS}
-    if method == "pate-acgan":
-        given |= {"label": "colour"} if mode is None else {"label": "colour", "mode": mode}
+    if "label" in signature(METHODS[method]).parameters:
+        given["label"] = "colour"
+    if mode is not None:
+        given["mode"] = mode
     model = METHODS[method](small_neighbouring_datasets().schema, **given)
     assert isinstance(model, Voting)
     spends = {s.purpose: s for s in model._spends(Ledger(epsilon, delta))}
@@ -227,7 +230,7 @@ def audit_votes(
 
 def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:
     """:func:`audit_votes` of a method as it votes by default, and of the mode that has class votes."""
-    modes = MODES[method]
+    modes = MODES_AUDITED if "mode" in signature(METHODS[method]).parameters else (None,)
     return [r for m in modes for r in audit_votes(method, epsilon, delta, mode=m, **settings)]
 
 

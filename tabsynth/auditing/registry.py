@@ -12,13 +12,13 @@ import numpy as np
 
 from tabsynth import methods
 from tabsynth._validate import between, integer, one_of, positive
-from tabsynth.auditing import blackbox, canaries, canary_counts, canary_votes, one_run, replay_audit
+from tabsynth.auditing import blackbox, canaries, one_run, replay_audit
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.neighbouring_datasets import CASES
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
 from tabsynth.synthesizers import METHODS
-from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training.loop import Progress
 
 RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # defaults
@@ -70,13 +70,11 @@ class AuditRequest:
 
 def white_box(request: AuditRequest) -> list[AuditResult]:
     """Audit all releases of the method with a canary."""
-    shared: dict[str, Any] = {"runs": request.count(canaries.KIND), "progress": request.progress}
-    budget = request.epsilon, request.delta
-    if request.method == canary_counts.METHOD:
-        return canary_counts.audit_counts(*budget, **shared)
-    if request.method.startswith("pate-"):
-        return canary_votes.audit_modes(request.method, *budget, samples=1_000_000, **shared)
-    return canaries.audit_gan(request.method, *budget, **shared)
+    check_kind(request.method, canaries.KIND)
+    audit_method = find_fixture(request.method).white_box
+    assert audit_method is not None  # the registration lists the kind
+    runs = request.count(canaries.KIND)
+    return audit_method(request.epsilon, request.delta, runs=runs, progress=request.progress)
 
 
 def black_box(request: AuditRequest) -> list[AuditResult]:
@@ -100,8 +98,7 @@ def one_run_audit(request: AuditRequest) -> list[AuditResult]:
         CENSUS_ROWS + request.count(one_run.KIND) // 2
     )  # public: how many are in depends on the coins
     given: dict[str, Any] = {"epsilon": request.epsilon, "delta": request.delta, "rows": rows}
-    if request.method == canary_counts.METHOD:  # its counts are its only releases
-        given["config"] = MargNetConfig(steps=1)
+    given |= find_fixture(request.method).one_run
     model = METHODS[request.method](schema, device="cpu", **given)
     return [one_run.audit_one_run(model, inserted, progress=request.progress)]
 
@@ -134,8 +131,10 @@ def check_kind(method: str, kind: str) -> None:
     InputError
     """
     if kind not in list_kinds(method):
+        reason = find_fixture(method).reasons.get(kind)
+        because = f" because {reason}" if reason else ""
         raise InputError(
-            f"{method} has no {kind} audit; take --kind {' or '.join(list_kinds(method))}."
+            f"{method} has no {kind} audit{because}; take --kind {' or '.join(list_kinds(method))}."
         )
 
 
