@@ -26,13 +26,14 @@ def told(*words):
 def test_labels_are_told():
     """What a budget affords, and what the method makes of it."""
     text = told(*PATE)
-    assert "1,907         10  289.8   8,063         5,133          1,297" in text
-    assert "0.95 where 0.75 agree" in text and "1,907 teachers of 10 rows" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["1,907", "10", "289.8", "8,063", "5,133", "1,297"] in rows
+    assert "0.95 if 0.75 agree" in text and "1,907 teachers of 10 rows" in text
     own = PATEGAN(make_schema(), epsilon=1.0, rows=19_077).plan(estimate_time=False)
     assert str(own) in text
     vote = own.spends[-1].mechanism
     agreed = (0.75 - 0.5) * vote.teachers / vote.noise
-    assert f"{NormalDist().cdf(agreed):.3g} where 0.75 agree" in text.splitlines()[-1]
+    assert f"{NormalDist().cdf(agreed):.3g} if 0.75 agree" in text.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -162,6 +162,7 @@ def test_votes_have_no_one_run_audit(tmp_path):
     out = tmp_path / "aud"
     done = audit("--method", "pate-gan", "--epsilon", 1, "--kind", "one-run", "-o", out)
     assert done.exit_code == 2 and "no one-run audit" in done.stderr
+    assert "because a noisy vote depends too little on any single record" in done.stderr
     assert not out.exists()
 
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from replayed_tables import EPSILON, ROUNDING, SCHEMA, checked, frame, pairs_of
 
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import neighbours
-from tabsynth.auditing.replay_systems import SYSTEMS, make_tiny_model, system_names
+from tabsynth.auditing.replay_systems import list_systems, make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.loading import METHODS
 
@@ -42,10 +43,11 @@ def test_every_method_and_option_is_covered() -> None:
 
     So must, of each method, every argument, every encoding and every way of the autoencoder to learn.
     """
-    assert {method for method, _ in SYSTEMS.values()} == set(METHODS)
+    systems = list_systems()
+    assert {method for method, _ in systems.values()} == set(METHODS)
     for method in METHODS:
-        assert method in SYSTEMS
-    text = repr(list(SYSTEMS.values()))
+        assert method in systems and find_fixture(method).systems
+    text = repr(list(systems.values()))
     from tabsynth.encoding.table import SCHEMES
     from tabsynth.synthesizers.gan.autoencoder import TRAININGS
     from tabsynth.synthesizers.gan.dpgan import VARIANTS

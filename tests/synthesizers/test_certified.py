@@ -2,16 +2,19 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from fitted_tables import frame, small, small_acgan, small_dpgan, small_pate
+from fitted_tables import SCHEMA, frame, small, small_acgan, small_dpgan, small_pate
 from typer.testing import CliRunner
 
 from tabsynth import MargNet
+from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.cli import app
 from tabsynth.errors import FileFormatError
+from tabsynth.methods import METHODS as REGISTERED
 from tabsynth.privacy.certificate.certificate import beside, read_certificate, schema
 from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
@@ -28,17 +31,13 @@ from tabsynth.training.private_step import STEP_RULES
 
 
 def margnet(schema=None, **changes):
-    from fitted_tables import SCHEMA
-
     return MargNet(schema or SCHEMA, epsilon=3.0, time_limit=1.0, **changes)
 
 
 MAKERS = {
-    "dp-gan": small_dpgan,
-    "dp-wgan": small,
-    "margnet": margnet,
-    "pate-acgan": lambda **k: small_acgan(mode="B", **k),
-    "pate-gan": small_pate,
+    name: partial(METHODS[name], SCHEMA, epsilon=3.0, **find_fixture(name).full_batches(SCHEMA))
+    for name, registered in REGISTERED.items()
+    if registered.audit_fixture
 }
 
 

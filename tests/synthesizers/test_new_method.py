@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,8 +13,12 @@ from fitted_tables import SCHEMA, frame
 
 import tabsynth
 from tabsynth._random import Randomness
+from tabsynth.auditing.fixtures import AuditFixture
 from tabsynth.auditing.registry import list_kinds
+from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_audit import audit_by_replay
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.cli.options import check_method, taken
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS as REGISTERED
@@ -93,6 +97,21 @@ class Independent(Synthesizer):
         return Columns(self.schema.sizes)
 
 
+def small_parameters(schema: Schema, rows: int) -> dict[str, Any]:
+    """The parameters of a fit of a black-box audit: only those that tell it from a default fit."""
+    return {"time_limit": 60.0}
+
+
+FIXTURES = {
+    NAME: AuditFixture(
+        systems={NAME: {}, f"{NAME}, rows declared": {"rows": 60}},
+        small=small_parameters,
+        gaussian=True,
+        reasons={"one-run": "a made-up reason"},
+    )
+}
+
+
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     method = Method(
@@ -101,6 +120,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         required=lambda fit: [(ONE_WAY,)],
         by_schema=True,
         audits=("replay", "black-box"),
+        audit_fixture=__name__,
     )
     monkeypatch.setitem(REGISTERED, NAME, method)
 
@@ -135,6 +155,44 @@ def test_it_is_planned_and_offered_at_the_command_line() -> None:
         taken(NAME, {"preset": "paper"})
 
 
+@pytest.mark.slow
 def test_it_is_replayed() -> None:
     assert list_kinds(NAME) == ("replay", "black-box")
     assert not audit_by_replay(NAME, 3.0, 1e-5, seeds=1).refuted
+    assert system_names(NAME) == [NAME, f"{NAME}, rows declared"]
+    assert system_names()[-2:] == system_names(NAME)  # those of other methods keep their numbers
+    declared = make_tiny_model(f"{NAME}, rows declared", SCHEMA, epsilon=3.0)
+    assert type(declared) is Independent and declared.rows == 60
+    first = neighbours(frame(), SCHEMA, seed=0)[0]
+    replayed = replay(declared, first.table, first.neighbour, seed=0)
+    assert replayed.passed and 0.9 < replayed.worst_move <= 1 + 1e-4
+
+
+def test_its_fixture_makes_the_fits_of_a_black_box_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, right = [], Independent.fit
+
+    def fit(self: Independent, *args: Any, **options: Any) -> Any:
+        limits.append(self.time_limit)
+        return right(self, *args, **options)
+
+    monkeypatch.setattr(Independent, "fit", fit)
+    (found,) = tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["black-box"], runs=20)
+    assert not found.refuted and limits == [60.0] * 40
+    assert found.mu_claimed == gaussian_mu(1.0, 1e-5)  # as its fixture says
+
+
+def test_a_kind_of_audit_that_it_lacks_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="because a made-up reason; take --kind replay or black"):
+        tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["one-run"])
+    with pytest.raises(InputError, match="has no white-box audit; take --kind"):
+        tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["white-box"])
+
+
+def test_a_method_without_a_fixture_is_replayed_as_it_is_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(REGISTERED, NAME, replace(REGISTERED[NAME], audit_fixture=None))
+    assert system_names(NAME) == [NAME]
+    assert make_tiny_model(NAME, SCHEMA, epsilon=3.0).rows is None
