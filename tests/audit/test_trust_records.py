@@ -394,7 +394,7 @@ def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
         return [{"kind": "outlier", "change": "added", **facts}]
 
     monkeypatch.setattr(replays, "found", found)
-    monkeypatch.setattr(replays, "systems", lambda: ["margnet, target", "margnet"])
+    monkeypatch.setattr(replays, "system_names", lambda: ["margnet, target", "margnet"])
     monkeypatch.setattr(replays.torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(replays.released, "RELEASED_ROWS", 1000)
     words = ["--output", str(measure.path), "--seeds", "2"]
