@@ -34,10 +34,10 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_fit_prints_its_price_first(fitted):
+def test_fit_prints_its_privacy_cost_first(fitted):
     text = (fitted / "plan.txt").read_text()
     plan = text[: text.index("Private:")]
-    for words in ("once", "noise", "epsilon = ", "delta = 1e-05", "takes about"):
+    for words in ("1 release", "sensitivity", "epsilon = ", "delta = 1e-05", "takes about"):
         assert words in plan
     assert "Private: (1.99" in text or "Private: (2," in text
 
@@ -62,8 +62,11 @@ def test_the_main_job(fitted):
     )
     assert "independent columns" in done.stdout
     metrics = json.loads((fitted / "report" / "metrics.json").read_text())
-    assert metrics["certificate"]["epsilon"] == certificate["epsilon"]
-    assert metrics["authenticated"] is False and "nobody vouches for this claim" in done.stdout
+    assert metrics["evaluation"]["certificate"]["epsilon"] == certificate["epsilon"]
+    assert (
+        metrics["evaluation"]["authenticated"] is False
+        and "nobody vouches for this claim" in done.stdout
+    )
     assert "confidential" in (fitted / "report" / "report.html").read_text()
 
 
@@ -83,7 +86,9 @@ def test_a_signed_table_is_authenticated_by_its_signers_key(fitted):
     metrics = json.loads((fitted / "vouched" / "metrics.json").read_text())
     assert metrics["authenticated"] is True and "nobody vouches" not in done.stdout
     (fitted / "signed.csv.certificate.json").unlink()
-    refused(*words, "-o", "no", "--key", "key.pub", cwd=fitted, says="No certificate lies beside")
+    refused(
+        *words, "-o", "no", "--key", "key.pub", cwd=fitted, says="There is no certificate beside"
+    )
 
 
 @pytest.mark.slow
@@ -262,11 +267,11 @@ def test_what_the_parser_refuses_is_a_line_with_the_value_and_where_help_is(tmp_
     fit = ("fit", "people.csv", "--schema", "schema.json")
     for words, says in (
         ((*fit, "--epsilon", "abc"), "Invalid value for '--epsilon'"),
-        ((*fit, "--epsilon", "abc"), "got 'abc'. tabsynth fit --help tells more."),
-        (fit, "Missing option '--epsilon'. tabsynth fit --help tells more."),
+        ((*fit, "--epsilon", "abc"), "got 'abc'. See tabsynth fit --help."),
+        (fit, "Missing option '--epsilon'. See tabsynth fit --help."),
         ((*fit, "--epsilom", "1"), "No such option: --epsilom"),
         (("fitt",), "No such command 'fitt'."),
-        (("fitt",), " tabsynth --help tells more."),
+        (("fitt",), " See tabsynth --help."),
         (("plan", "--method"), "'--method' requires an argument."),
     ):
         done = run(*words, cwd=tmp_path, code=2)

@@ -80,7 +80,7 @@ def test_a_claim_that_holds(tmp_path):
     played = found["results"][-1]
     assert played["details"]["first_difference"] is None and played["runs"] == 2
     assert 0.9 < played["details"]["worst_move"] <= 1 + 1e-4
-    assert "in all of 2 replays" in done.output and "the rarest value of every column" in page
+    assert "in 2 of 2 replays" in done.output and "the rarest value of every column" in page
     for outside in ("http://", "https://", "<script", "url("):
         assert outside not in page
 

@@ -165,7 +165,7 @@ def test_a_fit_samples_and_reports(schema: Schema, tmp_path) -> None:
     given = model.complete(pd.DataFrame({"since": ["2023-02", "2024-11"]}), random_state=1)
     assert TableEncoder(schema).to_index(given)[:, 0].tolist() == [0, 7]
     report = evaluate(table[:200], sample, table[200:], schema=schema)
-    (marginal,) = (m for m in report.marginals if m.column == "since")
+    (marginal,) = (m for m in report.evaluation.columns if m.column == "since")
     assert marginal.kind == "month" and marginal.labels[:2] == ("2023-01", "2023-04")
     assert marginal.distance < 0.15
     report.to_html(tmp_path / "report.html")

@@ -121,17 +121,17 @@ def pate(**changes: Any) -> PATEConfig:
     return PATEConfig(**{**known, **changes})
 
 
-def small_pate(
-    schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
-) -> PATEGAN:
-    known = {"epsilon": 3.0, "teachers": 7, "config": pate(**(config or {}))}
+def small_pate(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEGAN:
+    """``config``: changes of the small configuration, or what stands in its place."""
+    config = pate(**(config or {})) if isinstance(config, dict | None) else config
+    known = {"epsilon": 3.0, "teachers": 7, "config": config}
     return PATEGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
 
 
-def small_acgan(
-    schema: Schema = SCHEMA, *, config: dict[str, Any] | None = None, **changes: Any
-) -> PATEACGAN:
-    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": pate(**(config or {}))}
+def small_acgan(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEACGAN:
+    """``config``: changes of the small configuration, or what stands in its place."""
+    config = pate(**(config or {})) if isinstance(config, dict | None) else config
+    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": config}
     return PATEACGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
 
 

@@ -194,7 +194,7 @@ def test_facts_of_the_certificate_are_checked_at_once(
         lambda f: f["config"].update(autoencoder_config=None),
         lambda f: f["config"].update(autoencoder=None),
         lambda f: f["config"].pop("preset"),
-        lambda f: f["config"].update(wgan=[1]),
+        lambda f: f["config"].update(config=[1]),
         lambda f: f["schema"]["columns"].pop(),
         lambda f: f["schema"]["columns"][0]["categories"].append("more"),
         lambda f: f["schema"]["columns"][1].update(bins=100_000, low=0, high=10**6, resolution=1),
