@@ -119,8 +119,8 @@ class ZippedCsv:
                         f" limit of {self.limit}."
                     )
                 return info.filename
-        found = shown([info.filename for info in archive.infolist()])
-        raise InputError(f"{self.path} holds no file named like {member}, but {found}.")
+        members = shown([info.filename for info in archive.infolist()])
+        raise InputError(f"{self.path} holds no file named like {member}, but {members}.")
 
     def _read_header(self, archive: zipfile.ZipFile) -> tuple[str, ...]:
         with archive.open(self.name) as file:

@@ -5,7 +5,7 @@ to, its plan, a list of the other files with their checksums), noisy counts and 
 weights of generator and critic, optimisers, averages, curves. All of it follows from noised releases and
 from public facts, so it is as private as the model. But it is more than the model: it is for the owner
 of the table, not for others (mode 0600). What is not in it: private rows, seeds, RNG states. So a fit
-that goes on draws new noise: with ``random_state`` from a stream that follows from the seed and the
+that is resumed draws new noise: with ``random_state`` from a stream that follows from the seed and the
 number of times the fit went on, else from the operating system.
 """
 
@@ -45,16 +45,16 @@ def write_index(path: Path, index: Mapping[str, Any]) -> None:
 
 
 def _digest(index: Mapping[str, Any]) -> str:
-    held = {k: v for k, v in index.items() if k != "sha256"}
-    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+    facts = {k: v for k, v in index.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def read_index(path: Path) -> dict[str, Any]:
     """What :func:`write_index` wrote; refuses damage, and a checkpoint without its ledger."""
     index = read_json(path, "checkpoint")
-    found = index.get("format") if isinstance(index, dict) else None
-    if found != FORMAT:
-        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
+    format_name = index.get("format") if isinstance(index, dict) else None
+    if format_name != FORMAT:
+        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(format_name)}.")
     if index.get("sha256") != _digest(index):
         raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
     if not _whole(index):
@@ -128,9 +128,9 @@ def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] |
             inner = f"{name}.{key}" if name else str(key)
             if (key in there) != (key in here):
                 return inner, there.get(key), here.get(key)
-            found = _difference(there[key], here[key], inner)
-            if found is not None:
-                return found
+            difference = _difference(there[key], here[key], inner)
+            if difference is not None:
+                return difference
         return None
     return None if there == here else (name, there, here)
 
@@ -150,13 +150,13 @@ def standing(path: str | Path) -> list[str]:
         return []
     index = read_index(folder / INDEX)
     if index["model"] is not None:
-        return [f"{path}: this fit has ended; its model is given back, and nothing is spent."]
+        return [f"{path}: this fit has ended; its model is restored, and nothing is charged."]
     done = [
         f"{item['name']}: {item['done']:,} steps"
         for item in index["kept"]
         if item["kind"] == "stage"
     ]
-    return [f"{path}: goes on from {', '.join(done) or 'the beginning'}."]
+    return [f"{path}: resumes from {', '.join(done) or 'the beginning'}."]
 
 
 STATE_FORMAT = "tabsynth-state/1"
@@ -261,14 +261,14 @@ def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Inverse of :func:`_plain`."""
     if not isinstance(value, dict):
         return value
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "tensor":
-        return tensors[held]
+        return tensors[content]
     if kind == "float":
-        return float(held)
+        return float(content)
     if kind == "dict":
-        return {k: _nested(v, tensors) for k, v in held}
-    parts = [_nested(v, tensors) for v in held]
+        return {k: _nested(v, tensors) for k, v in content}
+    parts = [_nested(v, tensors) for v in content]
     return {"list": parts, "tuple": tuple(parts)}[kind]
 
 
@@ -355,7 +355,7 @@ class Checkpoint(StateFiles):
     resumes : int
         How often the fit went on.
     plan : list of dict or None
-        What the fit set out to spend, JSON-ready; kept, so that it goes on with the same noise.
+        What the fit set out to spend, JSON-ready; kept, so that the resumed fit uses the same noise.
 
     Formal guarantees
     -----------------
@@ -530,9 +530,9 @@ class Checkpoint(StateFiles):
         LostRelease
             If it was paid and a crash came before the results were kept.
         """
-        found = self._find("once", name)
-        if found is not None:
-            state = read_state(self.path / found["file"], found["sha256"])
+        entry = self._find("once", name)
+        if entry is not None:
+            state = read_state(self.path / entry["file"], entry["sha256"])
             return {key: tensor.numpy() for key, tensor in state.items()}
         try:
             results = {key: np.array(value) for key, value in compute().items()}
@@ -545,12 +545,12 @@ class Checkpoint(StateFiles):
 
     def restore(self, stage: str, state: Stateful) -> int:
         """Set the state of a stage back to where it was saved; returns the steps done by then."""
-        found = self._find("stage", stage)
-        if found is None:
+        entry = self._find("stage", stage)
+        if entry is None:
             return 0
-        file = self.path / found["file"]
+        file = self.path / entry["file"]
         try:
-            state.load_state_dict(read_state(file, found["sha256"]))
+            state.load_state_dict(read_state(file, entry["sha256"]))
         except FileFormatError:
             raise
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError):
@@ -558,7 +558,7 @@ class Checkpoint(StateFiles):
                 f"Stage {stage!r} of checkpoint {self.path} does not fit this version of tabsynth; use"
                 " the one that wrote it."
             ) from None
-        return int(found["done"])
+        return int(entry["done"])
 
     def followed(self, stage: str) -> bool:
         """Whether a later stage has begun: then this one is not taken up again."""

@@ -262,10 +262,10 @@ def overestimation(
         raise InputError("scores_real is private: give rows, declared or noised, and generator.")
     size = positive("rows", rows) if rows is not None else None
     table = scores_real.read(account)
-    found = score(table).detach() if score is not None else table
-    if found.numel() != len(table):
+    scores = score(table).detach() if score is not None else table
+    if scores.numel() != len(table):
         raise InputError("Expected one score a row; see score.")
-    centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
+    centred = scores.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
     centred = (centred * 2**24).round() / 2**24  # so that they add up without rounding
     std = account.noise_multiplier / 2
     (total,) = exact(account, [centred.sum()], [std])
