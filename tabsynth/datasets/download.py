@@ -95,13 +95,13 @@ class ZippedCsv:
 
     def read(self, columns: Collection[str]) -> pd.DataFrame:
         """The given columns as text, blanks as nulls."""
-        wanted = set(columns)
+        names = set(columns)
 
         def _read(archive: zipfile.ZipFile) -> pd.DataFrame:
             with archive.open(self.name) as file:
                 return pd.read_csv(
                     file,
-                    usecols=lambda name: name in wanted,
+                    usecols=lambda name: name in names,
                     dtype=str,
                     keep_default_na=False,
                     na_values=["", " "],

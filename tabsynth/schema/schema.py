@@ -5,8 +5,7 @@ in a numeric or ordinal column, a range ``{"low": a, "high": b}`` with both ends
 
 A schema is public. Everything that is fitted before the ledger opens (encoders, layouts, networks)
 is a function of the schema alone, so a fact in it must come from a codebook or a rule, not from the
-private table; ``provenance`` records which (the domain is public or
-paid for).
+private table; ``provenance`` records which.
 """
 
 import hashlib

@@ -172,7 +172,7 @@ class Restricted:
         """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
         filled = index.copy()
         logs = _log(self.mixture)
-        # Columns that some box cuts; the others, where missing, tell nothing of the part.
+        # Columns that some box cuts; the others, where missing, say nothing about the part.
         cut = [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
         for start in range(0, len(index), ROWS):
             rows = filled[start : start + ROWS]  # a view: filled in place

@@ -6,7 +6,7 @@ weights of generator and critic, optimisers, averages, curves. All of it follows
 from public facts, so it is as private as the model. But it is more than the model: it is for the owner
 of the table, not for others (mode 0600). What is not in it: private rows, seeds, RNG states. So a fit
 that is resumed draws new noise: with ``random_state`` from a stream that follows from the seed and the
-number of times the fit went on, else from the operating system.
+number of times the fit was resumed, else from the operating system.
 """
 
 import hashlib
@@ -116,8 +116,8 @@ def check_same(path: Path, theirs: Any, ours: Any) -> None:
     if different is not None:
         name, there, here = different
         raise InputError(
-            f"Checkpoint {path} is of another fit: {name} is {shown(there)} there and {shown(here)}"
-            " here; fit as it was begun, or name a new folder."
+            f"Checkpoint {path} belongs to another fit: {name} is {shown(there)} there and {shown(here)}"
+            " here; fit with the same parameters, or name a new folder."
         )
 
 
@@ -136,12 +136,12 @@ def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] |
 
 
 def standing(path: str | Path) -> list[str]:
-    """Where a checkpoint stands, in plain words; nothing if there is none yet.
+    """The progress of a checkpoint, in plain words; nothing if there is none yet.
 
     Raises
     ------
     InputError
-        If there can be none.
+        If no checkpoint can be written there.
     """
     folder = Path(path)
     if not folder.absolute().parent.is_dir() or (folder.exists() and not folder.is_dir()):
@@ -150,7 +150,7 @@ def standing(path: str | Path) -> list[str]:
         return []
     index = read_index(folder / INDEX)
     if index["model"] is not None:
-        return [f"{path}: this fit has ended; its model is restored, and nothing is charged."]
+        return [f"{path}: this fit is complete; its model is restored, and nothing is charged."]
     done = [
         f"{item['name']}: {item['done']:,} steps"
         for item in index["kept"]
@@ -453,12 +453,12 @@ class Checkpoint(StateFiles):
 
     @property
     def resumes(self) -> int:
-        """How often the fit went on."""
+        """How often the fit was resumed."""
         return int(self._index["resumes"])
 
     @property
     def plan(self) -> list[dict[str, Any]] | None:
-        """What the fit set out to spend, JSON-ready; None before :meth:`begin`."""
+        """The planned mechanisms, JSON-ready; None before :meth:`begin`."""
         return self._index["plan"]
 
     @property
@@ -468,7 +468,7 @@ class Checkpoint(StateFiles):
 
     @property
     def finished(self) -> bool:
-        """Whether the fit has ended whole: then only its model is left."""
+        """Whether the fit is complete: then only its model is left."""
         return self._index["model"] is not None
 
     def ledger(self) -> Ledger:
@@ -479,13 +479,13 @@ class Checkpoint(StateFiles):
         )
 
     def begin(self, plan: list[dict[str, Any]], *, seeded: bool) -> None:
-        """Note the plan, and whether this part of the fit is seeded, before the first account."""
+        """Record the plan, and whether this part of the fit is seeded, before the first account."""
         self._index["plan"] = plan
         self._index["seeded"] = self.seeded or seeded
         self._write_index()
 
     def start_over(self) -> None:
-        """Give the plan up: all it spent stays spent, all it made is dropped, and a new one may begin."""
+        """Abandon the plan: its charges stay, its results are deleted, and a new plan may begin."""
         dropped = [item["file"] for item in self._index["kept"]]
         self._index["given_up"] = self.runs
         self._index |= {"run": new_name(), "plan": None, "kept": []}
@@ -514,7 +514,7 @@ class Checkpoint(StateFiles):
         return path
 
     def release(self) -> None:
-        """Let other processes have it; a project's ledger is for its owner to release."""
+        """Unlock the journal; a project's ledger is unlocked by its owner."""
         if self._own:
             self.journal.release()
 
@@ -523,12 +523,12 @@ class Checkpoint(StateFiles):
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The results of a release that is paid once: computed now, or as an earlier process kept them.
+        """The results of a release that is charged once: computed now, or as an earlier process kept them.
 
         Raises
         ------
         LostRelease
-            If it was paid and a crash came before the results were kept.
+            If it was charged and a crash came before the results were kept.
         """
         entry = self._find("once", name)
         if entry is not None:

@@ -32,7 +32,7 @@ class GradientBias:
     """ĝ_priv = a·ĝ + c: a private gradient beside the one that an ordinary step would take.
 
     ĝ is the batch's mean gradient at the weights themselves, ĝ_clip the rule's clipped mean without noise.
-    Not a number where a direction is wanted of a zero vector.
+    NaN for the direction of a zero vector.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The one loop: steps, a deadline, an interrupt, progress by callback, checkpoints."""
+"""The training loop: steps, a deadline, an interrupt, progress by callback, checkpoints."""
 
 import math
 import time
@@ -38,7 +38,7 @@ class TrainingMonitor:
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """Arrays of a release that is paid once a fit: computed, or as the checkpoint kept them."""
+        """Arrays of a release that is charged once a fit: computed, or as the checkpoint kept them."""
         kept = self.checkpoint
         arrays = dict(compute()) if kept is None else kept.once(name, compute)
         note(name, arrays)
@@ -66,8 +66,8 @@ def run_steps(
     stage : str
         Unique within a fit.
     account : Account, optional
-        Pays for one step at a time. Where a crash left steps of unknown outcome, they are spent, and
-        so many fewer are done.
+        Charged for one step at a time. Where a crash left steps of unknown outcome, they are charged, and
+        that many fewer are done.
     state : Stateful, optional
         What the steps change. With a checkpoint it is set back to where an earlier process saved it,
         the steps go on from there, and it is saved every so often and at the end. After an exception

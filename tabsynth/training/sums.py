@@ -238,7 +238,7 @@ class TensorNoise:
         if len(self._room) != workspace(len(values)):
             self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
         multiples = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
-        # Zero is added to leave no negative zeros: they would tell on which side of zero it was.
+        # Zero is added to leave no negative zeros: they would reveal on which side of zero it was.
         return whole.add_(multiples).mul_(step).add_(0.0).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ def test_what_was_spent_before_is_bound_and_counted(tmp_path: Path) -> None:
         found = [(a.purpose, a.spent, a.granted) for a in checkpoint.ledger().accounts]
         assert found == [("p", 2, 2)] * 2
         checkpoint.release()
-    with pytest.raises(InputError, match="is of another fit: earlier is"):
+    with pytest.raises(InputError, match="belongs to another fit: earlier is"):
         with_earlier(1)
 
 

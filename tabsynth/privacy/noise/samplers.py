@@ -4,7 +4,7 @@ Every noisy release goes through here: counts, distances and scores (:func:`nois
 (:func:`bernoulli`), sums of clipped gradients (:mod:`tabsynth.training.sums`).
 
 *Why a grid.* The floats that value + noise can take in floating point depend on the value, so that low-order
-bits tell neighbours apart whatever ε is (Mironov 2012, "On significance of the least significant bits for
+bits distinguish neighbouring datasets whatever ε is (Mironov 2012, "On significance of the least significant bits for
 differential privacy", CCS). What is released here is the multiple of g nearest to f + s·Z, with Z ~ N(0, 1)
 of all real numbers and g a power of two that follows from s alone: the same grid for all tables.
 
@@ -69,7 +69,7 @@ class Keystream:
     Notes
     -----
     The counter has 128 bits, so a stream never comes round. It cannot be copied or pickled, and a process
-    that was forked off goes on with a key of its own, unless the key was given.
+    that was forked off continues with a key of its own, unless the key was given.
     """
 
     def __init__(self, key: builtins.bytes | None = None) -> None:

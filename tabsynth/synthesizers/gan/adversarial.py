@@ -1,15 +1,15 @@
 """Adversarial training: private critic steps, generator steps, and what follows from releases for free.
 
 Only the critic reads private rows, through :class:`tabsynth.training.private_step.PrivateStep`; all
-else is post-processing: generator steps, moment_penalty to released counts, the average of the weights, and
+else is post-processing: generator steps, penalties towards released counts, the average of the weights, and
 training on a table that is public or already released.
 
 Centred steps: a real row's loss is set against *stand-ins* that cost nothing, rows of a table that is
 public or already released, or else generated rows. With gᵢ the gradient of a real row's loss, r the
 mean gradient of the same loss on stand-ins, and F that of the generated rows' scores, a step takes
 (Σ clip(gᵢ − r) + noise) / B + (r + F). Without clipping and noise, on B rows, that is mean gᵢ + F, the
-ordinary gradient; and only what tells real rows from the stand-ins is clipped and has to be seen
-through the noise.
+ordinary gradient; and only the difference of real rows from the stand-ins is clipped and must exceed
+the noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -134,7 +134,7 @@ class CriticSchedule:
     accuracy on generated rows falls to .6, at most once in 200 generator steps: under noise the
     critic falls behind the generator, and only critic steps are charged.
 
-    NOTE[DIFF] Their discriminator tells real from fake by the sign of its logit. The scores of a
+    NOTE[DIFF] Their discriminator classifies rows as real or fake by the sign of its logit. The scores of a
     Wasserstein critic have no such zero, and those of private rows must not be looked at. What is
     known for free: with D(x) = w·h(x) + b, the private gradient ĝ in w is the noisy mean of
     h(generated) − h(real), so −⟨w, ĝ⟩ is a noisy mean D(real) − mean D(generated). Half of that gap
@@ -219,7 +219,7 @@ GENERATED = "generated rows"
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialConfig(GeneratorConfig):
-    """What a GAN whose critic takes private steps is made of. All of it is public.
+    """The configuration of a GAN whose critic takes private steps. All of it is public.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class AdversarialConfig(GeneratorConfig):
     sampling_rate : float
         q, the chance of a row to be in a critic batch.
     critic_steps : int
-        Critic steps in all: what is charged.
+        Total number of critic steps; each is charged.
     critic_per_generator : int or "adaptive"
         Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.CriticSchedule`.
     max_norm : float
@@ -295,7 +295,7 @@ class AdversarialConfig(GeneratorConfig):
         )
 
     def stated_steps(self, stand_ins: str = GENERATED) -> dict[str, Any]:
-        """What a certificate says of the critic's private steps; ``stand_ins`` are what they go by, if anything."""
+        """The critic's private steps, for the certificate; ``stand_ins`` names the rows they are centred on, if any."""
         layers = [1] * (
             len(self.critic_hidden) + 2
         )  # how wide they are makes no group more or less

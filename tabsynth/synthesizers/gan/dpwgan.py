@@ -12,7 +12,7 @@ generated rows. Preset ``source`` pairs each real row with one generated row, as
 and its C is fixed.
 NOTE[DIFF] The default preset starts the generator from noisy one-way counts, holds its mean code to them
 (``anchor``) and samples from the average of its weights: all of it post-processing of what is already
-released, and worth more than the steps that the counts cost. Preset ``source`` does none of it.
+released, and more useful than the steps that could be paid instead of the counts. Preset ``source`` does none of it.
 NOTE[DIFF] In preset ``source`` codes are ranks scaled to [0, 1], and a sigmoid ends the decoder, whose loss
 is a cross-entropy; a generated number is decoded to the nearest rank. The document names neither scale nor
 loss, and its list of activations leaves ReLU for the decoder's last layer. A null is the last rank.
@@ -33,7 +33,7 @@ from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
 
 @dataclass(frozen=True, kw_only=True)
 class WGANConfig(AdversarialConfig):
-    """What DP-WGAN is made of. All of it is public.
+    """The configuration of DP-WGAN. All of it is public.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class DPWGAN(CriticalGAN):
     schema : Schema
         The public facts of the table.
     epsilon : float
-        The budget; ``math.inf`` for a run without privacy.
+        The privacy budget; ``math.inf`` for a run without privacy.
     delta : float
     preset : {"default", "source"}
         ``default``: ours. ``source``: the settings of appendix A of the Maryland census document, with a

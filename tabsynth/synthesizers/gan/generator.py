@@ -23,7 +23,7 @@ from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer,
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorConfig:
-    """What a GAN's generator is made of. All of it is public.
+    """The configuration of a GAN's generator. All of it is public.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class GeneratorConfig:
             between(name, getattr(self, name), 0, math.inf, high_open=True)
 
     def stated(self) -> dict[str, Any]:
-        """What a certificate says of it among the settings; JSON-ready."""
+        """The settings that a certificate lists; JSON-ready."""
         return {}
 
 
@@ -250,7 +250,7 @@ class TableGenerator(nn.Module):
         set_bias(last, self.heads.layout, marginals)
 
     def sound(self) -> bool:
-        """Whether what is beside the weights can be what it should be; of the weights any may."""
+        """Whether the buffers beside the weights are valid; the weights may have any values."""
         return True
 
     def logits(self, z: Tensor) -> Tensor:

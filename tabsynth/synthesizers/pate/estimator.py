@@ -91,7 +91,7 @@ class Voting(GAN):
         details = {
             "sensitivity": 1,
             "unit": "votes",
-            "shards": "a coin of its own for each record, for life",
+            "shards": "each record is assigned to a teacher independently and permanently",
         }
         return (
             TrainingMechanism(purpose=VOTES, mechanism=votes, count=config.labels, details=details),
@@ -144,9 +144,9 @@ def recommended(rows: int, epsilon: float, delta: float) -> int:
 class PATEGAN(Voting):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
-    None of six public implementations of PATE-GAN is as private as it claims, and none reproduces the
+    None of six public implementations of PATE-GAN satisfies the ε that it claims, and none reproduces the
     utility of the paper (Ganev et al. 2024: 19 privacy violations). This one is checked by record and
-    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it nears
+    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it approaches
     independent columns, and at ε = 8 its labels are random (reports/pate). ``default`` changes teachers,
     student and generator's loss, and does better, though not as well as :class:`tabsynth.MargNet`.
 

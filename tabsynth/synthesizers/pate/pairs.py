@@ -1,10 +1,10 @@
-"""PATE-GAN by pairs of columns: what the teachers' majority says of two-way marginals, and the student that learns from it.
+"""PATE-GAN by pairs of columns: the teachers' majority votes on two-way marginals, and a student learns from the noisy votes.
 
 Teachers are :class:`tabsynth.synthesizers.pate.features.Witnesses`: with shards of ten records, as small
 budgets need, a network has nothing to learn but their noise. The student knows how their votes come about,
 :class:`tabsynth.synthesizers.pate.pairs.Student`, and so finds the means that the votes are about. Its
-score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and the most that it tells real
-from generated is ‖θ − c‖: the generator lowers that distance, taken cell by cell over the two-way marginals
+score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and it separates real from
+generated rows by at most ‖θ − c‖: the generator lowers that distance, taken cell by cell over the two-way marginals
 that θ stands for, as Pearson's χ².
 
 NOTE[DIFF] Teachers and student of the paper are networks, and its generator lowers log(1 − student): those
@@ -40,12 +40,12 @@ FAR = 4.0  # standard deviations past which an answer says no more
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Answered questions of one round: all that the student knows of private rows.
+    """Answered questions of one round: the student learns of private rows from these alone.
 
     Attributes
     ----------
     codes : Tensor, shape (questions, width), uint8 or float32
-        The rows that were asked about.
+        The generated rows in the questions.
     against : Tensor, shape (questions, width), optional
         Where the question was which of two rows is more like the private ones.
     yes : BoolTensor, shape (questions,)
@@ -103,7 +103,7 @@ class Student:
 
     @torch.no_grad()
     def learn(self) -> None:
-        """θ anew, from all answers so far: Newton's steps, and the variances between them."""
+        """Estimate θ again from all answers so far: Newton's steps, and the variances between them."""
         group = self.features.group
         if not len(group):  # a single column
             return

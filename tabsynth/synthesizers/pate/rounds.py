@@ -1,9 +1,9 @@
 """PATE for GANs: teachers on disjoint shards answer questions about generated rows, by noisy majority.
 
 After Jordon, Yoon, van der Schaar 2019, "PATE-GAN" (ICLR), and Papernot et al. 2017. A round: generated
-rows are asked about, teachers that know their own shard alone vote, a student learns from the noisy
-answers, and the generator moves on against the student. Subclasses say what teachers, student and the
-generator's loss are.
+rows become questions, each teacher votes by its own shard alone, a student learns from the noisy
+answers, and the generator is trained against the student. Subclasses define teachers, student and the
+generator's loss.
 
 NOTE[DIFF] The number of labels is fixed before the first is asked, and the noise follows from it; the
 paper continues until a data-dependent ε is used up, which is itself a private figure.
@@ -180,8 +180,8 @@ class PATE(GeneratorTraining):
         self.prepare(rows)
         if most is None:  # of a trial, rows are made up
             self._warn_of_idle_teachers(rows)
-        # Kept, so that a fit that is resumed after a crash has the same shards: assignment is permanent (R15). That it
-        # is kept reveals nothing: the guarantee holds whatever it is.
+        # Kept, so that a fit that is resumed after a crash has the same shards (R15: assignment is permanent).
+        # Keeping it reveals nothing: the guarantee holds for every key.
         key = monitor.once(PARTITION, lambda: {"key": key})["key"]
         teachers = self.ensemble.teachers
         moves, rate = self.optimizer(config.round_steps)

@@ -41,7 +41,7 @@ ANSWERS = 2**24  # numbers of one layer at a time
 
 
 class Teachers(nn.Module):
-    """K multilayer perceptrons of the same shape, with leaky ReLUs, that know nothing of each other.
+    """K multilayer perceptrons of the same shape, with leaky ReLUs, trained independently of each other.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class TeacherTrainer:
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
         """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
 
-        As many uniform numbers are drawn for every table: what is drawn after them must not tell of its rows.
+        As many uniform numbers are drawn for every table: what is drawn after them must not depend on its rows.
         """
         uniform = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
         place = (
@@ -279,7 +279,7 @@ class PATENetworks(PATE):
             self._learn(rng)
 
     def _unlabelled(self, codes: Tensor) -> Tensor:
-        """Codes without the label's, where a class head is to tell it."""
+        """Codes without the label's, where a class head is to predict it."""
         if not self._classes:
             return codes
         changed = codes.clone()
