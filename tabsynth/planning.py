@@ -87,7 +87,7 @@ def plan_noise(
     method : str
         Any method without teachers.
     rows : int
-        Of the table, as the caller declares it: public, never counted in a private table (R14).
+        Of the table, as the caller declares it: public, never counted in a private table.
     schema : Schema, optional
         A GAN's noise does not depend on it; MargNet's does.
     batches, steps : sequence of int
@@ -156,9 +156,9 @@ def plan(
             raise InputError(f"Method {method} takes no parameter {shown(name)}; leave it out.")
     if schema is None and "label" in names:
         given.setdefault("label", _any_schema().names[0])
-    made = model(_any_schema() if schema is None else schema, **given)
-    found: Plan = made.plan(estimate_time=False)
-    return found
+    estimator = model(_any_schema() if schema is None else schema, **given)
+    fit_plan: Plan = estimator.plan(estimate_time=False)
+    return fit_plan
 
 
 def _check_schema(method: str, schema: Schema | None) -> None:
@@ -168,12 +168,12 @@ def _check_schema(method: str, schema: Schema | None) -> None:
         )
 
 
-def listed(found: Plan) -> dict[str, Any]:
+def listed(fit_plan: Plan) -> dict[str, Any]:
     """A plan's spends and epsilon, JSON-ready."""
     spends = [
-        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in found.spends
+        {"purpose": s.purpose, **s.mechanism.to_dict(), "count": s.count} for s in fit_plan.spends
     ]
-    return {"mechanisms": spends, "epsilon": found.epsilon, "accountant": found.accountant}
+    return {"mechanisms": spends, "epsilon": fit_plan.epsilon, "accountant": fit_plan.accountant}
 
 
 def _any_schema() -> Schema:

@@ -155,7 +155,7 @@ def test_kill_and_the_same_command_again(folder):
     assert 100 <= killed < 625
 
     done = run(*words, cwd=folder)
-    assert "ck: goes on from critic: " in done.stdout
+    assert "ck: resumes from critic: " in done.stdout
     first = load(folder / "model.tabsynth")
     assert [(a.purpose, a.spent) for a in first.ledger_.accounts] == [("critic", 625)]
     assert first.certificate()["epsilon"] <= 4 and first.certificate()["private"] is True
@@ -167,7 +167,7 @@ def test_kill_and_the_same_command_again(folder):
 
     held = (folder / "model.tabsynth").read_bytes()
     done = run(*words, cwd=folder)
-    assert "its model is given back, and nothing is spent" in done.stdout
+    assert "its model is restored, and nothing is charged" in done.stdout
     assert (folder / "model.tabsynth").read_bytes() == held
     refused(*words, "--epsilon", 5, cwd=folder, says=["ck", "epsilon is 4.0 there and 5.0 here"])
 

@@ -58,7 +58,7 @@ def test_labels_as_json():
     words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teachers", "100")
     found = json.loads(told(*PATE, *words, "--teachers", "150", "--delta", "1e-6", "--json"))
     assert found["method"] == "pate-gan" and (found["rows"], found["delta"]) == (19077, 1e-6)
-    assert (found["consensus"], found["flips"], found["wanted"]) == (0.7, 0.1, 900)
+    assert (found["consensus"], found["flips"], found["target_labels"]) == (0.7, 0.1, 900)
     assert [x["teachers"] for x in found["grid"]] == [100, 150]
 
 

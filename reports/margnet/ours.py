@@ -82,7 +82,7 @@ VARIANTS = {
     ),
     "no-triples": Variant("no triples", replaced=((measuring, "clear_triples", no_triples),)),
     "no-stop": Variant("all steps, as if there were no noise", {"stop": 1e9, "patience": 100_000}),
-    "at-noise": Variant("stopped at the noise level, not past it", {"onward": 0.0}),
+    "at-noise": Variant("stopped at the noise level, not past it", {"continuation": 0.0}),
     "no-entropy": Variant("no weight on entropy", {"entropy": 0.0}),
     "no-smoothing": Variant("counts of pairs as they are, not smoothed", {"smoothing": 0.0}),
     "few-rows": Variant("a mixture of 200 rows", {"components": 200}),

@@ -26,7 +26,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-LABEL, YES = "PINCP_DECILE", (5, 6, 7, 8, 9)  # value numbers: deciles; no income counts as no
+LABEL, YES = "PINCP_DECILE", (5, 6, 7, 8, 9)  # category codes: deciles; no income counts as no
 TRAIN, TEST = 4000, 2000  # rows
 SEED = 0
 # The paper's twelve, but for XGBoost, with scikit-learn's defaults where no number is given.
@@ -61,7 +61,7 @@ def scores(train: np.ndarray, tests: Mapping[str, np.ndarray]) -> dict[str, Scor
     Parameters
     ----------
     train : ndarray, shape (rows, columns)
-        Value numbers.
+        Category codes.
     tests : mapping of ndarray, shape (rows, columns)
     """
     x, yes = _split(train)
@@ -90,7 +90,7 @@ def _score(classifier: object, rows: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def real() -> tuple[np.ndarray, np.ndarray]:
-    """Value numbers of private rows to train on, and of test rows that no fit has seen."""
+    """Category codes of private rows to train on, and of test rows that no fit has seen."""
     return census_rows.codes()[:TRAIN], census_rows.held_out(TEST)
 
 

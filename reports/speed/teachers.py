@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.teachers import Classroom, Teachers
+from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 from tabsynth.training.networks import mlp
 
 Step = Callable[[], None]
@@ -28,10 +28,10 @@ class Round:
 
     def batched(self) -> Step:
         teachers = Teachers(self.count, self.widths, self.rng)
-        room = Classroom(teachers, self.rows, None, self.shard, LR, "adam")
+        trainer = TeacherTrainer(teachers, self.rows, None, self.shard, LR, "adam")
 
         def step() -> None:
-            room.step(self.batch, self.fake, self.rng)
+            trainer.step(self.batch, self.fake, self.rng)
 
         return step
 

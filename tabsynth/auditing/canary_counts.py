@@ -32,7 +32,7 @@ from tabsynth.synthesizers import MargNet
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.measurement import PrivateMarginals
 from tabsynth.synthesizers.margnet.selection import Workload, parsed_workload
-from tabsynth.training.loop import Progress, Watch
+from tabsynth.training.loop import Progress, TrainingMonitor
 
 METHOD = "margnet"
 
@@ -177,7 +177,7 @@ class _MeasurementRuns:
             planned,
             ledger,
             bits,
-            Watch(),
+            TrainingMonitor(),
             self.workload,
         )
         observed = ObservedCounts(reads.counts, self.other_rows, self.canary)

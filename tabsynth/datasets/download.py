@@ -95,13 +95,13 @@ class ZippedCsv:
 
     def read(self, columns: Collection[str]) -> pd.DataFrame:
         """The given columns as text, blanks as nulls."""
-        wanted = set(columns)
+        names = set(columns)
 
         def _read(archive: zipfile.ZipFile) -> pd.DataFrame:
             with archive.open(self.name) as file:
                 return pd.read_csv(
                     file,
-                    usecols=lambda name: name in wanted,
+                    usecols=lambda name: name in names,
                     dtype=str,
                     keep_default_na=False,
                     na_values=["", " "],
@@ -119,8 +119,8 @@ class ZippedCsv:
                         f" limit of {self.limit}."
                     )
                 return info.filename
-        found = shown([info.filename for info in archive.infolist()])
-        raise InputError(f"{self.path} holds no file named like {member}, but {found}.")
+        members = shown([info.filename for info in archive.infolist()])
+        raise InputError(f"{self.path} holds no file named like {member}, but {members}.")
 
     def _read_header(self, archive: zipfile.ZipFile) -> tuple[str, ...]:
         with archive.open(self.name) as file:

@@ -1,4 +1,4 @@
-"""Metrics of a synthetic table: pure functions of value numbers that return value and interval."""
+"""Metrics of a synthetic table: pure functions of category codes that return value and interval."""
 
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure
 from tabsynth.evaluation.attacks.shadow import shadow_membership

@@ -52,7 +52,7 @@ def charged_metrics(
     account : Account
         Of `uses(columns)` uses; its noise multiplier σ is in units of the sensitivity, 1 for each use.
     synthetic : ndarray, shape (rows, columns), int64
-        Value numbers. Must be public: a release under the same ledger.
+        Category codes. Must be public: a release under the same ledger.
     rng : numpy Generator
         Shuffles the synthetic table.
     bits : Bits, optional

@@ -1,4 +1,4 @@
-"""The user's tables as value numbers, what those mean, and what of a synthetic table fits none."""
+"""The user's tables as category codes, what those mean, and what of a synthetic table fits none."""
 
 import hashlib
 import math
@@ -27,7 +27,7 @@ REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A synthetic table as value numbers: the rows that fit the schema, and a metric of the others."""
+    """A synthetic table as category codes: the rows that fit the schema, and a metric of the others."""
 
     index: np.ndarray
     violations: Metric
@@ -35,7 +35,7 @@ class Synthetic:
 
 
 def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
-    """Value numbers, shape (rows, columns); refuses what the schema does not declare."""
+    """Category codes, shape (rows, columns); refuses what the schema does not declare."""
     frame = to_pandas(table, what)
     try:
         return encoder.to_index(frame, what)
@@ -63,7 +63,7 @@ def indexed_holdout(
 def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     """As :func:`indexed`, of a table that may break the schema: such rows are counted.
 
-    Rows with a value that the schema does not declare have no value number, and are left out of every
+    Rows with a value that the schema does not declare have no category code, and are left out of every
     other figure; rows with an impossible combination stay in.
 
     Raises
@@ -125,7 +125,7 @@ def certificate_with(
 
 
 def rows_sha256(train: np.ndarray, holdout: np.ndarray | None) -> str:
-    """One digest of the rows of both tables, as value numbers of one schema, in whatever order."""
+    """One digest of the rows of both tables, as category codes of one schema, in whatever order."""
     digest = hashlib.sha256()
     for index in (train, holdout):
         hashed = np.sort(row_hashes(index if index is not None else train[:0]))
@@ -166,7 +166,7 @@ def meaning(
     weights: str | None,
     boosting: bool,
 ) -> Columns:
-    """What the value numbers stand for, and which columns are asked for, checked by name."""
+    """What the category codes stand for, and which columns are asked for, checked by name."""
     scores = tuple(column.scores() for column in schema.columns)
     names = [by] if isinstance(by, str) else list(by or ())
     chosen = None if weights is None else _place(schema, weights, "weights")

@@ -210,7 +210,7 @@ def at_equal_rows(metric: Metric, scale: float) -> Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables of one evaluation as value numbers, int64, shape (rows, columns).
+    """The tables of one evaluation as category codes, int64, shape (rows, columns).
 
     Attributes
     ----------
@@ -221,10 +221,10 @@ class Tables:
         and ``control`` are the halves of all of them, for metrics that need a real table and, besides, rows
         to try it on. These are None without a hold-out of two rows or more.
     scores : tuple of (ndarray or None)
-        For each column, the number that each value number stands for (NaN: null), shape (size,); None
+        For each column, the number that each category code stands for (NaN: null), shape (size,); None
         where the values have no order.
     labels : tuple of tuple of str
-        For each column, what each value number stands for, for people.
+        For each column, what each category code stands for, for people.
     """
 
     train: np.ndarray

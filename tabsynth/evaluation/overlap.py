@@ -46,7 +46,7 @@ class Overlap(Result):
 
 
 def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
-    """Of value numbers, shape (rows, columns); neither table may be empty."""
+    """Of category codes, shape (rows, columns); neither table may be empty."""
     known, kept = row_hashes(train), row_hashes(holdout)
     distinct, counts = np.unique(known, return_counts=True)
     repeated = int(counts[counts > 1].sum())

@@ -1,4 +1,4 @@
-"""All metrics on one synthetic table, in order, from the tables' value numbers."""
+"""All metrics on one synthetic table, in order, from the tables' category codes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ MAX_ATTACKED = 500  # records in each group of the attacks beside attribute disc
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What a table's value numbers mean, and what is asked of which columns.
+    """What a table's category codes mean, and what is asked of which columns.
 
     Attributes
     ----------
@@ -82,13 +82,13 @@ def measure(
     Parameters
     ----------
     train, synthetic, holdout : ndarray, shape (rows, columns), int64
-        Value numbers; ``sizes[j]`` of them in column j. ``holdout`` may be None.
+        Category codes; ``sizes[j]`` of them in column j. ``holdout`` may be None.
     m : int
         Records in each group of attribute disclosure.
     seed : int
         Seeds all draws of the evaluation: the same tables give the same numbers.
     extra : sequence of Metric
-        Metrics of what value numbers do not show, to be listed with the others.
+        Metrics of what category codes do not show, to be listed with the others.
     progress : callable, optional
         Called with a stage's name and its finished share in [0, 1].
     """

@@ -5,8 +5,7 @@ in a numeric or ordinal column, a range ``{"low": a, "high": b}`` with both ends
 
 A schema is public. Everything that is fitted before the ledger opens (encoders, layouts, networks)
 is a function of the schema alone, so a fact in it must come from a codebook or a rule, not from the
-private table; ``provenance`` records which (rule R12 of the privacy rules: the domain is public or
-paid for).
+private table; ``provenance`` records which.
 """
 
 import hashlib
@@ -26,9 +25,9 @@ from tabsynth.schema.column import COPIED, Column, column_from, plain
 
 MAX_COMBINATIONS = 1_000
 MAX_NAMED = 100  # columns of a combination
-MAX_MARKS = 2**26  # value numbers marked, yes or no, by all combinations: a byte each
+MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 
-Zero = dict[int, np.ndarray]  # by column number, which of its value numbers, bool (size,)
+Zero = dict[int, np.ndarray]  # by column number, which of its category codes, bool (size,)
 
 
 def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any], ...]:
@@ -41,7 +40,7 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
             f" {MAX_COMBINATIONS:,} are supported."
         )
     _check_marks(columns, impossible)
-    found: list[dict[str, Any]] = []
+    combinations: list[dict[str, Any]] = []
     for i, combination in enumerate(impossible):
         where = f"impossible[{i}]"
         if not isinstance(combination, Mapping) or len(combination) < 2:
@@ -49,9 +48,9 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
                 f"{where}: expected a dict of two or more columns to their values, got"
                 f" {shown(combination)}; to exclude a single column's value, do not declare it."
             )
-        found.append({name: _plain(values, where) for name, values in combination.items()})
-        _zero(columns, found[-1], where)
-    return tuple(found)
+        combinations.append({name: _plain(values, where) for name, values in combination.items()})
+        _zero(columns, combinations[-1], where)
+    return tuple(combinations)
 
 
 def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
@@ -68,15 +67,15 @@ def _check_marks(columns: Sequence[Column], impossible: Sequence[Any]) -> None:
 
 
 def zeros(columns: Sequence[Column], impossible: Sequence[Mapping[str, Any]]) -> list[Zero]:
-    """Each combination by value numbers: a row that is True in all its columns cannot occur."""
+    """Each combination by category codes: a row that is True in all its columns cannot occur."""
     return [_zero(columns, c, f"impossible[{i}]") for i, c in enumerate(impossible)]
 
 
 def refuse_impossible(
-    columns: Sequence[Column], found: Sequence[Zero], index: np.ndarray, what: str
+    columns: Sequence[Column], zeros: Sequence[Zero], index: np.ndarray, what: str
 ) -> None:
-    """Refuse rows of value numbers, shape (rows, columns), that cannot occur; -1 is not known yet."""
-    for zero in found:
+    """Refuse rows of category codes, shape (rows, columns), that cannot occur; -1 is not known yet."""
+    for zero in zeros:
         hit = np.ones(len(index), dtype=bool)
         for j, mask in zero.items():
             hit &= (index[:, j] >= 0) & mask[index[:, j]]
@@ -104,13 +103,13 @@ def _plain(values: Any, where: str) -> Any:
 
 def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str) -> Zero:
     numbers = {column.name: j for j, column in enumerate(columns)}
-    found = {}
+    marked = {}
     for name, values in combination.items():
         if name not in numbers:
             raise InputError(f"{where}: the schema has no column {shown(name)}; correct the name.")
         column = columns[numbers[name]]
-        found[numbers[name]] = column.mask(values, f"{where}, column {shown(name)}")
-    return found
+        marked[numbers[name]] = column.mask(values, f"{where}, column {shown(name)}")
+    return marked
 
 
 FORMAT = "tabsynth-schema/1"
@@ -239,17 +238,17 @@ class Schema:
 
         It may have the columns that the schema leaves out. ``partial``: some of the others may be missing.
         """
-        found = [str(name) for name in frame.columns]
-        for name in duplicates(found):
+        names = [str(name) for name in frame.columns]
+        for name in duplicates(names):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
-        known, given = {*self.names, *self.names_left_out}, set(found)
+        declared, given = {*self.names, *self.names_left_out}, set(names)
         missing = [name for name in self.names if name not in given]
         if missing and not partial:
             raise InputError(
                 f"The {what} lacks column {shown(missing[0])} of the schema"
                 f"{_more(missing)}; add it, or take it out of the schema."
             )
-        extra = [name for name in found if name not in known]
+        extra = [name for name in names if name not in declared]
         if extra:
             raise InputError(
                 f"The {what} has column {shown(extra[0])} that the schema does not know"
@@ -285,8 +284,8 @@ class Schema:
     def from_dict(cls, data: Any, where: str = "schema") -> "Schema":
         """Inverse of :meth:`to_dict`; refuses what it does not know."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            found = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(found)}.")
+            format_name = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(format_name)}.")
         items, nulls = data.get("columns"), data.get("null_values", [])
         if not isinstance(items, list) or not isinstance(nulls, list):
             raise FileFormatError(f"{where}: 'columns' and 'null_values' must be lists.")
@@ -331,7 +330,7 @@ def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
     if not isinstance(items, list | tuple):
         raise InputError(f"Expected left_out to be a list of dicts, got {shown(items)}.")
     _check_columns(len(names) + len(items))
-    found: list[dict[str, str]] = []
+    columns: list[dict[str, str]] = []
     for i, item in enumerate(items):
         where = f"left_out[{i}]"
         if not isinstance(item, Mapping) or set(item) != {"name", "reason"}:
@@ -342,15 +341,15 @@ def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
             if not isinstance(text, str) or not text:
                 raise InputError(f"{where}: expected {key} to be text, got {shown(text)}.")
             check_text(where, text)
-        found.append({"name": item["name"], "reason": item["reason"]})
+        columns.append({"name": item["name"], "reason": item["reason"]})
         if item["name"] in names:
             raise InputError(
                 f"{where}: column {shown(item['name'])} is among the schema's columns, too; take it out of"
                 " left_out to use it, or out of columns."
             )
-    for name in duplicates([item["name"] for item in found]):
+    for name in duplicates([item["name"] for item in columns]):
         raise InputError(f"left_out lists column {shown(name)} twice; take one out.")
-    return tuple(found)
+    return tuple(columns)
 
 
 def _check_columns(count: int) -> None:
@@ -363,7 +362,7 @@ def _check_columns(count: int) -> None:
 def refuse_no_rows(rows: int, what: str) -> None:
     """Refuse a table without rows, where nothing is promised that depends on its being taken.
 
-    Not for a table that is to be fitted: of a table with one row that would be told apart.
+    Not for a table that is to be fitted: the answer would distinguish it from a table with one row.
     """
     if rows == 0:
         raise InputError(f"The {what} has no rows; give one with at least one row.")
@@ -372,12 +371,12 @@ def refuse_no_rows(rows: int, what: str) -> None:
 def duplicates(names: Sequence[str]) -> list[str]:
     """Names that occur more than once, in order of their second occurrence."""
     seen: set[str] = set()
-    found = []
+    repeated = []
     for name in names:
         if name in seen:
-            found.append(name)
+            repeated.append(name)
         seen.add(name)
-    return found
+    return repeated
 
 
 def _list(names: Iterable[str], limit: int = 8) -> str:

@@ -48,7 +48,7 @@ from tabsynth.synthesizers.model_file import plain, read_model, write_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
-from tabsynth.training.loop import INTERRUPTED, Progress, Watch
+from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
@@ -58,7 +58,7 @@ NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares 
 TRIAL_STEPS = 11
 TRIAL_ROWS = 100_000
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
-# What another part of a fit may change: when it stops, where it runs, who watches.
+# Parameters that may change when an interrupted fit is resumed.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
@@ -66,8 +66,8 @@ STATED = ("preset", "variant", "label")
 
 def check_identifiers(schema: Schema) -> None:
     """Refuse drafted columns that identify people or records, all in one message, whatever was accepted."""
-    found = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
-    named = [f"{shown(name)} ({reason})" for name, reason in found.items() if reason]
+    reasons = {c.name: identifying(c) for c in schema.columns if c.provenance == "drafted"}
+    named = [f"{shown(name)} ({reason})" for name, reason in reasons.items() if reason]
     if named:
         more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         raise InputError(
@@ -102,18 +102,20 @@ def device_of(name: str) -> torch.device:
 
 
 def public_table(index: np.ndarray) -> dict[str, Any]:
-    """Of a public table: its rows, and a hash of its value numbers."""
-    found = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
-    return {"rows": len(index), "sha256_of_value_numbers": found}
+    """Of a public table: its rows, and a hash of its category codes."""
+    digest = hashlib.sha256(np.ascontiguousarray(index, dtype="<i8").tobytes()).hexdigest()
+    return {"rows": len(index), "sha256_of_value_numbers": digest}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What training leaves: a sampler of value numbers, its weights, and public diagnostics."""
+    """The result of training: a sampler of category codes, its weights, and public diagnostics."""
 
     generator: Any
     curves: dict[str, dict[str, list[float]]]
-    notes: dict[str, Any] = field(default_factory=dict)  # released numbers that a certificate tells
+    notes: dict[str, Any] = field(
+        default_factory=dict
+    )  # released numbers that a certificate states
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -135,13 +137,13 @@ def _unspent(whole: Ledger) -> list[str]:
 
 def _kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
-    # A model file of before does not tell its code's hash.
-    known = ("public", "versions", "training")
-    more = tuple(
+    # Older model files do not state the hash of their code.
+    required = ("public", "versions", "training")
+    optional = tuple(
         name for name in ("settings", "code", "noise", "project") if facts.get(name) is not None
     )
-    found = {name: dict(facts[name]) for name in (*known, *more)}
-    return {name: found[name] for name in facts if name in found}  # in the file's own order
+    kept = {name: dict(facts[name]) for name in (*required, *optional)}
+    return {name: kept[name] for name in facts if name in kept}  # in the file's own order
 
 
 def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
@@ -172,13 +174,13 @@ class Synthesizer(BaseEstimator):
     verbose: bool = False
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
-        """What :meth:`fit` will spend, before a private row is touched.
+        """The privacy cost of :meth:`fit`, before a private row is read.
 
         Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
         """
         self._check_parameters()
         earlier = self._earlier()
-        return self._priced(self._spends(earlier), earlier, estimate_time)
+        return self._complete_plan(self._spends(earlier), earlier, estimate_time)
 
     def fit(
         self,
@@ -199,49 +201,49 @@ class Synthesizer(BaseEstimator):
             ``progress(stage, done, total)``.
         checkpoint : path, optional
             A folder for :mod:`tabsynth.training.checkpoint`. After a kill, a Ctrl-C or a time limit
-            the same call goes on where it was, on the same budget: steps of unknown outcome count as
-            spent. A fit that has ended whole gives its model back, and spends nothing.
+            the same call resumes the interrupted fit, on the same budget: steps of unknown outcome count as
+            spent. If the fit was complete, its model is restored and nothing is charged.
         ledger : path, optional
-            A project's ledger (:class:`tabsynth.ProjectLedger`): what this fit spends composes there with
-            all other fits under it, and is written there before it is read. Held until the fit ends.
+            A project's ledger (:class:`tabsynth.ProjectLedger`): the privacy cost of this fit composes there with
+            all other fits under it, and is written there before rows are read. Locked until the fit ends.
 
         Raises
         ------
         InputError
-            If the table or a parameter is not usable; nothing was learned from the table. If the
-            checkpoint or the ledger is of another fit, or in use.
+            If the table or a parameter is not usable; nothing is charged. If the checkpoint or the ledger
+            belongs to another fit, or is in use.
         BudgetError
-            If the budget, or that of the project, does not allow it.
+            If the fit would exceed the budget, or that of the project.
         KeyboardInterrupt
-            After Ctrl-C; the synthesizer is then fitted as far as it came. Its certificate claims the ε of
-            the whole plan, for when a person stops a fit may depend on what it showed.
+            After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
+            the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
-                run.give_back()
+                run.restore_model()
                 return self
             if self.verbose or logger.isEnabledFor(logging.INFO):
-                self._show(self._priced(run.spends, run.ledger, self.verbose))
+                self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
             encoder = TableEncoder(self.schema, self._encoding())
             index = self._rows(encoder, table)
             run.start()
             deadline = None if self.time_limit is None else started + self.time_limit
             bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
             with bar as shown_progress:
-                watch = Watch(progress=shown_progress, deadline=deadline)
-                trained = run.train(index, watch)
-            # What a later save or sample needs, as it was for this fit, whatever parameters change.
+                monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
+                trained = run.train(index, monitor)
+            # What a later save or sample needs, as it was for this fit, even if parameters change later.
             self.seeded_ = run.seeded
-            self.facts_ = self._facts(watch, trained) | run.entered()
+            self.facts_ = self._facts(monitor, trained) | run.project_facts()
             self.config_ = self._config()
             self.encoder_ = encoder
             self.trained_ = trained
-            if watch.stopped is None and run.checkpoint is not None:
+            if monitor.stopped is None and run.checkpoint is not None:
                 run.checkpoint.finish(self.save)
-        if watch.stopped == INTERRUPTED:
+        if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         return self
 
@@ -301,7 +303,7 @@ class Synthesizer(BaseEstimator):
     def _check_domain(self) -> None:
         """Refuse a fit on drafted columns that identify people, and a private fit on others unless confirmed.
 
-        Only the schema is looked at, whoever drafted or edited it (R12, R26).
+        Only the schema is read, whoever drafted or edited it.
         """
         check_identifiers(self.schema)
         drafted = self.schema.drafted
@@ -335,10 +337,10 @@ class Synthesizer(BaseEstimator):
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
-        watch: Watch,
+        monitor: TrainingMonitor,
         most: int | None = None,
     ) -> Trained:
-        """Train on value numbers; ``most`` caps the steps that cost nothing (of a trial)."""
+        """Train on category codes; ``most`` caps the steps that cost nothing (of a trial)."""
         raise NotImplementedError
 
     def _free_steps(self) -> dict[str, int]:
@@ -346,15 +348,15 @@ class Synthesizer(BaseEstimator):
         return {}
 
     def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
-        """What a person should know of a plan of this method before they start."""
+        """Warnings about a plan of this method, to be read before the fit."""
         return []
 
     def _public_index(self, encoder: TableEncoder) -> np.ndarray | None:
-        """Value numbers of the public table that training uses, if any."""
+        """Category codes of the public table that training uses, if any."""
         return None
 
     def _public_facts(self) -> dict[str, Any] | None:
-        """What a certificate says of the public table: its rows, and a hash of its value numbers."""
+        """What a certificate says of the public table: its rows, and a hash of its category codes."""
         public = self._public_index(TableEncoder(self.schema, self._encoding()))
         return None if public is None else public_table(public)
 
@@ -382,7 +384,7 @@ class Synthesizer(BaseEstimator):
     # Shared machinery.
 
     def _rows(self, encoder: TableEncoder, table: Any) -> np.ndarray:
-        """What is trained on: value numbers, shape (n, columns)."""
+        """What is trained on: category codes, shape (n, columns)."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
         return encoder.to_index(to_pandas(table))
@@ -394,7 +396,7 @@ class Synthesizer(BaseEstimator):
         draw: Callable[[int, torch.Generator], np.ndarray],
         within: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """A table of ``n`` rows with its certificate, from a sampler of value numbers.
+        """A table of ``n`` rows with its certificate, from a sampler of category codes.
 
         ``within``: as of :meth:`TableEncoder.from_index`.
         """
@@ -405,7 +407,7 @@ class Synthesizer(BaseEstimator):
         return table
 
     def _streams(self, random_state: int | None) -> tuple[torch.Generator, np.random.Generator]:
-        """Of one draw from a fitted model: for value numbers, on its device, and for numbers in cells."""
+        """Of one draw from a fitted model: for category codes, on its device, and for numbers in cells."""
         if random_state is not None:
             integer("random_state", random_state, least=0)
         seed = self.random_state if random_state is None else random_state
@@ -447,16 +449,16 @@ class Synthesizer(BaseEstimator):
         return as_earlier(self.ledger_.to_list()) if hasattr(self, "ledger_") else []
 
     def _seeded(self) -> bool:
-        """Whether whoever knows a seed could subtract some of the noise (R17)."""
+        """Whether this fit or an earlier one is seeded: a known seed allows the noise to be subtracted."""
         return self.random_state is not None or getattr(self, "seeded_", False)
 
     def _earlier(self) -> Ledger:
-        """A ledger for the next fit on which earlier fits of this object are already spent (R7)."""
+        """A ledger for the next fit on which earlier fits of this object are already charged."""
         ledger = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
         check_left(ledger)
         return ledger
 
-    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
+    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         """What a certificate says besides the ledger."""
         drafted = self.schema.drafted
         return {
@@ -474,11 +476,11 @@ class Synthesizer(BaseEstimator):
             "versions": versions(),
             "code": code(),
             "noise": self._noise_facts(),
-            "training": {"stopped": watch.stopped, "curves": trained.curves},
+            "training": {"stopped": monitor.stopped, "curves": trained.curves},
         }
 
     def _stated_settings(self) -> dict[str, Any]:
-        """Which of its ways a method went. All of it was set before the fit.
+        """The settings of the method, all of them fixed before the fit.
 
         ``own_configuration`` names the configurations that were given in place of the preset's or the default.
         """
@@ -494,7 +496,7 @@ class Synthesizer(BaseEstimator):
         }
 
     def _noise_facts(self) -> dict[str, Any] | None:
-        """How noise was made in this fit, and in the one that it started from; None if that one does not tell."""
+        """How noise was made in this fit, and in the one that it started from; None if that one does not say."""
         on_gpu = self._device().type != "cpu" and any(
             isinstance(mechanism, SubsampledGaussian) for mechanism, _ in self.ledger_.spends()
         )
@@ -537,7 +539,9 @@ class Synthesizer(BaseEstimator):
         }
         return dict(json.loads(json.dumps(facts, default=plain)))
 
-    def _priced(self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool) -> Plan:
+    def _complete_plan(
+        self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
+    ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
         whole = planned(spends, earlier)
         rows = self.rows or NOMINAL_ROWS
@@ -559,7 +563,7 @@ class Synthesizer(BaseEstimator):
     def _plan_notes(
         self, spends: list[PlannedSpend], seconds: float | None, whole: Ledger
     ) -> list[str]:
-        """What a person should know before they start."""
+        """Warnings to be read before the fit."""
         notes = _unspent(whole)
         drafted = self.schema.drafted
         if drafted and math.isfinite(self.epsilon):
@@ -591,12 +595,12 @@ class Synthesizer(BaseEstimator):
         index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
         few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
         times: dict[str, list[float]] = {}
-        watch = Watch(
+        monitor = TrainingMonitor(
             progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
         )
         started = time.monotonic()
         ledger = Ledger(math.inf, self.delta)
-        self._train(index, few, ledger, Randomness(0), watch, most=TRIAL_STEPS)
+        self._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
         private, public = time.monotonic() - started, 0.0
         charged = {s.purpose: s.count for s in spends}
         for stage, steps in {**charged, **self._free_steps()}.items():
@@ -635,19 +639,19 @@ class Synthesizer(BaseEstimator):
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
-            known = model.facts_.get("project", {})
+            project = model.facts_.get("project", {})
             model.ledger_.project, model.ledger_.run = (
-                known.get("project"),
-                str(known.get("run", "")),
+                project.get("project"),
+                str(project.get("run", "")),
             )
-            # A file from a stranger must not make us build more than it holds: neither codebooks …
-            held = sum(tensor.numel() for tensor in weights.values())
-            if _one_hot(schema, model._encoding()) > held:
+            # An untrusted file must not make us build more than it holds: neither codebooks …
+            weight_count = sum(tensor.numel() for tensor in weights.values())
+            if _one_hot(schema, model._encoding()) > weight_count:
                 raise damaged
             if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             model.encoder_ = TableEncoder(schema, model._encoding())
-            if model._size() > held:  # … nor a network
+            if model._size() > weight_count:  # … nor a network
                 raise damaged
             generator = model._empty()
             generator.load_state_dict(weights)
@@ -664,7 +668,7 @@ class Synthesizer(BaseEstimator):
 
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
-        found = self._from_file(*read_model(path), path)
+        restored = self._from_file(*read_model(path), path)
         for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
-            setattr(self, name, getattr(found, name))
+            setattr(self, name, getattr(restored, name))
         self.ledger_ = ledger

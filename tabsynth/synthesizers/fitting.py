@@ -18,7 +18,7 @@ from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
-from tabsynth.training.loop import INTERRUPTED, Watch
+from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +35,24 @@ class PlannedSpend:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The price of a fit, for a person to read first.
+    """The privacy cost of a fit, to be read before it starts.
 
     Attributes
     ----------
     spends : tuple of PlannedSpend
     epsilon, delta : float
-        What the whole fit will spend.
+        The privacy cost of the whole fit.
     accountant : str
-        Which accountant says so.
+        Name of the accountant.
     seconds : float or None
         Estimated on this machine, for a table of ``rows`` rows.
     at_most : bool
-        Whether the fit may be done before.
+        Whether the fit may end earlier.
     rows : int
         The number of rows the estimate is for: what the caller declared, or a nominal one. It is
         never that of the private table.
     notes : tuple of str
-        What else a person should know before they start.
+        Warnings to be read before the fit.
     """
 
     method: str
@@ -109,7 +109,7 @@ logger = logging.getLogger(__name__)
 
 
 class Run:
-    """What a fit spends from, and by which plan; holds the checkpoint while it is open.
+    """The ledger and the plan of a fit; locks the checkpoint while it is open.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ class Run:
             ("What this synthesizer was fitted to", self.model),
             ("warm_start", warm),
         ):
-            known: Ledger | None = getattr(before, "ledger_", None)
-            if known is None or not known.spends():
+            source_ledger: Ledger | None = getattr(before, "ledger_", None)
+            if source_ledger is None or not source_ledger.spends():
                 continue
             if project is not None:
-                project.check_on_it(what, known.project, known.run)
-            elif known.project:
+                project.check_on_it(what, source_ledger.project, source_ledger.run)
+            elif source_ledger.project:
                 raise InputError(
                     f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
                     " there too."
@@ -184,7 +184,7 @@ class Run:
         self.release()
 
     def release(self) -> None:
-        """Let others have the files."""
+        """Unlock the files."""
         if self.checkpoint is not None:
             self.checkpoint.release()
         if self.project is not None:
@@ -206,48 +206,52 @@ class Run:
         if self.path is not None and self.checkpoint is None:
             self._open(self.path)
 
-    def train(self, index: np.ndarray, watch: Watch) -> Any:
-        """Train by the plan. Where a crash lost what was paid for, by a new one with what is left."""
+    def train(self, index: np.ndarray, monitor: TrainingMonitor) -> Any:
+        """Train by the plan; after a crash that lost a charged release, by a new plan for the rest of the budget."""
         while True:
             if self.project is not None:
                 self.project.begin(self.ledger.run, self.model.method)
             self.model.ledger_ = self.ledger
-            watch.checkpoint = self.checkpoint
+            monitor.checkpoint = self.checkpoint
             try:
-                return self.model._train(index, self.spends, self.ledger, self._randomness(), watch)
+                return self.model._train(
+                    index, self.spends, self.ledger, self._randomness(), monitor
+                )
             except LostRelease as lost:
                 what = str(lost)
             except KeyboardInterrupt:
-                watch.stopped = INTERRUPTED
+                monitor.stopped = INTERRUPTED
                 raise
             finally:
                 self.ledger.close(
-                    resumable=self.checkpoint is not None, whole_plan=watch.stopped == INTERRUPTED
+                    resumable=self.checkpoint is not None, whole_plan=monitor.stopped == INTERRUPTED
                 )
             self._start_over(what)
 
     def _start_over(self, lost: str) -> None:
-        """A new plan, with what the old one has left."""
+        """Make a new plan for the rest of the budget."""
         assert self.checkpoint is not None
-        logger.warning("%s: paid for, and lost in a crash; planned anew", lost)
+        logger.warning(
+            "%s: charged, but lost in a crash; the rest of the budget is planned again", lost
+        )
         self.checkpoint.start_over()
         try:
             self._adopt(self.checkpoint)
         except BudgetError as error:
             raise BudgetError(
-                f"A crash lost the {lost} that were paid for, and too little is left to do it again:"
+                f"A crash lost the {lost} that were charged, and the rest of the budget does not suffice to repeat them:"
                 f" {error}"
             ) from None
 
-    def entered(self) -> dict[str, Any]:
+    def project_facts(self) -> dict[str, Any]:
         """What a certificate says of the project's ledger, if there is one."""
         return {} if self.project is None else {"project": self.project.statement(self.ledger.run)}
 
-    def give_back(self) -> None:
+    def restore_model(self) -> None:
         """Make the model the one that the finished checkpoint holds."""
         assert self.checkpoint is not None
         self.model._restore(self.checkpoint.model(), self.ledger)
-        logger.info("%s: the fit had ended; its model is given back", self.path)
+        logger.info("%s: the fit was complete; its model is restored", self.path)
 
     def _randomness(self) -> Randomness:
         """Streams of this part of the fit: never those of an earlier part, whose noise is drawn."""
@@ -300,11 +304,11 @@ class Run:
 
     def _before(self, path: Path) -> list[dict[str, Any]]:
         """What this model spent before the fit that the checkpoint is of."""
-        known: Ledger = getattr(self.model, "ledger_", self.ledger)
+        ledger: Ledger = getattr(self.model, "ledger_", self.ledger)
         # This object began, or continued, the very same fit: that is not spent twice.
         index = path / INDEX
-        if known.journal is not None and index.exists() and read_index(index)["run"] == known.run:
-            return known.of_run(EARLIER)
+        if ledger.journal is not None and index.exists() and read_index(index)["run"] == ledger.run:
+            return ledger.of_run(EARLIER)
         return self.model._earlier_spends()
 
 

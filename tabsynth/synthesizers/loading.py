@@ -16,8 +16,10 @@ class Estimators(Mapping[str, type[Synthesizer]]):
 
     def __getitem__(self, name: str) -> type[Synthesizer]:
         registered = methods.METHODS[name]
-        found: type[Synthesizer] = getattr(import_module(registered.module), registered.estimator)
-        return found
+        estimator: type[Synthesizer] = getattr(
+            import_module(registered.module), registered.estimator
+        )
+        return estimator
 
     def __iter__(self) -> Iterator[str]:
         return iter(methods.METHODS)

@@ -118,7 +118,7 @@ class Restricted:
         box, component = np.divmod(part, len(self.mixture))
         cumulative, which = self._cumulative[j], self._which[j][box]
         if cumulative is None:
-            return self._values_anew(j, which, component, rng)
+            return self._redrawn_values(j, which, component, rng)
         size = cumulative.shape[2]
         first = (which * len(self.mixture) + component) * size  # of each row, in a flat view
         flat = cumulative.reshape(-1)
@@ -132,7 +132,7 @@ class Restricted:
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
 
-    def _values_anew(
+    def _redrawn_values(
         self, j: int, which: np.ndarray, component: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """The same where there is too much for all their cumulative probabilities."""
@@ -152,8 +152,8 @@ class Restricted:
         """
         width = self.mixture.shape[1]
         pairs, single = np.zeros((width, width)), np.zeros(width)
-        found, counts = np.unique(part, return_counts=True)
-        boxes, components = np.divmod(found, len(self.mixture))
+        parts, counts = np.unique(part, return_counts=True)
+        boxes, components = np.divmod(parts, len(self.mixture))
         for box in np.unique(boxes):
             here = boxes == box
             p, weights = self._distributions(box, components[here]), counts[here]
@@ -172,7 +172,7 @@ class Restricted:
         """Fill in the entries that are -1, shape (n, columns); see :meth:`Mixture.complete`."""
         filled = index.copy()
         logs = _log(self.mixture)
-        # Columns that some box cuts; the others, where missing, tell nothing of the part.
+        # Columns that some box cuts; the others, where missing, say nothing about the part.
         cut = [j for j, allowed in enumerate(self._allowed) if (allowed < 1).any()]
         for start in range(0, len(index), ROWS):
             rows = filled[start : start + ROWS]  # a view: filled in place
@@ -190,11 +190,11 @@ class Restricted:
 
     def _open_to(self, rows: np.ndarray, cut: Sequence[int]) -> np.ndarray:
         """Which boxes the known entries of each row lie in, bool (n, boxes)."""
-        found = np.ones((len(rows), len(self._which[0])), dtype=bool)
+        compatible = np.ones((len(rows), len(self._which[0])), dtype=bool)
         for j in cut:
-            known = rows[:, j] >= 0
-            found[known] &= self._allowed[j][self._which[j]][:, rows[known, j]].T > 0
-        return found
+            given = rows[:, j] >= 0
+            compatible[given] &= self._allowed[j][self._which[j]][:, rows[given, j]].T > 0
+        return compatible
 
     def _fill(
         self,
@@ -215,11 +215,11 @@ class Restricted:
         upto = np.exp(base - np.where(np.isfinite(top), top, 0.0)).cumsum(axis=0)
         over = top + _log(upto[-1])
         for some in np.array_split(which, -(-len(which) * max(base.shape) // CELLS)):
-            found = np.zeros((len(some), components))  # of what is known
+            evidence = np.zeros((len(some), components))  # of what is known
             for j, start in enumerate(self.starts):
-                known = rows[some, j] >= 0
-                found[known] += logs[:, start + rows[some[known], j]].T
-            chosen, possible = _drawn(found + over, rng)
+                given = rows[some, j] >= 0
+                evidence[given] += logs[:, start + rows[some[given], j]].T
+            chosen, possible = _drawn(evidence + over, rng)
             component = chosen[possible]
             level = _level(upto[-1, component], rng)
             box = boxes[(upto[:, component] <= level).sum(axis=0)]
@@ -305,9 +305,9 @@ class MixtureNetwork(nn.Module):
         self.atoms = []
         for j, (column, block) in enumerate(zip(columns, layout.blocks, strict=True)):
             book = dictionary(column, bumps)
-            held = None if book is None else torch.tensor(book, dtype=torch.float32)
-            self.register_buffer(f"book{j}", held, persistent=False)
-            self.atoms.append(block.size if held is None else len(held))
+            codebook = None if book is None else torch.tensor(book, dtype=torch.float32)
+            self.register_buffer(f"book{j}", codebook, persistent=False)
+            self.atoms.append(block.size if codebook is None else len(codebook))
         self.body = mlp([latent_dim, *hidden, sum(self.atoms)], rng)
 
     @torch.no_grad()
@@ -374,7 +374,7 @@ class Mixture(nn.Module):
         rounded: bool = True,
         boxes: Sequence[Box] = EVERYTHING,
     ) -> np.ndarray:
-        """Value numbers of ``rows`` rows, shape (rows, columns) int64.
+        """Category codes of ``rows`` rows, shape (rows, columns) int64.
 
         Parameters
         ----------
@@ -411,7 +411,7 @@ class Mixture(nn.Module):
         Parameters
         ----------
         index : ndarray, shape (rows, columns)
-            Value numbers, -1 where one is missing.
+            Category codes, -1 where one is missing.
 
         Returns
         -------
@@ -464,15 +464,15 @@ class _Draw:
     def _counts(self) -> np.ndarray:
         """Of all pairs of codes, shape (width, width); the diagonal holds single codes."""
         starts, sizes = self.mixture.starts, self.mixture.sizes
-        found = np.zeros((sizes.sum(), sizes.sum()))
+        pair_counts = np.zeros((sizes.sum(), sizes.sum()))
         for a, b in combinations_with_replacement(range(len(sizes)), 2):
             cells = self.index[:, a] * sizes[b] + self.index[:, b]
             counts = np.bincount(cells, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
             one, other = (slice(starts[j], starts[j] + sizes[j]) for j in (a, b))
-            found[one, other] = counts
+            pair_counts[one, other] = counts
             if a != b:
-                found[other, one] = counts.T
-        return found
+                pair_counts[other, one] = counts.T
+        return pair_counts
 
     def _sweep(self, j: int, codes: np.ndarray, error: np.ndarray, common: np.ndarray) -> None:
         """Propose to move every entry of a column, batch by batch, in a random order."""

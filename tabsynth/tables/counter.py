@@ -19,14 +19,14 @@ from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import is_plain
 from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
 
-MOST_PROBLEMS = 5  # that are told of one table
+MOST_PROBLEMS = 5  # listed in one error
 
 
 class RowCounter(ABC):
     """A private table that answers "how many rows have these values?".
 
     Subclasses define :meth:`count`, for instance as ``SELECT a, b, COUNT(*) … GROUP BY a, b``; and
-    :meth:`check`, where they can tell before anything is spent that they will not answer.
+    :meth:`check`, where they can determine before anything is charged that they will not answer.
 
     Formal guarantees
     -----------------
@@ -52,7 +52,7 @@ class RowCounter(ABC):
             number of rows that have it. pandas, or any that narwhals reads.
         """
 
-    def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to tell)
+    def check(self, schema: Schema) -> None:  # noqa: B027  (most have nothing to check)
         """Called before a fit spends: refuse here a table that the schema does not fit. Reads no row.
 
         Raises
@@ -127,7 +127,7 @@ class ParquetCounter(RowCounter):
         if not counted:
             return pd.DataFrame(columns=[*columns, "count"])
         if len(counted) > 1:
-            counted = [found.astype(object) for found in counted]
+            counted = [counts.astype(object) for counts in counted]
         return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
 
 
@@ -135,14 +135,14 @@ def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
     """Counts of tables of one schema, each combination of values once."""
     import pyarrow as pa
 
-    found = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
-    return table_from_arrow(found)
+    counts = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
+    return table_from_arrow(counts)
 
 
 def _parquet_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(
+    files = sorted(
         file
         for file in path.rglob("*")
         if file.suffix.lower() == ".parquet"
@@ -150,9 +150,9 @@ def _parquet_files(path: Path) -> list[Path]:
         # As other readers of such folders have it: what is not, or no longer, part of the table.
         and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
     )
-    if not found:
+    if not files:
         raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
-    return found
+    return files
 
 
 def _opened(file: Path) -> Any:
@@ -178,7 +178,7 @@ def _unreadable(file: Path, error: Exception) -> InputError:
 def check_values(schema: Schema, rows: RowCounter) -> None:
     """Refuse a counter with values that the schema does not declare, before anything is charged.
 
-    Each column is asked for by itself, and all are told together. The counts are not looked at, but that they are
+    Each column is requested separately, and one error names all problems. The counts are not looked at, but that they are
     whole numbers. What a refusal reveals is what it reveals of a DataFrame: that some record has that value.
 
     Raises
@@ -192,17 +192,17 @@ def check_values(schema: Schema, rows: RowCounter) -> None:
         except InputError as error:
             problems[str(error)] = None
     if problems:
-        told = list(problems)[:MOST_PROBLEMS]
-        more = len(problems) - len(told)
+        listed = list(problems)[:MOST_PROBLEMS]
+        more = len(problems) - len(listed)
         raise InputError(
-            " ".join([*told, *([f"And {more} more columns do not fit."] if more else [])])
+            " ".join([*listed, *([f"And {more} more columns do not fit."] if more else [])])
         )
 
 
 def count_by(
     schema: Schema, rows: RowCounter, columns: Sequence[int], groups: Groups
 ) -> np.ndarray:
-    """Exact counts of groups of value numbers, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
+    """Exact counts of groups of category codes, as :func:`tabsynth.privacy.noise.counts.count_rows` has them.
 
     Raises
     ------
@@ -216,27 +216,31 @@ def count_by(
 def _answer(
     schema: Schema, rows: RowCounter, columns: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value numbers of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
+    """Category codes of the answer's rows, shape (rows, columns), and how often each occurs, shape (rows,)."""
     named = [schema.columns[j] for j in columns]
     names = tuple(column.name for column in named)
-    found = to_pandas(rows.count(names), "answer of count()")
-    if found.shape[1] != len(names) + 1:
+    answer = to_pandas(rows.count(names), "answer of count()")
+    if answer.shape[1] != len(names) + 1:
         raise InputError(
             f"count({names}) must answer with {len(names) + 1} columns, the last of counts; got"
-            f" {found.shape[1]}."
+            f" {answer.shape[1]}."
         )
-    told = [str(name) for name in found.columns[:-1]]
-    if sorted(told) != sorted(names):
+    answered = [str(name) for name in answer.columns[:-1]]
+    if sorted(answered) != sorted(names):
         raise InputError(
-            f"count({names}) must answer with columns of these names; got {shown(told, 120)}."
+            f"count({names}) must answer with columns of these names; got {shown(answered, 120)}."
         )
-    times = pd.to_numeric(found.iloc[:, -1], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    times = pd.to_numeric(answer.iloc[:, -1], errors="coerce").to_numpy(
+        dtype=float, na_value=np.nan
+    )
     if not (np.isfinite(times) & (times >= 0) & (times % 1 == 0)).all():
         raise InputError(
             f"count({names}) must answer with whole numbers from 0 in its last column."
         )
     index = [
-        column.encode(column.convert(found.iloc[:, told.index(column.name)].rename(column.name)))
+        column.encode(
+            column.convert(answer.iloc[:, answered.index(column.name)].rename(column.name))
+        )
         for column in named
     ]
     return np.stack(index, axis=1), times

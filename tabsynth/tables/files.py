@@ -150,8 +150,8 @@ def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    found = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False)
-    about, schema = found.metadata, found.schema_arrow
+    file_reader = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False)
+    about, schema = file_reader.metadata, file_reader.schema_arrow
     if len(schema.names) > MAX_COLUMNS:
         raise InputError(
             f"{path} has {len(schema.names):,} columns; at most {MAX_COLUMNS:,} are read."
@@ -210,10 +210,10 @@ SUFFIXES = (".csv", ".parquet")
 
 def suffix(path: str | Path) -> str:
     """``.csv`` or ``.parquet``; anything else is refused."""
-    found = Path(path).suffix.lower()
-    if found not in SUFFIXES:
+    ending = Path(path).suffix.lower()
+    if ending not in SUFFIXES:
         raise InputError(f"{path}: tables are .csv or .parquet files, by their suffix.")
-    return found
+    return ending
 
 
 def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:

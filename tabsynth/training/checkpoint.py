@@ -5,8 +5,8 @@ to, its plan, a list of the other files with their checksums), noisy counts and 
 weights of generator and critic, optimisers, averages, curves. All of it follows from noised releases and
 from public facts, so it is as private as the model. But it is more than the model: it is for the owner
 of the table, not for others (mode 0600). What is not in it: private rows, seeds, RNG states. So a fit
-that goes on draws new noise: with ``random_state`` from a stream that follows from the seed and the
-number of times the fit went on, else from the operating system.
+that is resumed draws new noise: with ``random_state`` from a stream that follows from the seed and the
+number of times the fit was resumed, else from the operating system.
 """
 
 import hashlib
@@ -45,16 +45,16 @@ def write_index(path: Path, index: Mapping[str, Any]) -> None:
 
 
 def _digest(index: Mapping[str, Any]) -> str:
-    held = {k: v for k, v in index.items() if k != "sha256"}
-    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+    facts = {k: v for k, v in index.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def read_index(path: Path) -> dict[str, Any]:
     """What :func:`write_index` wrote; refuses damage, and a checkpoint without its ledger."""
     index = read_json(path, "checkpoint")
-    found = index.get("format") if isinstance(index, dict) else None
-    if found != FORMAT:
-        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(found)}.")
+    format_name = index.get("format") if isinstance(index, dict) else None
+    if format_name != FORMAT:
+        raise FileFormatError(f"{path}: expected format {FORMAT!r}, got {shown(format_name)}.")
     if index.get("sha256") != _digest(index):
         raise FileFormatError(f"{path} is damaged: it does not agree with its own checksum.")
     if not _whole(index):
@@ -116,8 +116,8 @@ def check_same(path: Path, theirs: Any, ours: Any) -> None:
     if different is not None:
         name, there, here = different
         raise InputError(
-            f"Checkpoint {path} is of another fit: {name} is {shown(there)} there and {shown(here)}"
-            " here; fit as it was begun, or name a new folder."
+            f"Checkpoint {path} belongs to another fit: {name} is {shown(there)} there and {shown(here)}"
+            " here; fit with the same parameters, or name a new folder."
         )
 
 
@@ -128,20 +128,20 @@ def _difference(there: Any, here: Any, name: str = "") -> tuple[str, Any, Any] |
             inner = f"{name}.{key}" if name else str(key)
             if (key in there) != (key in here):
                 return inner, there.get(key), here.get(key)
-            found = _difference(there[key], here[key], inner)
-            if found is not None:
-                return found
+            difference = _difference(there[key], here[key], inner)
+            if difference is not None:
+                return difference
         return None
     return None if there == here else (name, there, here)
 
 
 def standing(path: str | Path) -> list[str]:
-    """Where a checkpoint stands, in plain words; nothing if there is none yet.
+    """The progress of a checkpoint, in plain words; nothing if there is none yet.
 
     Raises
     ------
     InputError
-        If there can be none.
+        If no checkpoint can be written there.
     """
     folder = Path(path)
     if not folder.absolute().parent.is_dir() or (folder.exists() and not folder.is_dir()):
@@ -150,13 +150,13 @@ def standing(path: str | Path) -> list[str]:
         return []
     index = read_index(folder / INDEX)
     if index["model"] is not None:
-        return [f"{path}: this fit has ended; its model is given back, and nothing is spent."]
+        return [f"{path}: this fit is complete; its model is restored, and nothing is charged."]
     done = [
         f"{item['name']}: {item['done']:,} steps"
         for item in index["kept"]
         if item["kind"] == "stage"
     ]
-    return [f"{path}: goes on from {', '.join(done) or 'the beginning'}."]
+    return [f"{path}: resumes from {', '.join(done) or 'the beginning'}."]
 
 
 STATE_FORMAT = "tabsynth-state/1"
@@ -261,14 +261,14 @@ def _nested(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Inverse of :func:`_plain`."""
     if not isinstance(value, dict):
         return value
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "tensor":
-        return tensors[held]
+        return tensors[content]
     if kind == "float":
-        return float(held)
+        return float(content)
     if kind == "dict":
-        return {k: _nested(v, tensors) for k, v in held}
-    parts = [_nested(v, tensors) for v in held]
+        return {k: _nested(v, tensors) for k, v in content}
+    parts = [_nested(v, tensors) for v in content]
     return {"list": parts, "tuple": tuple(parts)}[kind]
 
 
@@ -355,7 +355,7 @@ class Checkpoint(StateFiles):
     resumes : int
         How often the fit went on.
     plan : list of dict or None
-        What the fit set out to spend, JSON-ready; kept, so that it goes on with the same noise.
+        What the fit set out to spend, JSON-ready; kept, so that the resumed fit uses the same noise.
 
     Formal guarantees
     -----------------
@@ -453,12 +453,12 @@ class Checkpoint(StateFiles):
 
     @property
     def resumes(self) -> int:
-        """How often the fit went on."""
+        """How often the fit was resumed."""
         return int(self._index["resumes"])
 
     @property
     def plan(self) -> list[dict[str, Any]] | None:
-        """What the fit set out to spend, JSON-ready; None before :meth:`begin`."""
+        """The planned mechanisms, JSON-ready; None before :meth:`begin`."""
         return self._index["plan"]
 
     @property
@@ -468,7 +468,7 @@ class Checkpoint(StateFiles):
 
     @property
     def finished(self) -> bool:
-        """Whether the fit has ended whole: then only its model is left."""
+        """Whether the fit is complete: then only its model is left."""
         return self._index["model"] is not None
 
     def ledger(self) -> Ledger:
@@ -479,13 +479,13 @@ class Checkpoint(StateFiles):
         )
 
     def begin(self, plan: list[dict[str, Any]], *, seeded: bool) -> None:
-        """Note the plan, and whether this part of the fit is seeded, before the first account."""
+        """Record the plan, and whether this part of the fit is seeded, before the first account."""
         self._index["plan"] = plan
         self._index["seeded"] = self.seeded or seeded
         self._write_index()
 
     def start_over(self) -> None:
-        """Give the plan up: all it spent stays spent, all it made is dropped, and a new one may begin."""
+        """Abandon the plan: its charges stay, its results are deleted, and a new plan may begin."""
         dropped = [item["file"] for item in self._index["kept"]]
         self._index["given_up"] = self.runs
         self._index |= {"run": new_name(), "plan": None, "kept": []}
@@ -514,7 +514,7 @@ class Checkpoint(StateFiles):
         return path
 
     def release(self) -> None:
-        """Let other processes have it; a project's ledger is for its owner to release."""
+        """Unlock the journal; a project's ledger is unlocked by its owner."""
         if self._own:
             self.journal.release()
 
@@ -523,16 +523,16 @@ class Checkpoint(StateFiles):
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The results of a release that is paid once: computed now, or as an earlier process kept them.
+        """The results of a release that is charged once: computed now, or as an earlier process kept them.
 
         Raises
         ------
         LostRelease
-            If it was paid and a crash came before the results were kept.
+            If it was charged and a crash came before the results were kept.
         """
-        found = self._find("once", name)
-        if found is not None:
-            state = read_state(self.path / found["file"], found["sha256"])
+        entry = self._find("once", name)
+        if entry is not None:
+            state = read_state(self.path / entry["file"], entry["sha256"])
             return {key: tensor.numpy() for key, tensor in state.items()}
         try:
             results = {key: np.array(value) for key, value in compute().items()}
@@ -545,12 +545,12 @@ class Checkpoint(StateFiles):
 
     def restore(self, stage: str, state: Stateful) -> int:
         """Set the state of a stage back to where it was saved; returns the steps done by then."""
-        found = self._find("stage", stage)
-        if found is None:
+        entry = self._find("stage", stage)
+        if entry is None:
             return 0
-        file = self.path / found["file"]
+        file = self.path / entry["file"]
         try:
-            state.load_state_dict(read_state(file, found["sha256"]))
+            state.load_state_dict(read_state(file, entry["sha256"]))
         except FileFormatError:
             raise
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError):
@@ -558,7 +558,7 @@ class Checkpoint(StateFiles):
                 f"Stage {stage!r} of checkpoint {self.path} does not fit this version of tabsynth; use"
                 " the one that wrote it."
             ) from None
-        return int(found["done"])
+        return int(entry["done"])
 
     def followed(self, stage: str) -> bool:
         """Whether a later stage has begun: then this one is not taken up again."""

@@ -52,8 +52,10 @@ def mean_gradient(
     total = one_a_row(losses(module, inputs), len(inputs)).mean()
     if not total.requires_grad:
         return [torch.zeros_like(p) for p in parameters]
-    found = torch.autograd.grad(total, list(parameters), allow_unused=True)
-    return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+    gradients = torch.autograd.grad(total, list(parameters), allow_unused=True)
+    return [
+        torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
+    ]
 
 
 def made_up(like: Tensor) -> Tensor:
@@ -110,19 +112,19 @@ def _opacus_gradients(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
             one_a_row(losses(engine, inputs), len(inputs)).sum().backward()
-        found = [getattr(p, "grad_sample", None) for p in parameters]
+        samples = [getattr(p, "grad_sample", None) for p in parameters]
         sums = [p.grad for p in parameters]
     finally:
         for p in parameters:
             p.grad = None
         engine.remove_hooks()
         engine.del_grad_sample()
-    if any(g is not None and len(g) != len(inputs) for g in found):
+    if any(g is not None and len(g) != len(inputs) for g in samples):
         # Clipped apart, the several gradients of a row would add up to more than the bound.
         raise NeedsRowByRow("a layer sees other than one input a row")
     grads = [
         p.new_zeros(len(inputs), *p.shape) if g is None else g.detach()
-        for p, g in zip(parameters, found, strict=True)
+        for p, g in zip(parameters, samples, strict=True)
     ]
     return grads, sums
 
@@ -458,12 +460,12 @@ class PerExampleClipper:
         return True
 
     def _factors(self, losses: Losses, inputs: Tensor) -> list[Factors]:
-        found = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)
-        if not self.ascent or not found:
-            return found
-        squares = torch.stack([s for f in found for s in f.squares().values()])
-        step = ascent_step(squares, self.ascent).to(found[0].uses[0].left)
-        moves = {f.layer: f.uses for f in found}
+        factors = Trace(self.layers, len(inputs)).factors(losses, self.module, inputs)
+        if not self.ascent or not factors:
+            return factors
+        squares = torch.stack([s for f in factors for s in f.squares().values()])
+        step = ascent_step(squares, self.ascent).to(factors[0].uses[0].left)
+        moves = {f.layer: f.uses for f in factors}
         return Trace(self.layers, len(inputs), moves, step).factors(losses, self.module, inputs)
 
 
@@ -505,10 +507,10 @@ class FactoredGradients:
 
     def means(self, clipper: PerExampleClipper) -> list[Tensor]:
         """The mean gradient, a tensor a parameter, in the working precision."""
-        found: dict[int, Tensor] = {}
+        gradients: dict[int, Tensor] = {}
         for factor in self.factors:
-            found.update(factor.means())
-        return [found.get(id(p), torch.zeros_like(p)) for p in clipper.parameters]
+            gradients.update(factor.means())
+        return [gradients.get(id(p), torch.zeros_like(p)) for p in clipper.parameters]
 
     def weighted_sums(
         self,
@@ -521,16 +523,16 @@ class FactoredGradients:
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         named = None if reference is None else _named(clipper, reference)
         scales = scale.unbind(1)
-        found: dict[int, Tensor] = {}
+        sums: dict[int, Tensor] = {}
         for factor in self.factors:
             weights = {id(p): scales[group[id(p)]] for p in factor.layer.parameters()}
-            found.update(factor.weighted_sums(weights, blank, named))
+            sums.update(factor.weighted_sums(weights, blank, named))
         for p in clipper.parameters:
-            if id(p) not in found:
+            if id(p) not in sums:
                 taken = 0.0 if named is None else named[id(p)].double()
                 total = chunked_sum(scales[group[id(p)]])
-                found[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * taken
-        return [found[id(p)] for p in clipper.parameters]
+                sums[id(p)] = torch.zeros_like(p, dtype=torch.float64) - total * taken
+        return [sums[id(p)] for p in clipper.parameters]
 
 
 def _plain(part: nn.Module) -> TypeGuard[Layer]:

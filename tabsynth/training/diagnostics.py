@@ -32,7 +32,7 @@ class GradientBias:
     """ĝ_priv = a·ĝ + c: a private gradient beside the one that an ordinary step would take.
 
     ĝ is the batch's mean gradient at the weights themselves, ĝ_clip the rule's clipped mean without noise.
-    Not a number where a direction is wanted of a zero vector.
+    NaN for the direction of a zero vector.
 
     Attributes
     ----------
@@ -262,10 +262,10 @@ def overestimation(
         raise InputError("scores_real is private: give rows, declared or noised, and generator.")
     size = positive("rows", rows) if rows is not None else None
     table = scores_real.read(account)
-    found = score(table).detach() if score is not None else table
-    if found.numel() != len(table):
+    scores = score(table).detach() if score is not None else table
+    if scores.numel() != len(table):
         raise InputError("Expected one score a row; see score.")
-    centred = found.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
+    centred = scores.double().flatten().nan_to_num(0.5, 1.0, 0.0).clamp(0, 1) - 0.5
     centred = (centred * 2**24).round() / 2**24  # so that they add up without rounding
     std = account.noise_multiplier / 2
     (total,) = exact(account, [centred.sum()], [std])

@@ -58,12 +58,12 @@ class Use:
 
     def dot(self, other: "Use") -> Tensor:
         """Inner products of the two outer products, shape (batch,); infinite where one is not finite."""
-        found = _inner(self.left, other.left)
+        product = _inner(self.left, other.left)
         if self.right.dim() == 1:
-            found = found * (self.right == other.right)
+            product = product * (self.right == other.right)
         else:
-            found = found * _inner(self.right, other.right)
-        return found.nan_to_num(math.inf, math.inf, math.inf)
+            product = product * _inner(self.right, other.right)
+        return product.nan_to_num(math.inf, math.inf, math.inf)
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -81,12 +81,12 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in tensors])
     if all(rows.dtype == torch.float64 for rows in tensors):
         return norms.unbind()
-    found = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
+    bounds = norms.double() * (1 + (max(rows.shape[1] for rows in tensors) + 4) * 2.0**-24)
     odd = ~((norms > 2.0**-40) & (norms < 2.0**40))
     anywhere = odd.any(1).tolist() if norms.device.type == "cpu" else [True] * len(tensors)
     return [
         torch.where(o, torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64), f) if a else f
-        for rows, f, o, a in zip(tensors, found, odd, anywhere, strict=True)
+        for rows, f, o, a in zip(tensors, bounds, odd, anywhere, strict=True)
     ]
 
 
@@ -98,11 +98,11 @@ def _inner(one: Tensor, other: Tensor) -> Tensor:
 def measure(factors: Sequence["Factors"]) -> None:
     """Find the norms of all layers at once."""
     rights = [use.right for f in factors for use in f.uses if use.right.dim() == 2]
-    found = iter(norms_of([use.left for f in factors for use in f.uses] + rights))
-    lefts = [[next(found) for _ in f.uses] for f in factors]
+    measured = iter(norms_of([use.left for f in factors for use in f.uses] + rights))
+    lefts = [[next(measured) for _ in f.uses] for f in factors]
     for f, own in zip(factors, lefts, strict=True):
         f.norms = [
-            (left, torch.ones_like(left) if use.right.dim() == 1 else next(found))
+            (left, torch.ones_like(left) if use.right.dim() == 1 else next(measured))
             for use, left in zip(f.uses, own, strict=True)
         ]
 
@@ -423,7 +423,7 @@ class Trace:
         for (layer, left, _), right in zip(self.backward_uses, rights, strict=True):
             if right is not None:
                 uses.setdefault(layer, []).append(Use(left.detach(), right, False))
-        return [Factors(layer, found) for layer, found in uses.items()]
+        return [Factors(layer, layer_uses) for layer, layer_uses in uses.items()]
 
     def _linear(self, layer: nn.Linear, inputs: Tensor) -> Tensor:
         if inputs.dim() != 2 or len(inputs) != self.batch:

@@ -1,4 +1,4 @@
-"""The one loop: steps, a deadline, an interrupt, progress by callback, checkpoints."""
+"""The training loop: steps, a deadline, an interrupt, progress by callback, checkpoints."""
 
 import math
 import time
@@ -16,8 +16,8 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(kw_only=True)
-class Watch:
-    """Who looks on while a fit runs, when it has to stop, and where it keeps how far it came.
+class TrainingMonitor:
+    """Progress, deadline and checkpoint of a running fit.
 
     Attributes
     ----------
@@ -38,18 +38,18 @@ class Watch:
     def once(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """Arrays of a release that is paid once a fit: computed, or as the checkpoint kept them."""
+        """Arrays of a release that is charged once a fit: computed, or as the checkpoint kept them."""
         kept = self.checkpoint
-        found = dict(compute()) if kept is None else kept.once(name, compute)
-        note(name, found)
-        return found
+        arrays = dict(compute()) if kept is None else kept.once(name, compute)
+        note(name, arrays)
+        return arrays
 
 
 def run_steps(
     stage: str,
     steps: int,
     step: Callable[[int], None],
-    watch: Watch,
+    monitor: TrainingMonitor,
     share: float = 1.0,
     *,
     account: Account | None = None,
@@ -66,14 +66,14 @@ def run_steps(
     stage : str
         Unique within a fit.
     account : Account, optional
-        Pays for one step at a time. Where a crash left steps of unknown outcome, they are spent, and
-        so many fewer are done.
+        Charged for one step at a time. Where a crash left steps of unknown outcome, they are charged, and
+        that many fewer are done.
     state : Stateful, optional
         What the steps change. With a checkpoint it is set back to where an earlier process saved it,
         the steps go on from there, and it is saved every so often and at the end. After an exception
         other than Ctrl-C it is not: it may be half a step.
     """
-    checkpoint = watch.checkpoint if state is not None else None
+    checkpoint = monitor.checkpoint if state is not None else None
     first = 0
     if checkpoint is not None and state is not None:
         first = checkpoint.restore(stage, state)
@@ -86,24 +86,24 @@ def run_steps(
             checkpoint.save(stage, done, state)
 
     now = time.monotonic()
-    deadline = math.inf if watch.deadline is None else now + share * (watch.deadline - now)
+    deadline = math.inf if monitor.deadline is None else now + share * (monitor.deadline - now)
     done = saved = first
     try:
-        while done < first + left and watch.stopped != INTERRUPTED:
+        while done < first + left and monitor.stopped != INTERRUPTED:
             if time.monotonic() >= deadline:
-                watch.stopped = TIME_LIMIT
+                monitor.stopped = TIME_LIMIT
                 break
             step(done)
             done += 1
-            if (known := recorder()) is not None and state is not None:
-                known.note(f"{stage}, step {done}", state.state_dict())
-            if watch.progress is not None:
-                watch.progress(stage, done, first + left)
+            if (trace := recorder()) is not None and state is not None:
+                trace.note(f"{stage}, step {done}", state.state_dict())
+            if monitor.progress is not None:
+                monitor.progress(stage, done, first + left)
             if checkpoint is not None and checkpoint.due():
                 save(done)
                 saved = done
     except KeyboardInterrupt:
-        watch.stopped = INTERRUPTED
+        monitor.stopped = INTERRUPTED
     if done > saved:
         save(done)
     return done

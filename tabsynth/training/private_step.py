@@ -47,8 +47,8 @@ def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
         gaps = _geometric(math.ceil(mean + 4 * math.sqrt(mean)) + 8, rate, bits)
         parts.append(last + gaps.cumsum())
         last = int(parts[-1][-1])
-    found = np.concatenate(parts)
-    return torch.from_numpy(found[: np.searchsorted(found, n)])
+    picked = np.concatenate(parts)
+    return torch.from_numpy(picked[: np.searchsorted(picked, n)])
 
 
 class Places:
@@ -88,9 +88,9 @@ class Places:
     def layout(self, picked: Tensor, places: Tensor) -> Tensor:
         """Row numbers by place, −1 where it is blank: LongTensor, a whole number of parts long."""
         parts = max(self.parts, math.ceil(len(picked) / self.size))
-        held = torch.full((parts * self.size,), -1, dtype=torch.int64)
-        held[places] = picked
-        return held
+        filled = torch.full((parts * self.size,), -1, dtype=torch.int64)
+        filled[places] = picked
+        return filled
 
 
 def _geometric(count: int, rate: float, bits: Bits) -> np.ndarray:
@@ -193,8 +193,8 @@ def step_rule(name: str, radius: float | None = None) -> StepRule:
     one_of("step_rule", name, STEP_RULES)
     if name == DPSGD.name:
         return DPSGD()
-    made = DPSAT if name == DPSAT.name else BAM
-    return made() if radius is None else made(radius=radius)
+    rule = DPSAT if name == DPSAT.name else BAM
+    return rule() if radius is None else rule(radius=radius)
 
 
 ORDINARY_CALLS = 3  # before the recording: libraries set themselves up in them
@@ -206,15 +206,15 @@ class Captured:
     Parameters
     ----------
     body : callable
-        Reads and writes the same tensors at each call, never waits for the device, and returns the
-        tensors that it made.
+        Reads and writes the same tensors at each call, never waits for the device, and returns its
+        output tensors.
     generators : sequence of torch.Generator
         Those that it draws from.
 
     Notes
     -----
     The ordinary calls are calls like any other, and recording runs nothing: each call runs the body
-    once. A replay runs no Python: it writes to the tensors that the recording made, and those are what
+    once. A replay runs no Python: it writes to the output tensors of the recording, and those are what
     a call returns. Elsewhere than on CUDA the body is just called.
     """
 
@@ -224,18 +224,18 @@ class Captured:
         self.body, self.generators = body, [g for g in generators if g.device.type == "cuda"]
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.made: list[Tensor] = []
+        self.outputs: list[Tensor] = []
 
     def __call__(self, device: torch.device) -> list[Tensor]:
-        """Run the body once; what it made."""
+        """Run the body once; returns its outputs."""
         self.calls += 1
         if device.type != "cuda":
-            self.made = self.body()
+            self.outputs = self.body()
         elif self.calls <= ORDINARY_CALLS:
             stream = torch.cuda.Stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))
             with torch.cuda.stream(stream):
-                self.made = self.body()
+                self.outputs = self.body()
             torch.cuda.current_stream(device).wait_stream(stream)
         else:
             if self.graph is None:
@@ -243,9 +243,9 @@ class Captured:
                 for generator in dict.fromkeys(self.generators):
                     self.graph.register_generator_state(generator)
                 with torch.cuda.graph(self.graph):
-                    self.made = self.body()
+                    self.outputs = self.body()
             self.graph.replay()
-        return self.made
+        return self.outputs
 
 
 class Slots:
@@ -324,12 +324,14 @@ class Terms:
         public = None if self.public is None else self.public.shape
         return self.losses, self.public_losses, public, self.correction is None, self.restored
 
-    def held(self) -> "Terms":
+    def copied(self) -> "Terms":
         """The same with tensors of its own."""
-        held = replace(self)
-        held.public = None if self.public is None else self.public.clone()
-        held.correction = None if self.correction is None else [t.clone() for t in self.correction]
-        return held
+        copied = replace(self)
+        copied.public = None if self.public is None else self.public.clone()
+        copied.correction = (
+            None if self.correction is None else [t.clone() for t in self.correction]
+        )
+        return copied
 
     def take(self, other: "Terms") -> None:
         """Take the values of the other's tensors."""
@@ -340,8 +342,8 @@ class Terms:
 
     def generators(self) -> list[torch.Generator]:
         """What the losses draw from."""
-        found = [getattr(losses, "rng", None) for losses in (self.losses, self.public_losses)]
-        return [rng for rng in found if rng is not None]
+        generators = [getattr(losses, "rng", None) for losses in (self.losses, self.public_losses)]
+        return [rng for rng in generators if rng is not None]
 
 
 class PrivateStep:
@@ -446,10 +448,10 @@ class PrivateStep:
         layout = self._layout(len(rows))
         terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and len(layout) == self.places.size:
-            found = self._replay(terms, rows, layout)
+            gradient = self._replay(terms, rows, layout)
         else:
-            found = self._step(terms, *_laid_out(rows, layout))
-        for parameter, value in zip(self.clipper.parameters, found, strict=True):
+            gradient = self._step(terms, *_laid_out(rows, layout))
+        for parameter, value in zip(self.clipper.parameters, gradient, strict=True):
             parameter.grad = value
 
     def _step(self, terms: Terms, batch: Tensor, keep: Tensor) -> list[Tensor]:
@@ -458,25 +460,25 @@ class PrivateStep:
             reference = self._reference(terms)
             sums, votes = self._sums(terms.losses, batch, keep, reference)
         sums, votes = self._passed(sums, votes)
-        found = self._noised(sums)
+        gradient = self._noised(sums)
         if self.private:
             self.bounds.adapt(votes, self.noise)
         for public in (terms.correction, reference if terms.restored else None):
             if public is not None:
-                torch._foreach_add_(found, list(public))
+                torch._foreach_add_(gradient, list(public))
         if isinstance(self.rule, DPSAT):
             if self._previous is None:
-                self._previous = [value.clone() for value in found]
+                self._previous = [value.clone() for value in gradient]
             else:
-                torch._foreach_copy_(self._previous, found)
-        return found
+                torch._foreach_copy_(self._previous, gradient)
+        return gradient
 
     def _layout(self, rows: int) -> Tensor:
         """The rows of a Poisson batch by place, -1 where it is blank."""
-        known = recorder()
-        if known is not None and self.private:
-            picked = known.batch(rows, self.rate, self.generator)
-            return self.places.layout(picked, known.places(self.places.room))
+        trace = recorder()
+        if trace is not None and self.private:
+            picked = trace.batch(rows, self.rate, self.generator)
+            return self.places.layout(picked, trace.places(self.places.room))
         picked = poisson_sample(rows, self.rate, self.noise.bits)
         return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
 
@@ -505,13 +507,13 @@ class PrivateStep:
         slots = self._slots = self._slots or Slots(self.places.size, rows.device)
         slots.fill(layout)
         if self._recorded is None or not self._recorded[0].like(terms):
-            held = terms.held()
-            draws = [self.generator, *held.generators()]
+            copied = terms.copied()
+            draws = [self.generator, *copied.generators()]
 
             def body() -> list[Tensor]:
-                return self._step(held, rows[slots.rows], slots.keep)
+                return self._step(copied, rows[slots.rows], slots.keep)
 
-            self._recorded = held, Captured(body, draws)
+            self._recorded = copied, Captured(body, draws)
         else:
             self._recorded[0].take(terms)
         return self._recorded[1](rows.device)

@@ -219,8 +219,8 @@ class TensorNoise:
         """Noise on each tensor, in place: of standard deviation ``stds[j]`` where its group is j."""
         for j, std in enumerate(stds.unbind()):
             part = [s for s, group in zip(sums, groups, strict=True) if group == j]
-            found = self.noisy(torch.cat([s.flatten() for s in part]), std)
-            for s, piece in zip(part, found.split([s.numel() for s in part]), strict=True):
+            noised = self.noisy(torch.cat([s.flatten() for s in part]), std)
+            for s, piece in zip(part, noised.split([s.numel() for s in part]), strict=True):
                 s.copy_(piece.view_as(s))
 
     def noisy(self, values: Tensor, std: Tensor) -> Tensor:
@@ -237,9 +237,9 @@ class TensorNoise:
         whole, rest = _parts(values, step)
         if len(self._room) != workspace(len(values)):
             self._room = torch.empty(workspace(len(values)), dtype=torch.float32)
-        found = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
-        # Zero is added to leave no negative zeros: they would tell on which side of zero it was.
-        return whole.add_(found).mul_(step).add_(0.0).to(values)
+        multiples = rounded(rest.float(), 1.0, size / step, self.bits, self._room)
+        # Zero is added to leave no negative zeros: they would reveal on which side of zero it was.
+        return whole.add_(multiples).mul_(step).add_(0.0).to(values)
 
     def _elsewhere(self, values: Tensor, std: Tensor) -> Tensor:
         """The same without waiting for the device."""
@@ -278,7 +278,7 @@ def rounded(
     words = np.frombuffer(bits.bytes(8 * half), dtype="<i4").reshape(2, half)
     spare = Keystream(bits.bytes(32))
     room = torch.empty(workspace(count), dtype=torch.float32) if room is None else room
-    radius, turn, wave, both, found, apart = room.split([half] * 3 + [2 * half] * 3)
+    radius, turn, wave, both, integers, apart = room.split([half] * 3 + [2 * half] * 3)
     first = words[0] & 2**31 - 1
     np.copyto(radius.numpy(), first, casting="unsafe")
     np.copyto(turn.numpy(), words[1], casting="unsafe")
@@ -286,9 +286,13 @@ def rounded(
     turn.mul_(math.pi * 2.0**-31)
     torch.mul(radius, torch.cos(turn, out=wave), out=both[:half])
     torch.mul(radius, turn.sin_(), out=both[half:])
-    total, found, apart = both[:count].add_(values, alpha=1 / step), found[:count], apart[:count]
-    torch.round(total, out=found)
-    torch.sub(total, found, out=apart).abs_().add_(total.abs_(), alpha=2.0**-22)
+    total, integers, apart = (
+        both[:count].add_(values, alpha=1 / step),
+        integers[:count],
+        apart[:count],
+    )
+    torch.round(total, out=integers)
+    torch.sub(total, integers, out=apart).abs_().add_(total.abs_(), alpha=2.0**-22)
     with np.errstate(invalid="ignore"):
         doubt = np.zeros(2 * half, dtype=bool)
         np.greater_equal(apart.numpy(), np.float32(0.5 - ratio * ERROR), out=doubt[:count])
@@ -296,8 +300,8 @@ def rounded(
     tail = np.abs(first, out=first) >= 2**30 - TAIL
     pairs = np.flatnonzero(doubt[:half] | doubt[half:] | tail)
     if len(pairs):
-        _settle(found.numpy(), values.numpy(), step, ratio, words, pairs, spare)
-    return found
+        _settle(integers.numpy(), values.numpy(), step, ratio, words, pairs, spare)
+    return integers
 
 
 def workspace(count: int) -> int:
@@ -306,7 +310,7 @@ def workspace(count: int) -> int:
 
 
 def _settle(
-    found: np.ndarray,
+    integers: np.ndarray,
     values: np.ndarray,
     step: float,
     ratio: float,
@@ -319,10 +323,12 @@ def _settle(
     first = (words[0, pairs] & 2**31 - 1).astype(np.int64) << 32 | more[0]
     turn = words[1, pairs].astype(np.int64) << 32 | more[1]
     which = np.concatenate([pairs, pairs + words.shape[1]])
-    held = which < len(values)  # the last pair may have one value
-    which = which[held]
+    inside = which < len(values)  # the last pair may have one value
+    which = which[inside]
     # sin x = cos(x − a quarter of a turn), round the circle: int64 wraps as angles do.
-    turn = np.concatenate([turn, turn - QUARTER])[held]
+    turn = np.concatenate([turn, turn - QUARTER])[inside]
     centres = values[which].astype(np.float64) / step
-    owner = np.tile(pairs, 2)[held]
-    found[which] = nearest(centres, ratio, np.tile(first, 2)[held], turn, owner, spare.bytes(32))
+    owner = np.tile(pairs, 2)[inside]
+    integers[which] = nearest(
+        centres, ratio, np.tile(first, 2)[inside], turn, owner, spare.bytes(32)
+    )

@@ -27,37 +27,37 @@ def replayed(kind: type[MargNet], interrupted: int | None = None) -> ReplayResul
 class Listed(MargNet):
     """The list of the checkpoint has the number of rows."""
 
-    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, watch: Any) -> Any:  # type: ignore[override]
-        watch.checkpoint._index["rows"] = len(index)
-        return super()._train(index, spends, ledger, rng, watch)
+    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:  # type: ignore[override]
+        monitor.checkpoint._index["rows"] = len(index)
+        return super()._train(index, spends, ledger, rng, monitor)
 
 
 class Kept(MargNet):
     """A state that is gone when the fit has ended has it."""
 
-    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, watch: Any) -> Any:  # type: ignore[override]
-        watch.checkpoint._keep("stage", "first", {"rows": len(index)}, 1)
-        return super()._train(index, spends, ledger, rng, watch)
+    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:  # type: ignore[override]
+        monitor.checkpoint._keep("stage", "first", {"rows": len(index)}, 1)
+        return super()._train(index, spends, ledger, rng, monitor)
 
 
 class About(MargNet):
     """A line of the ledger on what a run is has it."""
 
-    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, watch: Any) -> Any:  # type: ignore[override]
+    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:  # type: ignore[override]
         ledger.journal.begin("another", {"rows": len(index)})
-        return super()._train(index, spends, ledger, rng, watch)
+        return super()._train(index, spends, ledger, rng, monitor)
 
 
 class Detailed(MargNet):
     """The details of an account have it."""
 
-    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, watch: Any) -> Any:  # type: ignore[override]
+    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:  # type: ignore[override]
         number = ledger.journal.open("another", "counts", {"mechanism": "none"}, 1, {})
         ledger.journal.close(number, 0)
         about = {"mechanism": "none"}
         number = ledger.journal.open("another", "counts", about, 1, {"rows": len(index)})
         ledger.journal.close(number, 0)
-        return super()._train(index, spends, ledger, rng, watch)
+        return super()._train(index, spends, ledger, rng, monitor)
 
 
 class Own(Detailed):
@@ -69,10 +69,10 @@ class Own(Detailed):
 class GoingOn(MargNet):
     """Remembers the number of rows where it goes on, and only there."""
 
-    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, watch: Any) -> Any:  # type: ignore[override]
-        if watch.checkpoint.resumes:
+    def _train(self, index: np.ndarray, spends: Any, ledger: Any, rng: Any, monitor: Any) -> Any:  # type: ignore[override]
+        if monitor.checkpoint.resumes:
             self.rows_seen_ = len(index)
-        return super()._train(index, spends, ledger, rng, watch)
+        return super()._train(index, spends, ledger, rng, monitor)
 
 
 LEAKS: dict[str, tuple[type[MargNet], str]] = {

@@ -13,7 +13,7 @@ from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.pate.features import Witnesses
-from tabsynth.synthesizers.pate.teachers import Classroom
+from tabsynth.synthesizers.pate.teachers import TeacherTrainer
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
@@ -31,20 +31,20 @@ class Teaching:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.known: list[list[torch.Tensor]] = []
-        real_of, real_step = Witnesses.of.__func__, Classroom.step  # type: ignore[attr-defined]
+        real_of, real_step = Witnesses.of.__func__, TeacherTrainer.step  # type: ignore[attr-defined]
 
         def of(cls: Any, *args: Any) -> Any:
             found = real_of(cls, *args)
             self.known.append([found.means.clone()])
             return found
 
-        def step(classroom: Any, *args: Any) -> None:
-            real_step(classroom, *args)
-            parameters = classroom.teachers.parameters()
+        def step(trainer: Any, *args: Any) -> None:
+            real_step(trainer, *args)
+            parameters = trainer.teachers.parameters()
             self.known.append([p.detach().clone() for p in parameters])
 
         patch.setattr(Witnesses, "of", classmethod(of))
-        patch.setattr(Classroom, "step", step)
+        patch.setattr(TeacherTrainer, "step", step)
 
 
 def differing(taught: Teaching) -> set[int]:

@@ -42,7 +42,7 @@ def in_form(form: str, table: pd.DataFrame, folder: Path) -> Any:
 
 
 def rows_of(read: Any) -> Counter[Any]:
-    """The records as value numbers; of a counter, what it answers about sets of columns."""
+    """The records as category codes; of a counter, what it answers about sets of columns."""
     if isinstance(read, RowCounter):
         groups = by_value(READ_SCHEMA.sizes)
         counts = [count_by(READ_SCHEMA, read, c, groups) for c in COLUMNS]

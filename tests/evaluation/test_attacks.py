@@ -19,7 +19,7 @@ from tabsynth.evaluation.attacks.anonymeter import (
     risk,
     singling_predicates,
 )
-from tabsynth.evaluation.attacks.gower import STEPS, Graded
+from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch
 from tabsynth.evaluation.attacks.membership import (
     KERNEL,
     area,
@@ -95,7 +95,7 @@ def test_the_interval_of_an_area_covers():
 
 
 def unordered(table, sizes):
-    return Graded(table, sizes, (None,) * len(sizes))
+    return GowerSearch(table, sizes, (None,) * len(sizes))
 
 
 def test_distances_and_densities_by_hand():

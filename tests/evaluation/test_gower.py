@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth.evaluation.attacks.anonymeter import anonymeter, inferred, linked
-from tabsynth.evaluation.attacks.gower import STEPS, Graded, places, right
+from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, places, right
 from tabsynth.evaluation.attacks.membership import membership, seen
 from tabsynth.evaluation.metric import Tables
 
@@ -43,7 +43,7 @@ def test_distances_are_gowers(seed, kinds):
         scores.append(None if kind == "c" else np.append(numbers, np.nan if kind == "N" else 1e9))
     table = np.stack([rng.integers(0, 10, 30) for _ in kinds], axis=1)
     made = plain(table, scores)
-    searched = Graded(table, made.sizes, places(made))
+    searched = GowerSearch(table, made.sizes, places(made))
     for record in table[:5]:
         parts = [
             share(s, table[:, j], np.full(30, record[j]), table[:, j]) for j, s in enumerate(scores)
@@ -57,7 +57,7 @@ def test_short_scales_and_nulls_by_hand():
     scores = np.array([1.0, 2.0, 5.0, np.nan])
     table = np.arange(4)[:, None]
     made = plain(table, [scores])
-    searched = Graded(table, (4,), places(made))
+    searched = GowerSearch(table, (4,), places(made))
     assert searched.differs(np.array([0]))[0].tolist() == [0, 60, 120, 120]  # roots of 0, 1/4, 1
     assert searched.differs(np.array([3]))[0].tolist() == [120, 120, 120, 0]
     for only in (0, 3):  # one value, or null alone: no range
@@ -74,7 +74,7 @@ def test_an_ordered_guess_is_right_within_five_percent_of_the_range():
 
 def test_wide_tables_do_not_overflow():
     sizes = (2,) * 600
-    searched = Graded(np.zeros((3, 600), int), sizes, (None,) * 600)
+    searched = GowerSearch(np.zeros((3, 600), int), sizes, (None,) * 600)
     assert searched.distance(searched.differs(np.ones(600, int))).tolist() == [600 * STEPS] * 3
 
 
@@ -122,7 +122,7 @@ def test_linkability_and_inference_by_sorting():
     scores = [rng.normal(size=50).cumsum() for _ in range(4)]  # hardly a tie
     made = plain(table, scores, synthetic=records)
     ordered = places(made)
-    searched = Graded(table, made.sizes, ordered)
+    searched = GowerSearch(table, made.sizes, ordered)
     parts = np.stack([searched.differs(record) for record in records]).astype(int)
     sides = np.array([True, False, True, False])
     linked_, hits = (
@@ -151,5 +151,5 @@ def test_nearest_rows_do_not_depend_on_the_density(width):
     rng = np.random.default_rng(2)
     table = rng.integers(0, 9, (40, 3))
     made = plain(table, [np.arange(9.0)] * 3)
-    found = seen(table[:6], Graded(table, made.sizes, places(made)), rng, width)
+    found = seen(table[:6], GowerSearch(table, made.sizes, places(made)), rng, width)
     assert (found.steps == 0).all() and (found.columns == 0).all()

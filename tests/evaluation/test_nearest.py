@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth.evaluation.attacks.nearest import THREADED, Searched, in_chunks, nearest, threshold
+from tabsynth.evaluation.attacks.nearest import (
+    THREADED,
+    HammingSearch,
+    in_chunks,
+    nearest,
+    threshold,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,7 +47,7 @@ def test_distances_are_those_of_comparing(seed, sizes):
         np.stack([rng.integers(0, min(s, 3), n) + max(0, s - 3) for s in sizes], axis=1)
         for n in (20, 35)
     )
-    searched = Searched(table, sizes)
+    searched = HammingSearch(table, sizes)
     expected = (records[:, None] != table[None]).sum(axis=2)
     for record, distances in zip(records, expected, strict=True):
         np.testing.assert_array_equal(searched.distance(searched.differs(record)), distances)
@@ -49,7 +55,7 @@ def test_distances_are_those_of_comparing(seed, sizes):
 
 def test_many_columns_do_not_overflow():
     sizes = (2,) * 300
-    searched = Searched(np.zeros((3, 300), dtype=np.int64), sizes)
+    searched = HammingSearch(np.zeros((3, 300), dtype=np.int64), sizes)
     assert searched.distance(searched.differs(np.ones(300, dtype=np.int64))).tolist() == [300] * 3
 
 
@@ -60,7 +66,7 @@ def test_comparisons_are_kept_within_their_bound(monkeypatch):
     expected = (records[:, None] != table[None]).sum(axis=2)
     for room, kept in ((2**26, 24), (20 * 7 + 19, 7), (0, 0)):
         monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.KEPT", room)
-        searched = Searched(table, (4,) * 6)
+        searched = HammingSearch(table, (4,) * 6)
         for _ in range(2):
             found = [searched.distance(searched.differs(record)) for record in records]
             np.testing.assert_array_equal(found, expected)

@@ -191,9 +191,9 @@ def certificates(folder: Path) -> Reader:
         beside(table).write_bytes(data)
         found = verify(table)
         assert all("\n" not in problem for problem in found.problems)
-        panel = privacy_panel(found.certificate, 2, PLAIN.fingerprint())
+        ensemble = privacy_panel(found.certificate, 2, PLAIN.fingerprint())
         json.dumps(found.certificate, allow_nan=False).encode()
-        str(panel).encode()
+        str(ensemble).encode()
 
     return Reader(make, read)
 

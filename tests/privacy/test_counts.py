@@ -272,7 +272,7 @@ def test_groups_are_counted_without_all_cells() -> None:
 
 
 def test_counts_of_any_store_of_rows() -> None:
-    """A store that counts by itself, here a DataFrame, gives what an array of value numbers gives."""
+    """A store that counts by itself, here a DataFrame, gives what an array of category codes gives."""
     rng = np.random.default_rng(7)
     index = np.stack([rng.integers(0, size, 30) for size in SIZES], axis=1)
 

@@ -93,7 +93,7 @@ def test_recommendations() -> None:
     assert found == {1.0: 1907, 8.0: 381, 20.0: 190}
     few = plan_labels(19_077, 8.0, labels=200)
     assert few.recommended == 50 and "the fewest that answer 200" in few.reason
-    assert "not the 5,000 wanted" in plan_labels(5_000, 1.0).reason
+    assert "fewer than the 5,000 requested" in plan_labels(5_000, 1.0).reason
     small = plan_labels(40, 8.0)
     assert small.recommended == 4 and f"from {LEAST_ROWS_EACH} rows or more" in small.reason
     forced = plan_labels(40, 8.0, teachers=[8])

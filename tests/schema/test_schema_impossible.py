@@ -30,7 +30,7 @@ def people(**changes: Any) -> pd.DataFrame:
 
 
 def test_what_a_combination_means() -> None:
-    """By value numbers: lists, ranges, nulls; the cells of a number are 0–4, 5–9, …"""
+    """By category codes: lists, ranges, nulls; the cells of a number are 0–4, 5–9, …"""
     child, more, adult = zeros(
         COLUMNS, [CHILD, MORE, {"AGEP": {"low": 15, "high": 99}, "MSP": (None,)}]
     )

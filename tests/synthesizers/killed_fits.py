@@ -15,7 +15,7 @@ from fitted_tables import coder, frame, small, wgan
 from tabsynth.privacy.ledger import ledger
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.training import checkpoint as checkpoints
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 EPSILON = 3.0
 STEPS = {"autoencoder": 5, "critic": 16}
@@ -61,7 +61,7 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
     place = Path(folder)
     log = os.open(place / "executed", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     kill = Kill(at, read)
-    real_read, real_once = PrivateTable.read, Watch.once
+    real_read, real_once = PrivateTable.read, TrainingMonitor.once
 
     def logged(table: Any, account: Any) -> Any:
         kill.moment()
@@ -73,16 +73,16 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
         kill.moment()
         return rows
 
-    def once(watch: Watch, name: str, compute: Any) -> Any:
-        found = real_once(watch, name, compute)
-        if watch.checkpoint is not None:
-            line = {"run": watch.checkpoint.run, "name": name}
+    def once(monitor: TrainingMonitor, name: str, compute: Any) -> Any:
+        found = real_once(monitor, name, compute)
+        if monitor.checkpoint is not None:
+            line = {"run": monitor.checkpoint.run, "name": name}
             line["values"] = [float(v) for a in found.values() for v in np.ravel(a)]
             with open(place / "released", "a") as file:
                 file.write(json.dumps(line) + "\n")
         return found
 
-    PrivateTable.read, Watch.once = logged, once  # type: ignore[method-assign]
+    PrivateTable.read, TrainingMonitor.once = logged, once  # type: ignore[method-assign]
     for name in ("fsync", "pwrite", "replace", "ftruncate", "unlink"):
         kill.around(os, name)
     checkpoints.EVERY, ledger.BLOCKS = every, BLOCKS

@@ -1,4 +1,4 @@
-"""What the GANs share: centred steps add up to the ordinary gradient, anchors are unbiased, n_D climbs."""
+"""What the GANs share: centred steps add up to the ordinary gradient, moment penalties are unbiased, n_D climbs."""
 
 import math
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from tabsynth.synthesizers.gan import adversarial
 from tabsynth.synthesizers.gan import adversarial as row_losses
 from tabsynth.synthesizers.gan.adversarial import (
     GRACE,
-    LADDER,
+    STEP_COUNTS,
     Adversarial,
-    Pace,
+    CriticSchedule,
     RowLosses,
     noisy_gap,
 )
@@ -28,13 +28,13 @@ from tabsynth.synthesizers.gan.dpgan import DPGANConfig
 from tabsynth.synthesizers.gan.dpgan import DPGANTraining as DPGAN
 from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
 from tabsynth.synthesizers.gan.generator import (
-    Anchors,
     Curves,
+    MomentPenalty,
     TableGenerator,
     mean_code,
     second_moments,
 )
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import Heads, mlp
 from tabsynth.training.private_step import Places, PrivateStep
 
@@ -124,7 +124,7 @@ def test_a_centred_step_adds_up_to_the_ordinary_gradient(
         40.0,
         private_rng=private,
         public_rng=public,
-        watch=Watch(),
+        monitor=TrainingMonitor(),
         standins=None if stand_ins == "generated" else rows_of(300, 4).double(),
     )
     found = [p.grad.clone() for p in model.critic.parameters()]
@@ -173,7 +173,7 @@ def test_the_gap_is_that_of_the_scores(kind: str) -> None:
     assert found == pytest.approx(wanted, abs=1e-5 if kind == "wgan" else 0.02)
 
 
-def climb(pace: Pace, accuracy: float, steps: int) -> None:
+def climb(pace: CriticSchedule, accuracy: float, steps: int) -> None:
     """Generator steps at which the critic tells this share of 100 generated rows."""
     scores = torch.full((100,), -1.0)
     scores[round(100 * accuracy) :] = 2.0
@@ -184,7 +184,7 @@ def climb(pace: Pace, accuracy: float, steps: int) -> None:
 
 def test_the_ladder() -> None:
     """Up where the accuracy falls to .6, once in 200 generator steps at most; never where it is high."""
-    pace = Pace("adaptive")
+    pace = CriticSchedule("adaptive")
     assert pace.steps == 1
     climb(pace, 0.9, 500)
     assert pace.steps == 1 and float(pace.accuracy) == pytest.approx(0.9, abs=1e-3)
@@ -195,13 +195,13 @@ def test_the_ladder() -> None:
         climb(pace, 0.5, GRACE)
         seen.append(pace.steps)
     assert seen == [5, 10, 20, 50, 100]
-    pace.steps = LADDER[-1]
+    pace.steps = STEP_COUNTS[-1]
     climb(pace, 0.5, 2)
-    assert pace.steps == LADDER[-1]
+    assert pace.steps == STEP_COUNTS[-1]
 
 
 def test_a_pace_goes_on_from_its_state() -> None:
-    one, other = Pace("adaptive"), Pace("adaptive")
+    one, other = CriticSchedule("adaptive"), CriticSchedule("adaptive")
     climb(one, 0.4, 450)
     other.load_state_dict(one.state_dict())
     climb(one, 0.4, 300)
@@ -209,7 +209,7 @@ def test_a_pace_goes_on_from_its_state() -> None:
     assert one.state_dict() == other.state_dict() and one.steps > 2
     one.critic_step(torch.tensor(3.0))
     assert float(one.gap) == pytest.approx(0.99 * float(other.gap) + 0.01 * 3.0)
-    fixed = Pace(3)
+    fixed = CriticSchedule(3)
     assert [fixed.critic_step() for _ in range(6)] == [False, False, True] * 2
 
 
@@ -234,13 +234,13 @@ def test_the_pair_anchor_is_unbiased() -> None:
     """Its mean over many batches is the χ² distance of the pair marginals themselves."""
     rows = torch.softmax(2 * torch.randn(5000, 7, generator=rng()), 1)
     target = second_moments(LAYOUT, rows_of(100, 3))
-    anchors = Anchors(LAYOUT, None, target, 1.0, 2.0)
+    moment_penalty = MomentPenalty(LAYOUT, None, target, 1.0, 2.0)
     deviation = (second_moments(LAYOUT, rows) - target).square()
     wanted = 2.0 * float((deviation / (target + 1e-3)).sum() / 2)
     stream, found = rng(1), []
     for _ in range(4000):
         picked = rows[torch.randint(5000, (8,), generator=stream)]
-        found.append(float(anchors.loss(picked)))
+        found.append(float(moment_penalty.loss(picked)))
     error = np.std(found) / math.sqrt(len(found))
     assert abs(np.mean(found) - wanted) < 4 * error and error < 0.05 * wanted
 
@@ -249,7 +249,7 @@ def test_the_pair_anchor_s_gradient_is_that_of_autograd() -> None:
     """The distance written out, of an odd number of rows, of which the last is in no half."""
     target = second_moments(LAYOUT, rows_of(100, 3)).double()
     rows = torch.rand(9, 7, generator=rng(), dtype=torch.float64, requires_grad=True)
-    found = Anchors(LAYOUT, None, target, 1.0, 2.0).loss(rows)
+    found = MomentPenalty(LAYOUT, None, target, 1.0, 2.0).loss(rows)
     off = [second_moments(LAYOUT, half) - target for half in (rows[:4], rows[4:8])]
     wanted = 2.0 * (off[0] * off[1] / (target + 1e-3)).sum() / 2
     torch.testing.assert_close(found, wanted)
@@ -274,9 +274,11 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
     p = [np.array([1, 1, 1]) / 3, np.array([1, 1, 1, 1e-3]) / 3.001]
     config = tiny(generator_lr=5e-3, averaging=0.9, weight_clip=0.1, critic_per_generator=1)
     generator = TableGenerator(LAYOUT, 6, (32,), rng(), norm=True)
-    anchors = Anchors(LAYOUT, mean_code(LAYOUT, p), second_moments(LAYOUT, codes), 1.0, 20.0)
-    model = WGAN(config, generator, rng(1), anchors)
-    assert model.warm_up(codes, 200.0, rng(2), Watch(), 250) == 250
+    moment_penalty = MomentPenalty(
+        LAYOUT, mean_code(LAYOUT, p), second_moments(LAYOUT, codes), 1.0, 20.0
+    )
+    model = WGAN(config, generator, rng(1), moment_penalty)
+    assert model.warm_up(codes, 200.0, rng(2), TrainingMonitor(), 250) == 250
     found = model.released.sample(3000, rng(3))
     assert (found[:, 0] == found[:, 1]).mean() > 0.8
     assert set(model.curves) == {"critic's score of generated rows (warm start)"}
@@ -292,7 +294,7 @@ def test_public_draws_do_not_follow_the_private_batch() -> None:
         stream = rng(3)
         model.fit(
             PrivateTable(rows_of(n, 1), ledger), [account], 20.0, private_rng=rng(2),
-            public_rng=stream, watch=Watch(), standins=rows_of(30, 9),
+            public_rng=stream, monitor=TrainingMonitor(), standins=rows_of(30, 9),
         )  # fmt: skip
         states.append(stream.get_state())
     assert torch.equal(*states)
@@ -319,7 +321,7 @@ def test_no_private_step_is_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 4)
     dpgan(critic_steps=4).fit(
         PrivateTable(rows_of(9, 1), ledger), [account], 9.0, private_rng=rng(2),
-        public_rng=rng(3), watch=Watch(),
+        public_rng=rng(3), monitor=TrainingMonitor(),
     )  # fmt: skip
     assert steps == [0] * 4 and entered[0] >= 4
 
@@ -347,7 +349,7 @@ def test_the_pace_sees_no_private_row(monkeypatch: pytest.MonkeyPatch) -> None:
         account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
         dpgan(critic_steps=3, critic_per_generator="adaptive").fit(
             PrivateTable(rows_of(n, n), ledger), [account], 9.0, private_rng=rng(2),
-            public_rng=rng(3), watch=Watch(), standins=rows_of(30, 9),
+            public_rng=rng(3), monitor=TrainingMonitor(), standins=rows_of(30, 9),
         )  # fmt: skip
     assert len(gaps[0]) == 9 and all(map(torch.equal, *gaps))
 
@@ -387,7 +389,7 @@ def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         model = dpgan(critic_per_generator=pace)
         monkeypatch.setattr(adversarial, "run_steps", run)
         monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
-        model.warm_up(rows_of(20, 1), 20.0, rng(5), Watch(), 4)
+        model.warm_up(rows_of(20, 1), 20.0, rng(5), TrainingMonitor(), 4)
     _same(held["end"], held["again"])
     assert set(held["end"]) >= {"critic", "generator", "average", "pace", "curves"}
 
@@ -435,5 +437,7 @@ def test_every_step_is_paid(changes: dict[str, Any]) -> None:
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", Gaussian(noise_multiplier=1.0), 3)
     table = PrivateTable(rows_of(20, 1), ledger)
-    done = model.fit(table, [account], 20.0, private_rng=rng(2), public_rng=rng(3), watch=Watch())
+    done = model.fit(
+        table, [account], 20.0, private_rng=rng(2), public_rng=rng(3), monitor=TrainingMonitor()
+    )
     assert done == account.spent == table.reads == 3

@@ -12,7 +12,7 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.synthesizers.gan.autoencoder import Autoencoder, AutoencoderConfig, source_autoencoder
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 torch.set_num_threads(1)
 
@@ -48,7 +48,11 @@ def test_it_reconstructs_a_structured_table(source: bool) -> None:
     codes = torch.from_numpy(layout.encode(index))
     before = layout.decode(model(codes).detach().numpy())
     done = model.fit(
-        PrivateTable(codes, ledger), account, 300.0, torch.Generator().manual_seed(1), Watch()
+        PrivateTable(codes, ledger),
+        account,
+        300.0,
+        torch.Generator().manual_seed(1),
+        TrainingMonitor(),
     )
     assert done == config.steps == account.spent
     after = layout.decode(model(codes).detach().numpy())

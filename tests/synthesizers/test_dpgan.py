@@ -14,8 +14,8 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.synthesizers.gan.dpgan import VARIANTS, DPGANConfig
 from tabsynth.synthesizers.gan.dpgan import DPGANTraining as DPGAN
-from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator, mean_code
-from tabsynth.training.loop import Watch
+from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator, mean_code
+from tabsynth.training.loop import TrainingMonitor
 
 torch.set_num_threads(1)
 
@@ -65,12 +65,14 @@ def test_it_learns_that_columns_agree(variant: str) -> None:
     )
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
     net = TableGenerator(layout, 6, (32,), rng(), norm=True)
-    anchors = Anchors(layout, mean_code(layout, one_way), None, config.anchor, 0.0)
-    model = DPGAN(config, net, rng(1), anchors)
+    moment_penalty = MomentPenalty(layout, mean_code(layout, one_way), None, config.anchor, 0.0)
+    model = DPGAN(config, net, rng(1), moment_penalty)
     ledger = Ledger(math.inf, 1e-5)
     account = ledger.open("critic", NoPrivacy(), 400)
     table = PrivateTable(torch.from_numpy(layout.encode(index)), ledger)
-    model.fit(table, [account], float(n), private_rng=rng(2), public_rng=rng(3), watch=Watch())
+    model.fit(
+        table, [account], float(n), private_rng=rng(2), public_rng=rng(3), monitor=TrainingMonitor()
+    )
     found = model.released.sample(4000, rng(9))
     floor = np.abs(pairs(index, size) - np.outer(*one_way).ravel()).sum() / 2
     assert np.abs(pairs(index, size) - pairs(found, size)).sum() / 2 < 0.4 * floor

@@ -16,7 +16,7 @@ from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.synthesizers.mixture import Mixture, dictionary
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle
 
 torch.set_num_threads(1)
@@ -99,7 +99,7 @@ def test_it_learns_a_correlated_table_without_noise() -> None:
     """Pairs come within a tenth of what independent columns miss."""
     index, sizes = correlated()
     fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0, stop=1e9)
-    assert fit.fit(Watch()) == 600
+    assert fit.fit(TrainingMonitor()) == 600
     shuffled = np.random.default_rng(1).permuted(index, axis=0)
     floor = distance(index, shuffled, sizes)
     assert floor > 0.1
@@ -110,22 +110,22 @@ def test_it_stops_at_the_noise() -> None:
     """In the first step whose loss is that of the noise; what is left are steps that do nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    fit = fit_of(measured, sizes, float(len(index)), onward=0.0)
-    assert fit.fit(Watch()) == 600
-    assert fit.done and 3 < len(fit.found) < 300
+    fit = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    assert fit.fit(TrainingMonitor()) == 600
+    assert fit.done and 3 < len(fit.errors) < 300
     level = 1 - 1.75 * math.sqrt(2 / sum(m.counts.size for m in measured))
-    assert 0.6 < level < 0.8 and fit.found[-1] <= level < min(fit.found[:-1])
+    assert 0.6 < level < 0.8 and fit.errors[-1] <= level < min(fit.errors[:-1])
     # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
-    again = fit_of(measured, sizes, float(len(index)), onward=0.0)
-    for i in range(len(fit.found)):
+    again = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    for i in range(len(fit.errors)):
         again.step(i, 600)
     torch.testing.assert_close(
         fit.mixture().probabilities, again.mixture().probabilities, rtol=0, atol=0
     )
     # The noise is what is left: without a stop the loss goes on down.
     longer = fit_of(measured, sizes, float(len(index)), stop=1e9)
-    longer.fit(Watch())
-    assert longer.found[-1] < 0.8 * level and not longer.done
+    longer.fit(TrainingMonitor())
+    assert longer.errors[-1] < 0.8 * level and not longer.done
 
 
 @pytest.mark.slow
@@ -133,28 +133,28 @@ def test_it_goes_on_past_the_noise() -> None:
     """For so many times the steps till then, and softly: the last ones change next to nothing."""
     index, sizes = correlated()
     measured = counted(index, sizes, 12.0, seed=1)
-    stopped = fit_of(measured, sizes, float(len(index)), onward=0.0)
-    stopped.fit(Watch())
-    fits = [fit_of(measured, sizes, float(len(index)), onward=1.5) for _ in range(2)]
+    stopped = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    stopped.fit(TrainingMonitor())
+    fits = [fit_of(measured, sizes, float(len(index)), continuation=1.5) for _ in range(2)]
     fit, other = fits
-    fit.fit(Watch())
+    fit.fit(TrainingMonitor())
     assert 0.5 < fit.clarity == stopped.clarity < 1
-    turned = len(stopped.found) - 1
-    assert stopped.turned == fit.turned == turned and fit.found[: turned + 1] == stopped.found
+    turned = len(stopped.errors) - 1
+    assert stopped.turned == fit.turned == turned and fit.errors[: turned + 1] == stopped.errors
     # Where less is clear it goes on for less.
-    assert len(fit.found) == turned + int(1.5 * fit.clarity * turned) < 400
-    assert fit.found[-1] < stopped.found[-1]
-    moved = np.abs(np.diff(fit.found))
+    assert len(fit.errors) == turned + int(1.5 * fit.clarity * turned) < 400
+    assert fit.errors[-1] < stopped.errors[-1]
+    moved = np.abs(np.diff(fit.errors))
     assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
     # Set back to its state on the way, it takes the same steps.
     half = turned + turned // 2
     for i in range(half):
         other.step(i, 400)
-    again = fit_of(measured, sizes, float(len(index)), seed=9, onward=1.5)
+    again = fit_of(measured, sizes, float(len(index)), seed=9, continuation=1.5)
     again.load_state_dict(other.state_dict())
     for i in range(half, 400):
         again.step(i, 400)
-    assert again.found == fit.found
+    assert again.errors == fit.errors
 
 
 def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +169,8 @@ def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(MargNetFit, "_descend", watched)
     index, sizes = correlated()
     fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
-    fit.fit(Watch())
-    turned, steps = fit.turned, len(fit.found)
+    fit.fit(TrainingMonitor())
+    turned, steps = fit.turned, len(fit.errors)
     assert turned is not None and steps == len(taken) > 2 * turned
     rates, weights = np.array(taken).T
     before = np.arange(turned) / 400
@@ -192,7 +192,7 @@ def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     away = {}
     for smoothing in (0.0, 1.0):
         fit = fit_of(counted(index, sizes, 8.0), sizes, float(n), smoothing=smoothing, entropy=0.0)
-        fit.fit(Watch())
+        fit.fit(TrainingMonitor())
         truth = torch.from_numpy(count_rows(index, (0, 1), by_value(sizes)) / n)
         p = fit.mixture().probabilities.double()
         away[smoothing] = float((p[:, :20].T @ p[:, 20:] / len(p) - truth).abs().sum()) / 2
@@ -204,12 +204,12 @@ def test_it_stops_where_nothing_is_gained() -> None:
     """Exact counts of a table that few components explain: no need for all the steps."""
     index, sizes = correlated()
     measured = counted(index, sizes, 1e-9)
-    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "onward": 0.0}
+    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "continuation": 0.0}
     fit = fit_of(measured, sizes, float(len(index)), **settings)
-    fit.fit(Watch())
-    assert fit.done and 1200 + 60 < len(fit.found) < 4000
-    assert min(fit.found[-60:]) > 0.99 * min(fit.found[:-60])
-    assert fit.found[-1] < 1e-2 * fit.found[0]
+    fit.fit(TrainingMonitor())
+    assert fit.done and 1200 + 60 < len(fit.errors) < 4000
+    assert min(fit.errors[-60:]) > 0.99 * min(fit.errors[:-60])
+    assert fit.errors[-1] < 1e-2 * fit.errors[0]
 
 
 def test_components_follow_the_columns() -> None:
@@ -225,10 +225,10 @@ def test_entropy_of_rows() -> None:
     entropies = []
     for weight in (0.0, 20.0):
         fit = fit_of(measured, sizes, float(len(index)), entropy=weight, stop=1e9)
-        fit.fit(Watch())
+        fit.fit(TrainingMonitor())
         p = fit.mixture().probabilities.double().clamp_min(1e-12)
         entropies.append(float(-(p * p.log()).sum(1).mean()))
-        assert fit.found[-1] < 0.1 * fit.found[0]
+        assert fit.errors[-1] < 0.1 * fit.errors[0]
     assert entropies[1] > entropies[0] + 0.05
 
 
@@ -243,8 +243,8 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     for weight in (0.3, 0.3 * 24 * 10):
         settings = {"entropy": weight, "steps": 200, "stop": 1e9, "smoothing": 0.0}
         fit = fit_of(measured, sizes, 500.0, **settings)
-        fit.fit(Watch())
-        found.append(fit.found[-1])
+        fit.fit(TrainingMonitor())
+        found.append(fit.errors[-1])
     assert found[0] < 1.05 and found[1] > found[0]
 
 
@@ -261,11 +261,11 @@ def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
     fits = []
     for least in (MargNetConfig().min_entropy, 1.0):
         fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0, min_entropy=least)
-        fit.fit(Watch())
-        assert 1 < fit.found[0] < 2 and fit.clarity == least
+        fit.fit(TrainingMonitor())
+        assert 1 < fit.errors[0] < 2 and fit.clarity == least
         fits.append(fit)
-    assert fits[0].done and len(fits[0].found) < 150
-    assert not fits[1].done and len(fits[1].found) == 400
+    assert fits[0].done and len(fits[0].errors) < 150
+    assert not fits[1].done and len(fits[1].errors) == 400
 
 
 def test_entropy_and_the_schedule_follow_what_counts_show() -> None:
@@ -284,7 +284,7 @@ def test_entropy_and_the_schedule_follow_what_counts_show() -> None:
         (50_000, 1, 2, 400),
         (200_000, 1, 1.25, 550),
     ):
-        fit.found = [1 + shown * 4 / fit.loss.cells, 1.0]
+        fit.errors = [1 + shown * 4 / fit.loss.cells, 1.0]
         assert fit.clarity == pytest.approx(part) and fit.leaning == pytest.approx(more)
         assert fit.planned == planned
 
@@ -296,18 +296,18 @@ def test_state_goes_on_where_it_was() -> None:
     whole, first, second = (
         fit_of(measured, sizes, 300.0, seed=seed, steps=20) for seed in (0, 0, 7)
     )
-    whole.fit(Watch())
+    whole.fit(TrainingMonitor())
 
     def interrupt(stage: str, done: int, total: int) -> None:
         if done == 8:
             raise KeyboardInterrupt
 
-    watch = Watch(progress=interrupt)
-    assert first.fit(watch) == 8 and watch.stopped == "interrupted"
+    monitor = TrainingMonitor(progress=interrupt)
+    assert first.fit(monitor) == 8 and monitor.stopped == "interrupted"
     second.load_state_dict(first.state_dict())
     for i in range(8, 20):
         second.step(i, 20)
-    assert second.found == whole.found
+    assert second.errors == whole.errors
     torch.testing.assert_close(
         second.mixture().probabilities, whole.mixture().probabilities, rtol=0, atol=0
     )
@@ -316,9 +316,9 @@ def test_state_goes_on_where_it_was() -> None:
 def test_a_trial_takes_as_many_steps_as_it_may() -> None:
     index, sizes = correlated(100)
     fit = fit_of(counted(index, sizes, 0.0), sizes, 100.0)
-    assert fit.fit(Watch(), 8) == 8 == len(fit.found)
+    assert fit.fit(TrainingMonitor(), 8) == 8 == len(fit.errors)
     (curve,) = fit.curves.values()
-    assert curve["value"] == [fit.found[0], fit.found[6]] and curve["step"] == [0.0, 6.0]
+    assert curve["value"] == [fit.errors[0], fit.errors[6]] and curve["step"] == [0.0, 6.0]
 
 
 def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,9 +327,9 @@ def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     index, sizes = correlated(100)
     lengths = []
     for most in (8, None):
-        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, onward=0.0)
-        fit.fit(Watch(), most)
-        lengths.append(len(fit.found))
+        fit = fit_of(counted(index, sizes, 3.0), sizes, 100.0, continuation=0.0)
+        fit.fit(TrainingMonitor(), most)
+        lengths.append(len(fit.errors))
     assert lengths == [8, 1]
 
 

@@ -27,7 +27,7 @@ from tabsynth.synthesizers.margnet.conditioning import boxes_of, parse_where
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.training import loop
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 torch.set_num_threads(1)
 
@@ -276,7 +276,7 @@ def test_impossible_rows_have_their_part_of_a_time_limit(
     ]
     config, rng = MargNetConfig(components=20, hidden=(8,)), torch.Generator().manual_seed(0)
     fit = MargNetFit(layout, columns, config, singles, 600.0, rng, zeros=TableEncoder(ZEROS).zeros)
-    assert fit.fit(Watch(deadline=100.0)) == len(fit.found) < 75 and len(taken) > 20
+    assert fit.fit(TrainingMonitor(deadline=100.0)) == len(fit.errors) < 75 and len(taken) > 20
     monkeypatch.undo()
     with caplog.at_level("WARNING"):
         net(ZEROS, random_state=0, time_limit=1e-9).fit(table[allowed(table)])

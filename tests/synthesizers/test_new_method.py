@@ -31,7 +31,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers import METHODS, Synthesizer, load
 from tabsynth.synthesizers.base import Trained
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 NAME = "independent"
 
@@ -69,7 +69,7 @@ class Independent(Synthesizer):
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
-        watch: Watch,
+        monitor: TrainingMonitor,
         most: int | None = None,
     ) -> Trained:
         sizes, (spend,) = self.schema.sizes, spends

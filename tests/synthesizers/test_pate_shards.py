@@ -62,7 +62,7 @@ def test_the_generator_step_reads_the_student_alone(
             patch.setattr(aggregation.NoisyAggregator, "open", None)
             if kind == "network":
                 patch.setattr(self, "_teachers", None)
-                patch.setattr(self, "_classroom", None)
+                patch.setattr(self, "_trainer", None)
             real(self, *args)
 
     monkeypatch.setattr(module, "move", move)

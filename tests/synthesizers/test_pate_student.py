@@ -32,7 +32,7 @@ ENCODINGS = ("one-hot", "binary", "ordinal")
 
 
 def table(rows: int, seed: int = 0) -> np.ndarray:
-    """Value numbers with relations between all columns."""
+    """Category codes with relations between all columns."""
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 3, rows)
     number = np.clip(first * 2 + rng.integers(0, 4, rows), 0, 7)

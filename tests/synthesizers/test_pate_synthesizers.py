@@ -134,7 +134,7 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert {m["purpose"]: m["count"] for m in first["mechanisms"]}["votes"] == 60  # its whole plan
     assert first["training"]["stopped"] == "interrupted" and len(made.sample(3)) == 3
     names = b" ".join(f.read_bytes() for f in (tmp_path / "ck").glob("state-*"))
-    assert b"teach" not in names.lower() and b"classroom" not in names
+    assert b"teach" not in names.lower() and b"trainer" not in names
     again = small_pate(config={"kind": kind}).fit(frame(), checkpoint=tmp_path / "ck")
     assert {m["purpose"]: m["count"] for m in again.ledger_.to_list()} == {
         "one-way counts": 1,

@@ -21,11 +21,11 @@ def test_only_what_reads_rows_is_scaled(times: int, monkeypatch: pytest.MonkeyPa
 
     def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any, most: int) -> None:
         assert len(index) == TRIAL_ROWS and most == TRIAL_STEPS
-        watch = args[1]
+        monitor = args[1]
         clock[0] += 4
         for i in range(most):
             clock[0] += 0.5 if i else 3
-            watch.progress("generator", i + 1, most)
+            monitor.progress("generator", i + 1, most)
 
     model = MargNet(SCHEMA, epsilon=1.0)
     monkeypatch.setattr(model, "_train", train)

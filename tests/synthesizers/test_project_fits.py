@@ -195,7 +195,7 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     assert [(e.purpose, e.spent) for e in own] == [(p, 8 if p == "critic" else n) for p, n in first]
     assert 2.9 < model.certificate()["epsilon"] <= 3.0
     assert all(item.ended for item in ProjectLedger.read(project).runs())
-    # It has ended: its model is given back, and nothing is spent.
+    # It has ended: its model is restored, and nothing is charged.
     before = project.read_bytes()
     again = small().fit(frame(), **where)
     assert again.certificate()["project"] == model.certificate()["project"]

@@ -14,7 +14,7 @@ from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
 from tabsynth.synthesizers.gan.generator import TableGenerator
 from tabsynth.training import private_step
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.private_step import Captured
 
 
@@ -34,7 +34,7 @@ def fitted(model: Adversarial, device: str, standins: bool) -> dict[str, Any]:
         60.0,
         private_rng=torch.Generator(device).manual_seed(2),
         public_rng=torch.Generator(device).manual_seed(3),
-        watch=Watch(),
+        monitor=TrainingMonitor(),
         standins=rows_of(30, 2).to(device) if standins else None,
     )
     return model.critic.state_dict()

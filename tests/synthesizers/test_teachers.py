@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.teachers import Classroom, Teachers
+from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
 
 torch.set_num_threads(1)
 WIDTH, BATCH = 6, 5
@@ -31,15 +31,15 @@ def alone(teachers: Teachers, k: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def classroom(
+def trainer_of(
     widths: list[int], name: str, sizes: list[int], classes: int = 0
-) -> tuple[Classroom, Tensor]:
+) -> tuple[TeacherTrainer, Tensor]:
     teachers = Teachers(len(sizes), widths, rng()).double()
     shard = torch.cat([torch.full((n,), k) for k, n in enumerate(sizes)])
     shard = shard[torch.randperm(len(shard), generator=rng(3))]
     rows = torch.rand(len(shard), WIDTH, generator=rng(1), dtype=torch.float64)
     labels = torch.randint(classes, (len(shard),), generator=rng(2)) if classes else None
-    return Classroom(teachers, rows, labels, shard, 1e-2, name), shard
+    return TeacherTrainer(teachers, rows, labels, shard, 1e-2, name), shard
 
 
 @pytest.mark.parametrize("name", ["adam", "rmsprop", "sgd"])
@@ -47,8 +47,8 @@ def classroom(
 @pytest.mark.parametrize("classes", [0, 3])
 def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], classes: int) -> None:
     """float64, shards of 0, 1 and many rows, several steps: the loop over K modules agrees."""
-    room, _ = classroom([WIDTH, *hidden, 1 + classes], name, [3, 0, 1, 40], classes)
-    networks = [alone(room.teachers, k) for k in range(4)]
+    trainer, _ = trainer_of([WIDTH, *hidden, 1 + classes], name, [3, 0, 1, 40], classes)
+    networks = [alone(trainer.teachers, k) for k in range(4)]
     optimizers = [
         {
             "adam": lambda p: torch.optim.Adam(p, 1e-2, betas=(0.5, 0.9)),
@@ -59,17 +59,17 @@ def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], cla
     ]
     for step in range(4):
         fake = torch.rand(7, WIDTH, generator=rng(step), dtype=torch.float64)
-        picked = room.picked(BATCH, rng(9 + step))
+        picked = trainer.picked(BATCH, rng(9 + step))
         for k, (network, moves) in enumerate(zip(networks, optimizers, strict=True)):
             says = network(fake)
             loss = binary_cross_entropy_with_logits(says[:, 0], torch.zeros_like(says[:, 0]))
             if k != 1:
-                says = network(room.rows[picked[k]])
+                says = network(trainer.rows[picked[k]])
                 loss = loss + binary_cross_entropy_with_logits(
                     says[:, 0], torch.ones_like(says[:, 0])
                 )
-                if room.classes is not None:
-                    loss = loss + cross_entropy(says[:, 1:], room.classes[picked[k]])
+                if trainer.classes is not None:
+                    loss = loss + cross_entropy(says[:, 1:], trainer.classes[picked[k]])
             moves.zero_grad()
             loss.backward()
             for (
@@ -77,21 +77,21 @@ def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], cla
             ) in network.parameters():  # the class head of a teacher without rows has no gradient
                 p.grad = torch.zeros_like(p) if p.grad is None else p.grad
             moves.step()
-        room.step(BATCH, fake, rng(9 + step))
+        trainer.step(BATCH, fake, rng(9 + step))
         for k, network in enumerate(networks):
             for ours, theirs in zip(
-                alone(room.teachers, k).parameters(), network.parameters(), strict=True
+                alone(trainer.teachers, k).parameters(), network.parameters(), strict=True
             ):
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     rows = torch.rand(11, WIDTH, generator=rng(5), dtype=torch.float64)
-    found = torch.cat(room.teachers.outputs(rows), dim=1)
+    found = torch.cat(trainer.teachers.outputs(rows), dim=1)
     for k, network in enumerate(networks):
         torch.testing.assert_close(found[k], network(rows).detach())
 
 
 def test_each_teacher_picks_from_its_own_shard() -> None:
-    room, shard = classroom([WIDTH, 1], "sgd", [3, 0, 1, 40])
-    picked = room.picked(500, rng())
+    trainer, shard = trainer_of([WIDTH, 1], "sgd", [3, 0, 1, 40])
+    picked = trainer.picked(500, rng())
     for k in (0, 2, 3):
         assert set(picked[k].tolist()) == set(torch.nonzero(shard == k).flatten().tolist())
 
@@ -110,10 +110,10 @@ def test_a_record_changes_its_own_network_alone(name: str, hidden: list[int], th
 
     def trained(rows: Tensor, shard: Tensor) -> tuple[list[Tensor], Tensor]:
         teachers, public = Teachers(len(sizes), [width, *hidden, 1], rng()), rng(7)
-        room = Classroom(teachers, rows, None, shard, 1e-2, name)
+        trainer = TeacherTrainer(teachers, rows, None, shard, 1e-2, name)
         for _ in range(4):
             fake = torch.rand(6, width, generator=public)
-            room.step(BATCH, fake, public)
+            trainer.step(BATCH, fake, public)
         return [p.detach() for p in teachers.parameters()], torch.rand(3, generator=public)
 
     try:
@@ -147,7 +147,7 @@ def test_two_thousand_teachers_fit_in_memory() -> None:
 def _peak_of_two_thousand() -> int:
     """Bytes of a process at most."""
     widths = [400, *PATEConfig().teacher_hidden, 1]
-    room = Classroom(
+    trainer = TeacherTrainer(
         Teachers(2000, widths, rng()),
         torch.rand(500, 400, generator=rng(1)),
         None,
@@ -155,7 +155,7 @@ def _peak_of_two_thousand() -> int:
         1e-3,
         "adam",
     )
-    before = room.teachers.weights[0].detach().clone()
-    room.step(4, torch.rand(8, 400, generator=rng(2)), rng(3))
-    assert (room.teachers.weights[0] != before).flatten(1).any(1).all()
+    before = trainer.teachers.weights[0].detach().clone()
+    trainer.step(4, torch.rand(8, 400, generator=rng(2)), rng(3))
+    assert (trainer.teachers.weights[0] != before).flatten(1).any(1).all()
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -14,8 +14,8 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig, source_wgan
 from tabsynth.synthesizers.gan.dpwgan import WGANTraining as WGAN
-from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator, mean_code
-from tabsynth.training.loop import Watch
+from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator, mean_code
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 
 torch.set_num_threads(1)
@@ -42,11 +42,13 @@ def build(
     if marginals is not None:
         generator.start_from(marginals)
     mean = None if marginals is None else mean_code(layout, marginals)
-    anchors = Anchors(layout, mean, None, config.anchor, 0.0)
-    return WGAN(config, generator, rng(seed + 1), anchors)
+    moment_penalty = MomentPenalty(layout, mean, None, config.anchor, 0.0)
+    return WGAN(config, generator, rng(seed + 1), moment_penalty)
 
 
-def train(model: WGAN, index: np.ndarray, *, noise: float | None = None, watch: Any = None) -> int:
+def train(
+    model: WGAN, index: np.ndarray, *, noise: float | None = None, monitor: Any = None
+) -> int:
     layout = model.generator.heads.layout
     ledger = Ledger(math.inf, 1e-5)
     mechanism = NoPrivacy() if noise is None else Gaussian(noise_multiplier=noise)
@@ -57,7 +59,7 @@ def train(model: WGAN, index: np.ndarray, *, noise: float | None = None, watch: 
         float(len(index)),
         private_rng=rng(2),
         public_rng=rng(3),
-        watch=watch or Watch(),
+        monitor=monitor or TrainingMonitor(),
     )
 
 
@@ -117,7 +119,7 @@ def test_critic_weights_stay_clipped() -> None:
 
     look()
     index = np.random.default_rng(0).integers(0, 2, (50, 2))
-    train(model, index, noise=5.0, watch=Watch(progress=look))
+    train(model, index, noise=5.0, monitor=TrainingMonitor(progress=look))
     assert len(seen) == 21 and max(seen) == pytest.approx(0.02)
 
 
@@ -166,7 +168,7 @@ def test_averaging_is_an_exponential_mean() -> None:
         if done % 4 == 0:
             states.append({k: v.double().clone() for k, v in model.generator.state_dict().items()})
 
-    train(model, index, watch=Watch(progress=look))
+    train(model, index, monitor=TrainingMonitor(progress=look))
     assert len(states) == 6
     weights = [
         0.7 ** (5 - i) for i in range(1, 6)
@@ -294,7 +296,7 @@ def test_the_divisor_follows_the_estimate(rows: float) -> None:
         rows,
         private_rng=rng(),
         public_rng=rng(),
-        watch=Watch(),
+        monitor=TrainingMonitor(),
     )
     assert account.spent == 6
     frame = pd.DataFrame(model.released.sample(3, rng()))

@@ -14,7 +14,7 @@ from trainings import FIT, FULL, Network, opened
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, LostRelease, write_index
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 
 
 def test_a_release_is_computed_once(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_release_is_computed_once(tmp_path: Path) -> None:
     other = checkpoint.once("others", compute)
     assert len(calls) == 2 and not np.array_equal(first["a"], other["a"])
     checkpoint.release()
-    assert Watch().once("counts", compute)["a"].shape == (2, 3) and len(calls) == 3
+    assert TrainingMonitor().once("counts", compute)["a"].shape == (2, 3) and len(calls) == 3
 
 
 def test_a_release_that_was_paid_and_lost(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_was_spent_before_is_bound_and_counted(tmp_path: Path) -> None:
         found = [(a.purpose, a.spent, a.granted) for a in checkpoint.ledger().accounts]
         assert found == [("p", 2, 2)] * 2
         checkpoint.release()
-    with pytest.raises(InputError, match="is of another fit: earlier is"):
+    with pytest.raises(InputError, match="belongs to another fit: earlier is"):
         with_earlier(1)
 
 
@@ -150,7 +150,9 @@ def test_damage_is_refused(what: str, tmp_path: Path) -> None:
     ledger = checkpoint.ledger()
     account = ledger.open("p", FULL, 4)
     ledger.spend(account)
-    run_steps("p", 2, (network := Network()).step, Watch(checkpoint=checkpoint), state=network)
+    run_steps(
+        "p", 2, (network := Network()).step, TrainingMonitor(checkpoint=checkpoint), state=network
+    )
     checkpoint.release()
     damaged(tmp_path / "c", what)
     with pytest.raises(FileFormatError) as error:
@@ -160,7 +162,9 @@ def test_damage_is_refused(what: str, tmp_path: Path) -> None:
 
 def test_a_state_of_another_version_is_one_line(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path / "c")
-    run_steps("p", 2, (network := Network()).step, Watch(checkpoint=checkpoint), state=network)
+    run_steps(
+        "p", 2, (network := Network()).step, TrainingMonitor(checkpoint=checkpoint), state=network
+    )
     network.layer = nn.Linear(5, 5)
     with pytest.raises(FileFormatError, match=r"'p' of checkpoint .* does not fit this version"):
         checkpoint.restore("p", network)
@@ -180,8 +184,8 @@ def test_how_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         checkpoint = opened(tmp_path / f"c{cost[0]}", every=10.0)
         saves.clear()
         network = Network()
-        watch = Watch(checkpoint=checkpoint)
-        run_steps("s", 300, lambda i: tick(0.1), watch, state=network)
+        monitor = TrainingMonitor(checkpoint=checkpoint)
+        run_steps("s", 300, lambda i: tick(0.1), monitor, state=network)
         gaps = np.diff(saves[:-1])
         assert np.allclose(gaps, wanted + cost[0], atol=0.11), gaps
         checkpoint.release()

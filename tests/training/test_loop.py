@@ -9,16 +9,16 @@ from trainings import FULL, Network, opened
 
 from tabsynth.privacy.ledger.ledger import PrivateTable
 from tabsynth.training.checkpoint import standing
-from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, Watch, run_steps
+from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, TrainingMonitor, run_steps
 
 
 def test_all_steps_are_done_and_told():
     told, done = [], []
-    watch = Watch(progress=lambda *args: told.append(args))
-    assert run_steps("stage", 3, done.append, watch) == 3
+    monitor = TrainingMonitor(progress=lambda *args: told.append(args))
+    assert run_steps("stage", 3, done.append, monitor) == 3
     assert done == [0, 1, 2]
     assert told == [("stage", 1, 3), ("stage", 2, 3), ("stage", 3, 3)]
-    assert watch.stopped is None
+    assert monitor.stopped is None
 
 
 def test_an_early_stage_leaves_time_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,10 +29,12 @@ def test_an_early_stage_leaves_time_to_the_next(monkeypatch: pytest.MonkeyPatch)
     def step(i: int) -> None:
         clock[0] += 1
 
-    watch = Watch(deadline=40.0)
-    assert run_steps("first", 10**6, step, watch, share=0.5) == 20 and watch.stopped == TIME_LIMIT
-    assert run_steps("second", 10**6, step, watch) == 20
-    assert run_steps("third", 10, step, watch) == 0
+    monitor = TrainingMonitor(deadline=40.0)
+    assert (
+        run_steps("first", 10**6, step, monitor, share=0.5) == 20 and monitor.stopped == TIME_LIMIT
+    )
+    assert run_steps("second", 10**6, step, monitor) == 20
+    assert run_steps("third", 10, step, monitor) == 0
 
 
 def test_an_interrupt_ends_this_stage_and_all_that_follow():
@@ -40,10 +42,10 @@ def test_an_interrupt_ends_this_stage_and_all_that_follow():
         if i == 2:
             raise KeyboardInterrupt
 
-    watch = Watch()
-    assert run_steps("first", 5, step, watch) == 2
-    assert watch.stopped == INTERRUPTED
-    assert run_steps("second", 5, step, watch) == 0
+    monitor = TrainingMonitor()
+    assert run_steps("first", 5, step, monitor) == 2
+    assert monitor.stopped == INTERRUPTED
+    assert run_steps("second", 5, step, monitor) == 0
 
 
 @pytest.mark.parametrize("end", ["crash", "interrupt", "deadline"])
@@ -52,8 +54,8 @@ def test_steps_go_on_where_they_were_saved(
 ) -> None:
     """Stopped anywhere, the state at the end is that of a run in one go, less the steps that are lost."""
     whole = Network()
-    run_steps("s", 20, whole.step, Watch())
-    network, watch = Network(), Watch(checkpoint=opened(tmp_path / "c"))
+    run_steps("s", 20, whole.step, TrainingMonitor())
+    network, monitor = Network(), TrainingMonitor(checkpoint=opened(tmp_path / "c"))
 
     def step(i: int) -> None:
         if i == 7:
@@ -61,32 +63,32 @@ def test_steps_go_on_where_they_were_saved(
                 raise RuntimeError("power cut")
             if end == "interrupt":
                 raise KeyboardInterrupt
-            watch.deadline = 0.0
+            monitor.deadline = 0.0
         network.step(i)
 
     if end == "deadline":
         monkeypatch.setattr("time.monotonic", lambda: 1e9 if len(network.log) == 7 else 0.0)
-        watch.deadline = 1.0
+        monitor.deadline = 1.0
     if end == "crash":
         with pytest.raises(RuntimeError):
-            run_steps("s", 20, step, watch, state=network)
+            run_steps("s", 20, step, monitor, state=network)
     else:
-        assert run_steps("s", 20, step, watch, state=network) == 7
-        assert watch.stopped == {"interrupt": INTERRUPTED, "deadline": TIME_LIMIT}[end]
-    assert watch.checkpoint is not None
-    watch.checkpoint.release()
+        assert run_steps("s", 20, step, monitor, state=network) == 7
+        assert monitor.stopped == {"interrupt": INTERRUPTED, "deadline": TIME_LIMIT}[end]
+    assert monitor.checkpoint is not None
+    monitor.checkpoint.release()
     monkeypatch.undo()
 
     again, told = Network(), []
     checkpoint = opened(tmp_path / "c")
-    after = Watch(checkpoint=checkpoint, progress=lambda *a: told.append(a))
+    after = TrainingMonitor(checkpoint=checkpoint, progress=lambda *a: told.append(a))
     assert run_steps("s", 20, again.step, after, state=again) == 20
     assert again.log == list(range(20)) == whole.log
     assert told[0] == ("s", 8, 20) and told[-1] == ("s", 20, 20) and len(told) == 13
     for one, other in zip(again.layer.parameters(), whole.layer.parameters(), strict=True):
         assert torch.equal(one, other)
     checkpoint.release()
-    assert standing(tmp_path / "c") == [f"{tmp_path / 'c'}: goes on from s: 20 steps."]
+    assert standing(tmp_path / "c") == [f"{tmp_path / 'c'}: resumes from s: 20 steps."]
     assert standing(tmp_path / "d") == []
 
 
@@ -106,7 +108,9 @@ def test_steps_of_unknown_outcome_are_gone(tmp_path: Path) -> None:
             raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError):
-        run_steps("s", 640, step, Watch(checkpoint=checkpoint), account=account, state=network)
+        run_steps(
+            "s", 640, step, TrainingMonitor(checkpoint=checkpoint), account=account, state=network
+        )
     checkpoint.release()
 
     checkpoint = opened(tmp_path / "c", every=1e9)
@@ -119,7 +123,9 @@ def test_steps_of_unknown_outcome_are_gone(tmp_path: Path) -> None:
         table.read(account)
         again.step(i)
 
-    done = run_steps("s", 640, paid, Watch(checkpoint=checkpoint), account=account, state=again)
+    done = run_steps(
+        "s", 640, paid, TrainingMonitor(checkpoint=checkpoint), account=account, state=again
+    )
     assert done == 1 + (640 - 40) and again.log == list(range(done))
     assert account.spent == 640
     checkpoint.release()
@@ -127,15 +133,15 @@ def test_steps_of_unknown_outcome_are_gone(tmp_path: Path) -> None:
 
 def test_a_stage_that_was_followed_is_not_taken_up_again(tmp_path: Path) -> None:
     first, second = Network(), Network()
-    watch = Watch(checkpoint=opened(tmp_path / "c"))
-    run_steps("first", 2, first.step, watch, state=first)  # say, of 5: the time was up
-    run_steps("second", 3, second.step, watch, state=second)
-    assert watch.checkpoint is not None
-    watch.checkpoint.release()
+    monitor = TrainingMonitor(checkpoint=opened(tmp_path / "c"))
+    run_steps("first", 2, first.step, monitor, state=first)  # say, of 5: the time was up
+    run_steps("second", 3, second.step, monitor, state=second)
+    assert monitor.checkpoint is not None
+    monitor.checkpoint.release()
     first, second = Network(), Network()
-    watch = Watch(checkpoint=opened(tmp_path / "c"))
-    assert run_steps("first", 5, first.step, watch, state=first) == 2
-    assert run_steps("second", 5, second.step, watch, state=second) == 5
+    monitor = TrainingMonitor(checkpoint=opened(tmp_path / "c"))
+    assert run_steps("first", 5, first.step, monitor, state=first) == 2
+    assert run_steps("second", 5, second.step, monitor, state=second) == 5
     assert first.log == [0, 1] and second.log == [0, 1, 2, 3, 4]
-    assert watch.checkpoint is not None
-    watch.checkpoint.release()
+    assert monitor.checkpoint is not None
+    monitor.checkpoint.release()

@@ -33,8 +33,8 @@ from operator import itemgetter
 import numpy as np
 from scipy import sparse
 
-from tabsynth.evaluation.attacks.gower import STEPS, Graded, Places, places, right
-from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
+from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, Places, places, right
+from tabsynth.evaluation.attacks.nearest import HammingSearch, in_chunks, nearest
 from tabsynth.evaluation.metric import PRIVACY, Compared, Metric, Part, Tables
 from tabsynth.evaluation.results import Z95, Estimate
 
@@ -140,7 +140,7 @@ def singling_predicates(
     Of a random row: its attributes in random order, until no other row meets them; an ordered value
     is bounded away from the median. Rows that are not unique give none.
     """
-    searched = Searched(table, sizes)
+    searched = HammingSearch(table, sizes)
     middle = np.median(table, axis=0)
     found: list[Predicate] = []
     for _ in range(TRIES * wanted):
@@ -199,7 +199,7 @@ def _linkability(
 
     def attack(table: np.ndarray) -> Estimate:
         tried = [
-            linked(group, Graded(_cut(table, rng), tables.sizes, ordered), sides, rng)
+            linked(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), sides, rng)
             for group in (people, controls)
         ]
         return risk(*tried)
@@ -216,7 +216,7 @@ def _linkability(
 
 def linked(
     records: np.ndarray,
-    searched: Graded,
+    searched: GowerSearch,
     sides: np.ndarray,
     rng: np.random.Generator,
     k: int = NEIGHBOURS,
@@ -244,7 +244,7 @@ def _inference(
 
     def attack(table: np.ndarray) -> tuple[Estimate, list[float]]:
         tried = [
-            inferred(group, Graded(_cut(table, rng), tables.sizes, ordered), ordered, rng)
+            inferred(group, GowerSearch(_cut(table, rng), tables.sizes, ordered), ordered, rng)
             for group in (people, controls)
         ]
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
@@ -267,7 +267,7 @@ def _inference(
 
 
 def inferred(
-    records: np.ndarray, searched: Graded, ordered: Places, rng: np.random.Generator
+    records: np.ndarray, searched: GowerSearch, ordered: Places, rng: np.random.Generator
 ) -> np.ndarray:
     """Whether each column is right in the row nearest on all others; shape (records, columns).
 

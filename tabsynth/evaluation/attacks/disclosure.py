@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.nearest import Searched, in_chunks, nearest
+from tabsynth.evaluation.attacks.nearest import HammingSearch, in_chunks, nearest
 from tabsynth.evaluation.metric import PRIVACY, SHOWN_PARTS, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import (
     Cell,
@@ -63,7 +63,7 @@ def attribute_disclosure(
     Parameters
     ----------
     train, synthetic, holdout : ndarray, shape (rows, columns), int64
-        Value numbers; ``sizes[j]`` of them in column j. Without ``holdout`` there is no control.
+        Category codes; ``sizes[j]`` of them in column j. Without ``holdout`` there is no control.
     m : int
         Records attacked in each group (all of a smaller table).
     exposed : bool
@@ -192,14 +192,14 @@ def hit_shares(
     """
     if not attack.s:
         return np.empty((len(records), 0, len(attack.k)))
-    searched = Searched(attack.table, attack.sizes)
+    searched = HammingSearch(attack.table, attack.sizes)
     return in_chunks(
         records, lambda part, own: _hits(part, searched, attack, own), rng, searched.rows, progress
     )
 
 
 def _hits(
-    records: np.ndarray, searched: Searched, attack: Attack, rng: np.random.Generator
+    records: np.ndarray, searched: HammingSearch, attack: Attack, rng: np.random.Generator
 ) -> np.ndarray:
     """`hit_shares` of a few records."""
     b, d = records.shape

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.nearest import Searched
+from tabsynth.evaluation.attacks.nearest import HammingSearch
 from tabsynth.evaluation.metric import Tables
 
 STEPS = 120  # of one column: the farthest that two values can be apart
@@ -57,7 +57,7 @@ def right(place: np.ndarray | None, guess: np.ndarray, truth: np.ndarray) -> np.
     return same | (np.abs(place[guess] - place[truth]) <= TOLERANCE + 1e-12)  # null is near to none
 
 
-class Graded(Searched):
+class GowerSearch(HammingSearch):
     """A table that is searched by Gower's distance with roots, in steps of 1/120 of a column.
 
     Parameters

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tabsynth.evaluation.attacks.gower import STEPS, Graded, places
+from tabsynth.evaluation.attacks.gower import STEPS, GowerSearch, places
 from tabsynth.evaluation.attacks.nearest import in_chunks
 from tabsynth.evaluation.metric import PRIVACY, SHOWN, Compared, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, difference_of_shares, mean_of_shares
@@ -58,10 +58,10 @@ def membership(
     held = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
     ordered = places(tables)
 
-    def searched(table: np.ndarray) -> Graded:
+    def searched(table: np.ndarray) -> GowerSearch:
         if len(table) > MAX_TABLE:
             table = table[rng.choice(len(table), MAX_TABLE, replace=False)]
-        return Graded(table, tables.sizes, ordered)
+        return GowerSearch(table, tables.sizes, ordered)
 
     others = searched(known_people)
     width = bandwidth(seen(both, others, rng).steps)
@@ -75,7 +75,7 @@ def membership(
 
 
 def seen(
-    records: np.ndarray, searched: Graded, rng: np.random.Generator, width: float | None = None
+    records: np.ndarray, searched: GowerSearch, rng: np.random.Generator, width: float | None = None
 ) -> Seen:
     """The nearest row of each record, and the density of rows there.
 

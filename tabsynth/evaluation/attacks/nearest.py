@@ -17,7 +17,7 @@ KEPT = 2**26  # bytes of comparisons that a searched table keeps
 THREADED = 150_000  # rows of a table: in a shorter one, threads wait for each other longer than they compute
 
 
-class Searched:
+class HammingSearch:
     """A table that is searched: ``columns[j]`` is contiguous, of the narrowest unsigned integers.
 
     Records share values: a column is compared with each of them once, as far as 64 MiB hold.

@@ -52,7 +52,7 @@ def shadow_membership(
     Parameters
     ----------
     make : callable
-        Fits a synthesizer to a table of value numbers and returns a synthetic one.
+        Fits a synthesizer to a table of category codes and returns a synthetic one.
     population : ndarray, shape (people, columns), int64
         People that training tables are drawn from; those who are targets should not be in it.
     targets : ndarray, shape (targets, columns)
@@ -115,7 +115,7 @@ def _drawn(
 
 
 def _features(table: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Naive, histogram and correlation features of a table of value numbers, one vector."""
+    """Naive, histogram and correlation features of a table of category codes, one vector."""
     numbers = table.astype(float)
     naive = [numbers.mean(axis=0), np.median(numbers, axis=0), numbers.var(axis=0)]
     shares = [np.bincount(table[:, j], minlength=s) / len(table) for j, s in enumerate(sizes)]

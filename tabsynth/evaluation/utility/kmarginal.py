@@ -75,7 +75,7 @@ def marginal_sets(names: Sequence[str], seed: int = 0) -> list[tuple[int, ...]]:
 def percentile_bins(
     table: np.ndarray, sizes: Sequence[int], scores: Sequence[np.ndarray | None]
 ) -> list[np.ndarray]:
-    """For each column the bin of each value number: 20 percentile groups of numbers, else its own.
+    """For each column the bin of each category code: 20 percentile groups of numbers, else its own.
 
     Only columns of more than 20 numbers are binned. Null is a bin of its own.
     """

@@ -156,5 +156,5 @@ def cell_numbers(
 
 
 def histogram(index: np.ndarray, size: int) -> np.ndarray:
-    """Relative frequencies of one column's value numbers, shape (size,)."""
+    """Relative frequencies of one column's category codes, shape (size,)."""
     return np.bincount(index, minlength=size) / len(index)

@@ -62,7 +62,7 @@ def dimension_wise_prediction(
     Parameters
     ----------
     train, synthetic, test : ndarray, shape (rows, columns), int64
-        Value numbers; ``sizes[j]`` of them in column j, null being one of them.
+        Category codes; ``sizes[j]`` of them in column j, null being one of them.
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
     seen : bool
@@ -210,7 +210,7 @@ def predict_column(
 def boost_column(
     fit: np.ndarray, test: np.ndarray, column: int, sizes: Sequence[int]
 ) -> np.ndarray:
-    """Gradient boosted trees on value numbers, as :func:`predict_column`; on at most 5,000 rows."""
+    """Gradient boosted trees on category codes, as :func:`predict_column`; on at most 5,000 rows."""
     fit = fit[:: -(-len(fit) // BOOSTED_ROWS)]  # evenly, for tables are often sorted
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
@@ -225,7 +225,7 @@ def boost_column(
 
 
 def one_hot(index: np.ndarray, sizes: Sequence[int]) -> sparse.csr_matrix:
-    """One-hot codes of value numbers: sparse float32, shape (rows, sum of sizes)."""
+    """One-hot codes of category codes: sparse float32, shape (rows, sum of sizes)."""
     rows, columns = index.shape
     starts = np.concatenate([[0], np.cumsum(sizes)])
     places = (index + starts[:-1]).ravel().astype(np.int32)

@@ -115,7 +115,7 @@ def _dummies(table: np.ndarray, sizes: tuple[int, ...]) -> sparse.csr_matrix:
 def tree(
     real: np.ndarray, synthetic: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
 ) -> Estimate:
-    """The ratio for a classification tree on value numbers, its null by permuted labels."""
+    """The ratio for a classification tree on category codes, its null by permuted labels."""
     del sizes
     both = np.concatenate([real, synthetic]).astype(np.float32)
     label = np.repeat([0, 1], [len(real), len(synthetic)])

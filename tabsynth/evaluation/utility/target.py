@@ -210,7 +210,7 @@ def logistic(
 def boosted(
     rows: np.ndarray, labels: np.ndarray, test: np.ndarray, sizes: tuple[int, ...], classes: int
 ) -> np.ndarray:
-    """Gradient boosted trees on value numbers, those of unordered columns taken as they are."""
+    """Gradient boosted trees on category codes, those of unordered columns taken as they are."""
     del sizes
     model = HistGradientBoostingClassifier(
         max_iter=TREES, learning_rate=LEARNING_RATE, early_stopping=False, random_state=0

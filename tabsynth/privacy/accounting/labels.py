@@ -64,7 +64,7 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelPlan:
-    """A budget in labels.
+    """The labels that a budget affords, by number of teachers.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class LabelPlan:
     delta: float
     consensus: float
     flips: float
-    wanted: int
+    target_labels: int
     grid: tuple[Labels, ...]
     right: tuple[tuple[float, float], ...]
     recommended: int | None
@@ -133,7 +133,7 @@ def plan_labels(
         delta=delta,
         consensus=consensus,
         flips=flips,
-        wanted=labels,
+        target_labels=labels,
         grid=found,
         right=tuple((c, share_right(c, vote)) for c in sorted({*CONSENSUSES, consensus})),
         recommended=recommended,
@@ -185,23 +185,23 @@ def share_right(consensus: float, vote: NoisyVote) -> float:
     return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
 
 
-def _recommendation(found: Sequence[Labels], wanted: int) -> tuple[int | None, str]:
+def _recommendation(found: Sequence[Labels], target_labels: int) -> tuple[int | None, str]:
     """The fewest teachers that answer enough questions, and why, in words."""
     best = max(found, key=lambda labels: labels.labels)
     if not best.labels:
         return None, "No number of teachers here affords one label: raise epsilon, or use margnet."
     taught = [x for x in found if x.rows_each >= LEAST_ROWS_EACH and x.labels] or [*found]
-    enough = [labels for labels in taught if labels.labels >= wanted]
+    enough = [labels for labels in taught if labels.labels >= target_labels]
     if enough:
         first = enough[0]
         return first.teachers, (
-            f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {wanted:,}"
+            f"{first.teachers:,} teachers of {first.rows_each:,} rows: the fewest that answer {target_labels:,}"
             f" questions ({first.labels:,}). More teachers answer more, but each learns from fewer rows."
         )
     most = max(taught, key=lambda labels: labels.labels)
     return most.teachers, (
-        f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,}, not the"
-        f" {wanted:,} wanted) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
+        f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,}, fewer than"
+        f" the {target_labels:,} requested) from teachers that still learn from {LEAST_ROWS_EACH} rows or more."
         if most.rows_each >= LEAST_ROWS_EACH
         else f"{most.teachers:,} teachers of {most.rows_each:,} rows: the most labels ({most.labels:,})."
         f" Teachers of {LEAST_ROWS_EACH} rows or more afford none, or are not in this grid."

@@ -81,7 +81,7 @@ class NoisyVote:
 
     Formal guarantees
     -----------------
-    A record is in the shard of one teacher, for life, by a coin of its own; a teacher's votes follow
+    Each record is assigned to one teacher independently and permanently; a teacher's votes follow
     from its shard, its coins and what was released; K is public, and a teacher without records votes
     too. Then adding or removing a record moves n₁ by at most 1, up or down, with all coins as they were.
     The Rényi divergences below are bounds for every table and every question:

@@ -45,7 +45,7 @@ def by_value(sizes: Sequence[int]) -> Groups:
 def count_rows(
     index: np.ndarray, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
 ) -> np.ndarray:
-    """Exact counts of groups of value numbers, shape (groups of each column, …), float64.
+    """Exact counts of groups of category codes, shape (groups of each column, …), float64.
 
     Never by single values first: memory is that of the groups' cells, however many values there are.
     A row counts once, or as many ``times`` as its entry there says.
@@ -86,7 +86,7 @@ class NoisyCounts(Generic[T]):
     count : callable
         ``count(rows, columns, groups)``: exact counts of the given columns, in the given groups of
         the values of every column. Each row must add 1 to one cell and nothing to the others. Default:
-        of an array of value numbers.
+        of an array of category codes.
     """
 
     def __init__(
@@ -165,8 +165,8 @@ class NoisyCounts(Generic[T]):
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
-        (found,) = passed(account, [np.array(exact)], [std], units=[math.sqrt(len(sets))])
-        return noise.noisy(found, std, bits)
+        (distances,) = passed(account, [np.array(exact)], [std], units=[math.sqrt(len(sets))])
+        return noise.noisy(distances, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)

@@ -4,7 +4,7 @@ Every noisy release goes through here: counts, distances and scores (:func:`nois
 (:func:`bernoulli`), sums of clipped gradients (:mod:`tabsynth.training.sums`).
 
 *Why a grid.* The floats that value + noise can take in floating point depend on the value, so that low-order
-bits tell neighbours apart whatever ε is (Mironov 2012, "On significance of the least significant bits for
+bits distinguish neighbouring datasets whatever ε is (Mironov 2012, "On significance of the least significant bits for
 differential privacy", CCS). What is released here is the multiple of g nearest to f + s·Z, with Z ~ N(0, 1)
 of all real numbers and g a power of two that follows from s alone: the same grid for all tables.
 
@@ -69,7 +69,7 @@ class Keystream:
     Notes
     -----
     The counter has 128 bits, so a stream never comes round. It cannot be copied or pickled, and a process
-    that was forked off goes on with a key of its own, unless the key was given.
+    that was forked off continues with a key of its own, unless the key was given.
     """
 
     def __init__(self, key: builtins.bytes | None = None) -> None:
@@ -130,8 +130,8 @@ def noisy(
     if not LEAST < std < math.inf:
         raise ValueError(f"no noise has a standard deviation of {std}")
     step = grid(std, whole=whole, fineness=fineness)
-    found = rounded_gaussian(exact.ravel() / step, std / step, bits)
-    return step * found.reshape(exact.shape) + 0.0  # no negative zero: one more bit
+    multiples = rounded_gaussian(exact.ravel() / step, std / step, bits)
+    return step * multiples.reshape(exact.shape) + 0.0  # no negative zero: one more bit
 
 
 def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
@@ -190,17 +190,17 @@ def nearest(
     with np.errstate(divide="ignore", invalid="ignore"):  # log 0 is a tail
         radius = np.sqrt(-2 * np.log(uniform))
         total = centres + ratio * (radius * np.cos(turn * (math.pi * 2.0**-63)))
-        found = np.rint(total)
-        sure = np.abs(total - found) < 0.5 - ratio * ERROR - 2.0**-51 * np.abs(total)
+        integers = np.rint(total)
+        sure = np.abs(total - integers) < 0.5 - ratio * ERROR - 2.0**-51 * np.abs(total)
     sure &= (uniform > TAIL) & (uniform < 1 - TAIL)
     if sure.all():
-        return found
+        return integers
     further: dict[int, list[tuple[int, int]]] = {}
     bits, library = Keystream(spare), mpmath.ctx_iv.MPIntervalContext()  # not mpmath's own context
     for i in np.flatnonzero(~sure & (np.abs(centres) < MOST)):
         u, v, digits = int(first[i]), int(turn[i]), further.setdefault(int(owner[i]), [])
-        found[i] = _settled(float(centres[i]), ratio, u, v, digits, bits, library)
-    return found
+        integers[i] = _settled(float(centres[i]), ratio, u, v, digits, bits, library)
+    return integers
 
 
 def _settled(
@@ -258,10 +258,10 @@ def bernoulli(chances: np.ndarray, digits: Callable[[int, Any], Any], bits: Bits
     flat = np.asarray(chances, dtype=np.float64).ravel()
     words = np.frombuffer(bits.bytes(8 * len(flat)), dtype="<u8")
     drawn, spare = (words >> np.uint64(11)) * 2.0**-53, Keystream(bits.bytes(32))
-    found = drawn < flat
+    outcomes = drawn < flat
     for i in np.flatnonzero(np.abs(drawn - flat) <= CLOSE):
-        found[i] = _below(int(words[i]), partial(digits, int(i)), spare)
-    return found.reshape(np.shape(chances))
+        outcomes[i] = _below(int(words[i]), partial(digits, int(i)), spare)
+    return outcomes.reshape(np.shape(chances))
 
 
 def _below(word: int, chance: Callable[[Any], Any], bits: Bits) -> bool:

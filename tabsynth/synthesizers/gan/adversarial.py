@@ -1,15 +1,15 @@
 """Adversarial training: private critic steps, generator steps, and what follows from releases for free.
 
 Only the critic reads private rows, through :class:`tabsynth.training.private_step.PrivateStep`; all
-else is post-processing: generator steps, anchors to released counts, the average of the weights, and
+else is post-processing: generator steps, penalties towards released counts, the average of the weights, and
 training on a table that is public or already released.
 
 Centred steps: a real row's loss is set against *stand-ins* that cost nothing, rows of a table that is
 public or already released, or else generated rows. With gᵢ the gradient of a real row's loss, r the
 mean gradient of the same loss on stand-ins, and F that of the generated rows' scores, a step takes
 (Σ clip(gᵢ − r) + noise) / B + (r + F). Without clipping and noise, on B rows, that is mean gᵢ + F, the
-ordinary gradient; and only what tells real rows from the stand-ins is clipped and has to be seen
-through the noise.
+ordinary gradient; and only the difference of real rows from the stand-ins is clipped and must exceed
+the noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable, recorder
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.gan.generator import (
     WARM_START,
-    Anchors,
     GeneratorConfig,
     GeneratorTraining,
+    MomentPenalty,
     TableGenerator,
 )
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import ACTIVATIONS, OPTIMIZERS, State, mlp, optimizer
 from tabsynth.training.private_step import (
     PrivateStep,
@@ -46,8 +46,8 @@ from tabsynth.training.private_step import (
 
 def pair_draws(rows: int, rng: torch.Generator) -> Tensor:
     """Uniform numbers, shape (rows, 2): which partner each row gets, and ρ."""
-    known = recorder()
-    drawn = None if known is None else known.uniform(rows, 2, rng)
+    trace = recorder()
+    drawn = None if trace is None else trace.uniform(rows, 2, rng)
     return torch.rand(rows, 2, generator=rng, device=rng.device) if drawn is None else drawn
 
 
@@ -55,7 +55,7 @@ class RowLosses:
     """−D(x) + λ(‖∇D(x̂)‖ − 1)², and + D(x̃) where ``paired``; x̂ = ρx + (1 − ρ)x̃.
 
     Each row x draws its own partner x̃ from a pool and its own ρ ~ U[0, 1], so that its loss is a
-    function of that row, public things and coins of its own.
+    function of that row, public values and random numbers of its own.
 
     Before each step it is set :meth:`against` a pool of generated rows. The object and its tensors stay
     the same from step to step, so that a step can be recorded.
@@ -75,13 +75,13 @@ class RowLosses:
         self._drawn: tuple[tuple[int, int], Tensor, Tensor] | None = None
 
     def against(self, pool: Tensor) -> "RowLosses":
-        """Take partners from these rows, and draw anew.
+        """Take partners from these rows, and discard earlier draws.
 
         Parameters
         ----------
         pool : Tensor, shape (m, width)
             Generated rows; m is public. Drawn once for all rows: the public stream does not learn how
-            many private rows there are (R1).
+            many private rows there are.
         """
         if self.pool is None:
             self.pool = pool.clone()
@@ -108,33 +108,33 @@ class RowLosses:
         assert self.pool is not None
         key = (rows.data_ptr(), len(rows))
         if self._drawn is None or self._drawn[0] != key:
-            coins = pair_draws(len(rows), self.rng)
-            picked = (coins[:, 0] * len(self.pool)).long()
-            self._drawn = key, self.pool[picked], coins[:, 1:]
+            uniform = pair_draws(len(rows), self.rng)
+            picked = (uniform[:, 0] * len(self.pool)).long()
+            self._drawn = key, self.pool[picked], uniform[:, 1:]
         return self._drawn[1], self._drawn[2]
 
 
 PerGenerator = int | Literal["adaptive"]
 
-LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+STEP_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 THRESHOLD, GRACE, DECAY = 0.6, 200, 0.99
 LOOK_EVERY = 20  # generator steps between two looks at the accuracy: each waits for the device
 
 
-def check_pace(name: str, value: Any) -> None:
+def check_critic_steps(name: str, value: Any) -> None:
     """A whole number of at least 1, or ``"adaptive"``."""
     if value != "adaptive":
         integer(f"{name} (or 'adaptive')", value)
 
 
-class Pace:
+class CriticSchedule:
     """n_D, the critic steps per generator step (Bie et al. 2023, "Private GANs, Revisited").
 
-    ``adaptive`` goes up the ladder 1, 2, 5, 10, … where an exponential mean (.99) of the critic's
+    ``adaptive`` moves to the next of 1, 2, 5, 10, … when an exponential mean (.99) of the critic's
     accuracy on generated rows falls to .6, at most once in 200 generator steps: under noise the
     critic falls behind the generator, and only critic steps are charged.
 
-    NOTE[DIFF] Their discriminator tells real from fake by the sign of its logit. The scores of a
+    NOTE[DIFF] Their discriminator classifies rows as real or fake by the sign of its logit. The scores of a
     Wasserstein critic have no such zero, and those of private rows must not be looked at. What is
     known for free: with D(x) = w·h(x) + b, the private gradient ĝ in w is the noisy mean of
     h(generated) − h(real), so −⟨w, ĝ⟩ is a noisy mean D(real) − mean D(generated). Half of that gap
@@ -143,7 +143,7 @@ class Pace:
 
     def __init__(self, per_generator: PerGenerator) -> None:
         self.adaptive = per_generator == "adaptive"
-        self.steps = LADDER[0] if per_generator == "adaptive" else per_generator
+        self.steps = STEP_COUNTS[0] if per_generator == "adaptive" else per_generator
         self.waited = 0  # critic steps since the last generator step
         self.grace = GRACE
         self.gap = self.accuracy = torch.tensor(torch.nan)
@@ -163,13 +163,13 @@ class Pace:
         if not self.adaptive:
             return
         scores = scores.detach()
-        found = (scores < scores.mean() + self.gap / 2).float().mean()
-        self.accuracy = _mean(self.accuracy, found)
+        accuracy = (scores < scores.mean() + self.gap / 2).float().mean()
+        self.accuracy = _mean(self.accuracy, accuracy)
         self.grace -= 1
         if self.grace > 0 or self.grace % LOOK_EVERY:
             return
-        if float(self.accuracy) <= THRESHOLD and self.steps < LADDER[-1]:
-            self.steps = LADDER[LADDER.index(self.steps) + 1]
+        if float(self.accuracy) <= THRESHOLD and self.steps < STEP_COUNTS[-1]:
+            self.steps = STEP_COUNTS[STEP_COUNTS.index(self.steps) + 1]
             self.grace = GRACE
 
     def state_dict(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class Pace:
 def noisy_gap(
     critic: nn.Sequential, penalty: float, public: Tensor, fake: Tensor, rng: torch.Generator
 ) -> Tensor:
-    """Noisy mean D(real) − mean D(generated), off the last layer's gradient: see :class:`Pace`.
+    """Noisy mean D(real) − mean D(generated), off the last layer's gradient: see :class:`CriticSchedule`.
 
     The gradient penalty is no function of the scores: what it adds on stand-ins (``public``) is taken
     out, and what it adds on real rows beyond that stays in.
@@ -219,7 +219,7 @@ GENERATED = "generated rows"
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialConfig(GeneratorConfig):
-    """What a GAN whose critic takes private steps is made of. All of it is public.
+    """The configuration of a GAN whose critic takes private steps. All of it is public.
 
     Attributes
     ----------
@@ -228,9 +228,9 @@ class AdversarialConfig(GeneratorConfig):
     sampling_rate : float
         q, the chance of a row to be in a critic batch.
     critic_steps : int
-        Critic steps in all: what is charged.
+        Total number of critic steps; each is charged.
     critic_per_generator : int or "adaptive"
-        Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.Pace`.
+        Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.CriticSchedule`.
     max_norm : float
         The bound of one example's gradient; in units of ``bound``.
     bound, statistic, grouping, clusters : str, str, str, int
@@ -270,7 +270,7 @@ class AdversarialConfig(GeneratorConfig):
         one_of("critic_activation", self.critic_activation, ACTIVATIONS)
         between("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
         integer("critic_steps", self.critic_steps)
-        check_pace("critic_per_generator", self.critic_per_generator)
+        check_critic_steps("critic_per_generator", self.critic_per_generator)
         self.rule()
         self.clipping()
         if self.physical_batch is not None:
@@ -295,13 +295,13 @@ class AdversarialConfig(GeneratorConfig):
         )
 
     def stated_steps(self, stand_ins: str = GENERATED) -> dict[str, Any]:
-        """What a certificate says of the critic's private steps; ``stand_ins`` are what they go by, if anything."""
+        """The critic's private steps, for the certificate; ``stand_ins`` names the rows they are centred on, if any."""
         layers = [1] * (
             len(self.critic_hidden) + 2
         )  # how wide they are makes no group more or less
-        found = self.clipping().stated(mlp(layers, torch.Generator()), stand_ins)
-        found |= stated(self.rule())
-        return {**found, "stand_ins": stand_ins} if self.wants_public() else found
+        details = self.clipping().stated(mlp(layers, torch.Generator()), stand_ins)
+        details |= stated(self.rule())
+        return {**details, "stand_ins": stand_ins} if self.wants_public() else details
 
     def wants_public(self) -> bool:
         """Whether a private step goes by the gradients of stand-ins."""
@@ -322,7 +322,7 @@ class Adversarial(GeneratorTraining):
     generator : TableGenerator
     rng : torch.Generator
         For the critic's first weights.
-    anchors : Anchors, optional
+    moment_penalty : MomentPenalty, optional
         What else the generator's loss holds on to.
     """
 
@@ -334,9 +334,9 @@ class Adversarial(GeneratorTraining):
         config: AdversarialConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None = None,
+        moment_penalty: MomentPenalty | None = None,
     ) -> None:
-        super().__init__(config, generator, rng, anchors)
+        super().__init__(config, generator, rng, moment_penalty)
         width = generator.heads.layout.width
         activation = config.critic_activation
         self.critic = mlp([width, *config.critic_hidden, 1], rng, activation=activation)
@@ -351,7 +351,7 @@ class Adversarial(GeneratorTraining):
         return super().to(device)
 
     def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
     ) -> int:
         """Ordinary training on the codes of a table that costs nothing; returns the critic steps."""
         batch, losses = self._batch(rows), self._row_losses(rng)
@@ -363,7 +363,7 @@ class Adversarial(GeneratorTraining):
                 parameter.grad = grad
             return public
 
-        return self._run(WARM_START, steps, batch, gradient, rng, watch, {}, None)
+        return self._run(WARM_START, steps, batch, gradient, rng, monitor, {}, None)
 
     def fit(
         self,
@@ -373,7 +373,7 @@ class Adversarial(GeneratorTraining):
         *,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
-        watch: Watch,
+        monitor: TrainingMonitor,
         standins: Tensor | None = None,
         most: int | None = None,
         bits: Bits | None = None,
@@ -414,7 +414,7 @@ class Adversarial(GeneratorTraining):
             return public
 
         return self._run(
-            "critic", account.granted, batch, gradient, public_rng, watch, {"step": step}, account
+            "critic", account.granted, batch, gradient, public_rng, monitor, {"step": step}, account
         )
 
     def _run(
@@ -424,7 +424,7 @@ class Adversarial(GeneratorTraining):
         batch: int,
         gradient: Callable[[Tensor], Tensor],
         rng: torch.Generator,
-        watch: Watch,
+        monitor: TrainingMonitor,
         parts: dict[str, Any],
         account: Account | None,
     ) -> int:
@@ -433,7 +433,7 @@ class Adversarial(GeneratorTraining):
         ``gradient(generated rows)`` sets the critic's, and returns the stand-ins that it went by.
         """
         critic_optimizer, generator_optimizer = self._optimizers()
-        pace = Pace(self.config.critic_per_generator)
+        schedule = CriticSchedule(self.config.critic_per_generator)
         suffix = "" if account is not None else f" ({stage})"
         every = max(1, steps // 100)
 
@@ -441,18 +441,22 @@ class Adversarial(GeneratorTraining):
             with torch.no_grad(), tf32(rng.device):
                 fake = self._codes(batch, rng)
             public = gradient(fake)
-            gap = noisy_gap(self.critic, self.penalty, public, fake, rng) if pace.adaptive else None
+            gap = (
+                noisy_gap(self.critic, self.penalty, public, fake, rng)
+                if schedule.adaptive
+                else None
+            )
             critic_optimizer.step()
             self.after_critic_step()
-            waited = pace.steps
-            if pace.critic_step(gap):
+            waited = schedule.steps
+            if schedule.critic_step(gap):
                 with tf32(rng.device):
                     scores = self._generator_step(batch, generator_optimizer, rng)
-                pace.generator_step(scores)
+                schedule.generator_step(scores)
                 if i % every < waited:
                     self._curves.note(SCORES + suffix, i + 1, scores.mean())
-                    if pace.adaptive:
-                        self._curves.note(PACE + suffix, i + 1, pace.steps)
+                    if schedule.adaptive:
+                        self._curves.note(PACE + suffix, i + 1, schedule.steps)
 
         self.generator.train()
         state = State(
@@ -461,13 +465,13 @@ class Adversarial(GeneratorTraining):
             average=self.average,
             critic_optimizer=critic_optimizer,
             generator_optimizer=generator_optimizer,
-            pace=pace,
+            pace=schedule,
             curves=self._curves,
             **parts,
         )
         # A warm start leaves time to the private steps.
         share = 1.0 if account is not None else 0.5
-        return run_steps(stage, steps, one, watch, share, account=account, state=state)
+        return run_steps(stage, steps, one, monitor, share, account=account, state=state)
 
     def _optimizers(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """Of the critic and of the generator, both new."""
@@ -498,14 +502,14 @@ class Adversarial(GeneratorTraining):
     def _generator_step(
         self, batch: int, optimizer: torch.optim.Optimizer, rng: torch.Generator
     ) -> Tensor:
-        """One step up the critic's score; reads the critic's parameters and no row (R8)."""
+        """One step up the critic's score; reads the critic's parameters and no row."""
         generator = self.generator
         logits = generator.logits(generator.noise(batch, rng))
         codes = generator.heads(logits, self.config.temperature, rng)
         scores = critic_scores(self.critic, codes)
         loss = -scores.mean()
-        if self.anchors is not None:
-            loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
+        if self.moment_penalty is not None:
+            loss = loss + self.moment_penalty.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, optimizer)
         return scores.detach()
 

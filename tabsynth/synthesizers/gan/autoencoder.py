@@ -7,7 +7,7 @@ NOTE[DIFF] medGAN, and the Maryland census document after it, train the autoenco
 without noise and call the GAN behind it private. It is not: the decoder is a function of the private
 rows that no noise was added to, and post-processing covers only what follows a private release. Here
 the autoencoder is trained with DP-SGD on the same ledger, or on a public table, or, where ε is
-infinite anyway, without noise (R11).
+infinite anyway, without noise.
 NOTE[DIFF] One softmax or sigmoid head per column instead of independent sigmoids over all bits; in the
 document, after its list of activations, ReLU.
 """
@@ -27,7 +27,7 @@ from tabsynth.privacy.accounting.mechanisms import NoPrivacy
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.training.bounds import Clipping
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import (
     ACTIVATIONS,
     OPTIMIZERS,
@@ -144,7 +144,7 @@ class Autoencoder(nn.Module):
         account: Account,
         rows: float,
         rng: torch.Generator,
-        watch: Watch,
+        monitor: TrainingMonitor,
         bits: Bits | None = None,
     ) -> int:
         """Train until the account is spent or time is up; returns the steps done.
@@ -174,15 +174,17 @@ class Autoencoder(nn.Module):
         state = State(autoencoder=self, optimizer=moves, step=step)
         # Half of the time at most: a generator without a critic is worth nothing.
         return run_steps(
-            "autoencoder", account.granted, one, watch, share=0.5, account=account, state=state
+            "autoencoder", account.granted, one, monitor, share=0.5, account=account, state=state
         )
 
-    def fit_free(self, codes: Tensor, steps: int, rng: torch.Generator, watch: Watch) -> int:
+    def fit_free(
+        self, codes: Tensor, steps: int, rng: torch.Generator, monitor: TrainingMonitor
+    ) -> int:
         """Train on the codes of a table that costs nothing; returns the steps done."""
         # It needs no budget: its ledger has no limit, and is thrown away.
         free = Ledger(math.inf, 0.5)
         account = free.open("autoencoder", NoPrivacy(), steps)
-        return self.fit(PrivateTable(codes, free), account, float(len(codes)), rng, watch)
+        return self.fit(PrivateTable(codes, free), account, float(len(codes)), rng, monitor)
 
 
 def reconstruction_losses(autoencoder: nn.Module, codes: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ NOTE[DIFF] The box draws N(0, (σC)²) for each row and averages: √m times the
 authors' code adds σC/√m to a sum of sensitivity C: √m times too little. Here a step is one
 Poisson-subsampled Gaussian of the multiplier that is charged, over the expected batch.
 NOTE[DIFF] The authors charge one composition for each group and noise groups apart, which does not
-cover groups that share a batch. Here all groups are one release, with √G times the noise (R10).
+cover groups that share a batch. Here all groups are one release, with √G times the noise.
 NOTE[DIFF] Learning rates are chosen on the census table, see ``reports/gans``; the authors' code learns
 pictures at 2e-4 to 3e-4.
 NOTE[DIFF] Training stops when the planned steps are done; the accountant was asked before.
@@ -33,7 +33,7 @@ import torch
 from tabsynth._validate import one_of, positive
 from tabsynth.synthesizers.gan.adversarial import Adversarial, AdversarialConfig, PerGenerator
 from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
-from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
+from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +96,10 @@ class DPGANTraining(Adversarial):
         config: DPGANConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None = None,
+        moment_penalty: MomentPenalty | None = None,
     ) -> None:
         self.penalty = config.penalty
-        super().__init__(config, generator, rng, anchors)
+        super().__init__(config, generator, rng, moment_penalty)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ Algorithm 1 as the Maryland census document gives it (Jutras-Dubé), with its er
 
 NOTE[DIFF] Batches are Poisson samples, as the accountant assumes, not fixed-size draws.
 NOTE[DIFF] Each example's gradient is clipped at C. The paper relies on weight clipping to bound
-gradients; that bound is far above any useful C, and weight clipping never stands in for it (R2).
+gradients; that bound is far above any useful C, and weight clipping never stands in for it.
 NOTE[DIFF] The generator steps with its own rate α_g; the box prints α_d.
 NOTE[DIFF] The default preset sets a real row against the mean of a batch of generated rows, not against
 one of them (see :mod:`tabsynth.synthesizers.gan.adversarial`), and its bound C follows the gradient norms of
@@ -12,7 +12,7 @@ generated rows. Preset ``source`` pairs each real row with one generated row, as
 and its C is fixed.
 NOTE[DIFF] The default preset starts the generator from noisy one-way counts, holds its mean code to them
 (``anchor``) and samples from the average of its weights: all of it post-processing of what is already
-released, and worth more than the steps that the counts cost. Preset ``source`` does none of it.
+released, and more useful than the steps that could be paid instead of the counts. Preset ``source`` does none of it.
 NOTE[DIFF] In preset ``source`` codes are ranks scaled to [0, 1], and a sigmoid ends the decoder, whose loss
 is a cross-entropy; a generated number is decoded to the nearest rank. The document names neither scale nor
 loss, and its list of activations leaves ReLU for the decoder's last layer. A null is the last rank.
@@ -33,7 +33,7 @@ from tabsynth.synthesizers.gan.estimator import WARM_CRITIC_STEPS, CriticalGAN
 
 @dataclass(frozen=True, kw_only=True)
 class WGANConfig(AdversarialConfig):
-    """What DP-WGAN is made of. All of it is public.
+    """The configuration of DP-WGAN. All of it is public.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class DPWGAN(CriticalGAN):
     schema : Schema
         The public facts of the table.
     epsilon : float
-        The budget; ``math.inf`` for a run without privacy.
+        The privacy budget; ``math.inf`` for a run without privacy.
     delta : float
     preset : {"default", "source"}
         ``default``: ours. ``source``: the settings of appendix A of the Maryland census document, with a
@@ -136,25 +136,25 @@ class DPWGAN(CriticalGAN):
     provenance : str, optional
         Where the public table comes from and why it is public; required with one, and certified.
     overlap : {"declined", "charged"}
-        Whether to spend a little on a noisy number of private rows that are in the public table, for
-        the certificate.
+        Whether to charge a small share of the budget for a noisy number of private rows that are in the public
+        table, for the certificate.
     warm_start : Synthesizer, optional
         A fitted synthesizer of the same schema and table. What it spent counts here too; its samples
         are post-processing, and serve as a public table does.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
-        How critic and autoencoder take private steps, at the same price; None: as configured, which
+        How critic and autoencoder take private steps, at the same privacy cost; None: as configured, which
         is ``dp-sgd``.
     encoding : str or dict
         ``one-hot``, ``ordinal``, ``binary`` or ``base-N``, for all columns or by column; ``preset`` is
         ``one-hot`` of ``default`` and ``ordinal`` of ``source``.
     rows : int, optional
-        The number of rows, where it is public. Else it is measured with noise and charged (R14).
+        The number of rows, if it is public. Otherwise it is measured with noise and charged.
     time_limit : float, optional
         Seconds; training stops there, with a valid model and the ε spent so far.
     accept_drafted_domain : bool
-        Fit although the schema was drafted from a table; the certificate says so (R12).
+        Fit although the schema was drafted from a table; the certificate says so.
     random_state : int, optional
-        Makes the run reproducible and its certificate say "not private: seeded" (R17).
+        Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
     verbose : bool
         A progress bar on stderr, if that is a terminal.

@@ -39,9 +39,9 @@ from tabsynth.synthesizers.gan.autoencoder import TRAININGS, Autoencoder, Autoen
 from tabsynth.synthesizers.gan.generator import (
     MOMENTS,
     WARM_START,
-    Anchors,
     GeneratorConfig,
     GeneratorTraining,
+    MomentPenalty,
     TableGenerator,
 )
 from tabsynth.synthesizers.gan.public import (
@@ -54,7 +54,7 @@ from tabsynth.synthesizers.gan.public import (
     together,
 )
 from tabsynth.tables.frames import to_pandas
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
 from tabsynth.training.private_step import STEP_RULES
 
@@ -66,17 +66,17 @@ OVERLAPS = ("charged", "declined")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learned:
-    """What takes all that is left of a budget: ``count`` uses of the mechanism of some noise.
+class TrainingMechanism:
+    """The mechanism that training uses ``count`` times; its noise takes the rest of the budget.
 
     Attributes
     ----------
     purpose : str
     mechanism : callable
-        From the noise that is looked for, one for all parts, to the mechanism.
+        From the noise multiplier, the same for all training mechanisms, to the mechanism.
     count : int
     details : dict
-        What else a reader of the certificate wants to know of it.
+        Further facts for the certificate.
     """
 
     purpose: str
@@ -86,8 +86,8 @@ class Learned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
-    """What a GAN's fit spends, in order.
+class BudgetAllocation:
+    """The privacy budget allocation of a GAN's fit, in order of use.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ class Split:
         Counts that are released once: keys of ``SHARES``.
     autoencoder : AutoencoderConfig or None
         If it learns from private rows.
-    learned : tuple of Learned
-        What the generator learns by.
+    learned : tuple of TrainingMechanism
+        The mechanisms by which the generator is trained.
     """
 
     once: tuple[str, ...]
     autoencoder: AutoencoderConfig | None
-    learned: tuple[Learned, ...]
+    learned: tuple[TrainingMechanism, ...]
 
     def spends(self, epsilon: float, delta: float, earlier: Ledger) -> list[PlannedSpend]:
         """The plan; ``learned`` takes all that the others leave of (epsilon, delta).
@@ -135,7 +135,7 @@ class Split:
         return spends
 
     def details(self, purpose: str, columns: int) -> dict[str, Any]:
-        """What else a reader of the certificate wants to know of a mechanism."""
+        """Further facts about a mechanism for the certificate."""
         if purpose == MARGINALS:
             return {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
         if purpose in SHARES:
@@ -146,9 +146,9 @@ class Split:
         return next(part.details for part in self.learned if part.purpose == purpose)
 
 
-def critic(config: AdversarialConfig, stand_ins: str) -> Learned:
+def critic(config: AdversarialConfig, stand_ins: str) -> TrainingMechanism:
     """A critic's private steps, which go by the gradients of ``stand_ins``."""
-    return Learned(
+    return TrainingMechanism(
         purpose=CRITIC,
         mechanism=lambda noise: sampled(noise, config.sampling_rate),
         count=config.critic_steps,
@@ -193,7 +193,7 @@ def sampled(noise: float, rate: float) -> Mechanism:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstCounts:
-    """What is known before training.
+    """Released counts that training starts from.
 
     Attributes
     ----------
@@ -217,36 +217,38 @@ def first_counts(
     declared: int | None,
     public: np.ndarray | None,
     bits: Bits,
-    watch: Watch,
+    monitor: TrainingMonitor,
 ) -> FirstCounts:
     """Release every count that has an account; ``declared`` is the number of rows where it is public."""
     rows, marginals, overlap = float(declared or 0), None, {}
     if MARGINALS in accounts:
         account = accounts[MARGINALS]
-        found = watch.once(
+        released = monitor.once(
             MARGINALS,
             lambda: {str(j): c for j, c in enumerate(noisy_marginals(table, account, sizes, bits))},
         )
-        counts = [found[str(j)] for j in range(len(sizes))]
+        counts = [released[str(j)] for j in range(len(sizes))]
         rows = rows or estimated_rows(counts)
         std = marginal_noise(account, len(sizes))
         marginals = [probabilities(c, rows, std) for c in counts]
     if COUNT in accounts:
         account = accounts[COUNT]
-        found = watch.once(COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, bits))})
-        rows = float(found["rows"])
+        released = monitor.once(
+            COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, bits))}
+        )
+        rows = float(released["rows"])
     if OVERLAP in accounts and public is not None:
         account = accounts[OVERLAP]
-        found = watch.once(
+        released = monitor.once(
             OVERLAP, lambda: {"rows": np.array(noisy_overlap(table, account, public, bits))}
         )
         noise = account.noise_multiplier
-        overlap = {"noisy_count": float(found["rows"]), "noise_std": noise}
+        overlap = {"noisy_count": float(released["rows"]), "noise_std": noise}
     return FirstCounts(rows=rows, marginals=marginals, overlap=overlap)
 
 
 class Streams(NamedTuple):
-    """Randomness: of first weights; of private rows' coins; of all that is public; of
+    """Random streams: of initial weights; of sampling and pairing of private rows; of all that is public; of
     noise and batches of the autoencoder, and of what comes after it."""
 
     init: torch.Generator
@@ -263,7 +265,7 @@ class Networks:
     Attributes
     ----------
     kind : callable
-        From configuration, generator, a stream and anchors to what trains the generator.
+        From configuration, generator, a stream and moment_penalty to what trains the generator.
     gan : GeneratorConfig
     autoencoder : AutoencoderConfig or None
     layout : Layout
@@ -290,7 +292,7 @@ class Networks:
         marginals: Sequence[np.ndarray] | None,
         free: Tensor | None,
         streams: Streams,
-        watch: Watch,
+        monitor: TrainingMonitor,
         *,
         same_rows: bool,
         most: int | None,
@@ -314,28 +316,30 @@ class Networks:
             A cap on the steps that cost nothing.
         """
         autoencoder = self._train_autoencoder(
-            table, accounts.get(AUTOENCODER), rows, marginals, free, streams, watch, most
+            table, accounts.get(AUTOENCODER), rows, marginals, free, streams, monitor, most
         )
         generator = self.build(streams.init, autoencoder)
         if marginals is not None and autoencoder is None:
             generator.start_from(marginals)
         # Other rows may be distributed otherwise: only pairs of the same rows are held to.
-        anchors = Anchors.of(self.layout, marginals, free if same_rows else None, self.gan)
-        gan = self.kind(self.gan, generator, streams.init, anchors).to(self.device)
+        moment_penalty = MomentPenalty.of(
+            self.layout, marginals, free if same_rows else None, self.gan
+        )
+        gan = self.kind(self.gan, generator, streams.init, moment_penalty).to(self.device)
         warm = free is not None and self.gan.warm_steps > 0
         if free is not None and warm:
             cap = self.gan.warm_steps if most is None else most
             if same_rows and self.gan.pair_anchor and self.gan.moment_steps:
                 steps = self.gan.moment_steps if most is None else most
-                gan.fit_moments(streams.public, watch, steps)
-            gan.warm_up(free, rows, streams.public, watch, min(cap, self.gan.warm_steps))
+                gan.fit_moments(streams.public, monitor, steps)
+            gan.warm_up(free, rows, streams.public, monitor, min(cap, self.gan.warm_steps))
         gan.fit(
             table,
             [accounts[purpose] for purpose in self.learned],
             rows,
             private_rng=streams.private,
             public_rng=streams.public,
-            watch=watch,
+            monitor=monitor,
             standins=free if warm else None,
             most=most,
             bits=streams.noise,
@@ -350,7 +354,7 @@ class Networks:
         marginals: Sequence[np.ndarray] | None,
         free: Tensor | None,
         streams: Streams,
-        watch: Watch,
+        monitor: TrainingMonitor,
         most: int | None,
     ) -> Autoencoder | None:
         config = self.autoencoder
@@ -361,10 +365,10 @@ class Networks:
             model.start_from(marginals)
         model.to(self.device)
         if account is not None:
-            model.fit(table, account, rows, streams.private, watch, streams.coder_noise)
+            model.fit(table, account, rows, streams.private, monitor, streams.coder_noise)
         elif free is not None:
             steps = config.steps if most is None else most
-            model.fit_free(free, steps, streams.public, watch)
+            model.fit_free(free, steps, streams.public, monitor)
         return model
 
     def build(self, rng: torch.Generator, autoencoder: Autoencoder | None) -> TableGenerator:
@@ -437,7 +441,7 @@ class GAN(Synthesizer):
 
     # Parameters.
 
-    def _learned(self) -> tuple[Learned, ...]:
+    def _learned(self) -> tuple[TrainingMechanism, ...]:
         """What takes what is left of the budget."""
         raise NotImplementedError
 
@@ -493,7 +497,7 @@ class GAN(Synthesizer):
         """Refuse a public table or a warm start that cannot be used, before anything is charged.
 
         No private row is read: that the public table is public is the declaration of whoever names its provenance.
-        A comparison with the private rows that is not charged would tell whether a record is among them.
+        A comparison with the private rows that is not charged would reveal whether a record is among them.
         """
         one_of("overlap", self.overlap, OVERLAPS)
         if self.public is not None and self.warm_start is not None:
@@ -530,21 +534,21 @@ class GAN(Synthesizer):
 
     def _once(self) -> tuple[str, ...]:
         """Counts that are released once, before training."""
-        found = []
+        purposes = []
         if self.warm_start is None and self._starts_from_marginals():
-            found.append(MARGINALS)
+            purposes.append(MARGINALS)
         elif self.rows is None:
-            found.append(COUNT)
+            purposes.append(COUNT)
         if self.overlap == "charged":
-            found.append(OVERLAP)
-        return tuple(found)
+            purposes.append(OVERLAP)
+        return tuple(purposes)
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        return self._split().spends(self.epsilon, self.delta, earlier)
+        return self._allocation().spends(self.epsilon, self.delta, earlier)
 
-    def _split(self) -> Split:
+    def _allocation(self) -> BudgetAllocation:
         autoencoder = None if self._training() == "public" else self._autoencoder()
-        return Split(once=self._once(), autoencoder=autoencoder, learned=self._learned())
+        return BudgetAllocation(once=self._once(), autoencoder=autoencoder, learned=self._learned())
 
     def _free_steps(self) -> dict[str, int]:
         free = {}
@@ -565,7 +569,7 @@ class GAN(Synthesizer):
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
-        watch: Watch,
+        monitor: TrainingMonitor,
         most: int | None = None,
     ) -> Trained:
         device = self._device()
@@ -575,16 +579,16 @@ class GAN(Synthesizer):
         private, public = randomness.torch(device), randomness.torch(device)
         streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
         # All accounts are opened before the first row is read: a plan past the budget reads nothing.
-        split, sizes = self._split(), self.schema.sizes
+        split, sizes = self._allocation(), self.schema.sizes
         accounts = {
             s.purpose: ledger.open(
                 s.purpose, s.mechanism, s.count, split.details(s.purpose, len(sizes))
             )
             for s in spends
         }
-        free = self._free_index(randomness.numpy(), watch, most)
+        free = self._free_index(randomness.numpy(), monitor, most)
         rows = PrivateTable(index, ledger)
-        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, watch)
+        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor)
         marginals = counts.marginals
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
@@ -595,7 +599,7 @@ class GAN(Synthesizer):
             marginals,
             None if free is None else self._codes(networks, free),
             streams,
-            watch,
+            monitor,
             same_rows=self.warm_start is not None,
             most=most,
         )
@@ -615,16 +619,16 @@ class GAN(Synthesizer):
         return torch.from_numpy(networks.layout.encode(index)).to(networks.device)
 
     def _free_index(
-        self, rng: np.random.Generator, watch: Watch, most: int | None
+        self, rng: np.random.Generator, monitor: TrainingMonitor, most: int | None
     ) -> np.ndarray | None:
-        """Value numbers of the public table, or of a sample of the warm start."""
+        """Category codes of the public table, or of a sample of the warm start."""
         encoder = TableEncoder(self.schema, self._encoding())
         if self.warm_start is None:
             return self._public_index(encoder)
         warm, width = self.warm_start, encoder.layout.width
         rows = released_rows(width) if most is None else 1000
-        # Kept, so that a fit that goes on after a crash goes on with the same table.
-        return watch.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
+        # Kept, so that a fit that is resumed after a crash uses the same table.
+        return monitor.once(WARM_START, lambda: {"index": released_index(warm, rows, rng)})["index"]
 
     # What a certificate and a model file hold.
 
@@ -643,8 +647,8 @@ class GAN(Synthesizer):
         facts = super()._public_facts()
         return None if facts is None else {**facts, "provenance": self.provenance}
 
-    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(watch, trained)
+    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(monitor, trained)
         public, warm = facts["public"], self.warm_start
         if public["public_table"] is not None:
             public["public_table"]["overlap"] = trained.notes or "declined: not counted"
@@ -710,7 +714,7 @@ class CriticalGAN(GAN):
         one_of("step_rule", self.step_rule, (*STEP_RULES, None))
         super()._check()
 
-    def _learned(self) -> tuple[Learned, ...]:
+    def _learned(self) -> tuple[TrainingMechanism, ...]:
         config = self._gan()
         # As of Networks.train: a free table stands in for private rows if the critic was warmed up on it.
         free = self._free_rows() if config.warm_steps else None

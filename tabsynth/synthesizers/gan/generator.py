@@ -17,13 +17,13 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.mixture import NOT_ONE, Mixture
 from tabsynth.training.checkpoint import Stateful
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import OPTIMIZERS, Heads, State, mlp, optimizer, set_bias
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorConfig:
-    """What a GAN's generator is made of. All of it is public.
+    """The configuration of a GAN's generator. All of it is public.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class GeneratorConfig:
             between(name, getattr(self, name), 0, math.inf, high_open=True)
 
     def stated(self) -> dict[str, Any]:
-        """What a certificate says of it among the settings; JSON-ready."""
+        """The settings that a certificate lists; JSON-ready."""
         return {}
 
 
@@ -142,7 +142,7 @@ class _PairDistance(torch.autograd.Function):
         return outer[0] * gradient, None, None
 
 
-class Anchors:
+class MomentPenalty:
     """Squared distances of generated rows to a mean code, and χ² distances to second moments.
 
     Parameters
@@ -178,15 +178,15 @@ class Anchors:
         marginals: Sequence[np.ndarray] | None,
         released: Tensor | None,
         config: GeneratorConfig,
-    ) -> "Anchors":
-        """Anchors to one-way distributions and to the pairs of a released table's codes."""
+    ) -> "MomentPenalty":
+        """Penalties towards one-way distributions and the pairs of a released table's codes."""
         mean = None if marginals is None else mean_code(layout, marginals)
         moments = None
         if released is not None and config.pair_anchor:
             moments = second_moments(layout, released)
         return cls(layout, mean, moments, config.anchor, config.pair_anchor, marginals)
 
-    def to(self, device: torch.device) -> "Anchors":
+    def to(self, device: torch.device) -> "MomentPenalty":
         """Both targets, moved to ``device``."""
         if self.mean is not None:
             self.mean = self.mean.to(device)
@@ -250,7 +250,7 @@ class TableGenerator(nn.Module):
         set_bias(last, self.heads.layout, marginals)
 
     def sound(self) -> bool:
-        """Whether what is beside the weights can be what it should be; of the weights any may."""
+        """Whether the buffers beside the weights are valid; the weights may have any values."""
         return True
 
     def logits(self, z: Tensor) -> Tensor:
@@ -275,7 +275,7 @@ class TableGenerator(nn.Module):
         *,
         noise: Callable[[int, torch.Generator], Tensor] | None = None,
     ) -> np.ndarray:
-        """Value numbers of ``rows`` generated rows, shape (rows, columns) int64.
+        """Category codes of ``rows`` generated rows, shape (rows, columns) int64.
 
         ``noise(rows, rng)`` draws z, in place of :meth:`noise`.
 
@@ -355,10 +355,10 @@ class ConditionalGenerator(TableGenerator):
 
     def logits(self, z: Tensor) -> Tensor:
         """As :meth:`TableGenerator.logits`, the label's as z says."""
-        found = super().logits(z)
+        logits = super().logits(z)
         given = (2 * z[:, self._free :] - 1) * self.CERTAIN
         start, stop = self._label.start, self._label.stop
-        before, _, after = found.split([start, stop - start, found.shape[1] - stop], dim=1)
+        before, _, after = logits.split([start, stop - start, logits.shape[1] - stop], dim=1)
         return torch.cat([before, given, after], dim=1)
 
     def sound(self) -> bool:
@@ -448,8 +448,8 @@ class Curves:
         """``{name: {"step": […], "value": […]}}``, JSON-ready: values that diverged are left out."""
         out: dict[str, dict[str, list[float]]] = {}
         for name, points in self._held.items():
-            found = [(step, float(value)) for step, value in points]
-            finite = [(step, value) for step, value in found if math.isfinite(value)]
+            values = [(step, float(value)) for step, value in points]
+            finite = [(step, value) for step, value in values if math.isfinite(value)]
             if finite:
                 out[name] = {"step": [s for s, _ in finite], "value": [v for _, v in finite]}
         return out
@@ -479,7 +479,7 @@ class GeneratorTraining:
     generator : TableGenerator
     rng : torch.Generator
         For the first weights of the networks that subclasses add.
-    anchors : Anchors, optional
+    moment_penalty : MomentPenalty, optional
         What else the generator's loss holds on to.
     """
 
@@ -488,9 +488,9 @@ class GeneratorTraining:
         config: GeneratorConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None = None,
+        moment_penalty: MomentPenalty | None = None,
     ) -> None:
-        self.config, self.generator, self.anchors = config, generator, anchors
+        self.config, self.generator, self.moment_penalty = config, generator, moment_penalty
         self.average = WeightAverage(generator, config.averaging)
         self._curves = Curves()
 
@@ -508,12 +508,12 @@ class GeneratorTraining:
         """All networks and targets, moved to ``device``."""
         for network in (self.generator, self.average.module):
             network.to(device)
-        if self.anchors is not None:
-            self.anchors.to(device)
+        if self.moment_penalty is not None:
+            self.moment_penalty.to(device)
         return self
 
     def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
     ) -> int:
         """Training on the codes of a table that costs nothing; returns the steps done."""
         raise NotImplementedError
@@ -526,7 +526,7 @@ class GeneratorTraining:
         *,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
-        watch: Watch,
+        monitor: TrainingMonitor,
         standins: Tensor | None = None,
         most: int | None = None,
         bits: Bits | None = None,
@@ -541,7 +541,7 @@ class GeneratorTraining:
         rows : float
             A public or privatised estimate of n.
         private_rng, public_rng : torch.Generator
-            For the coins of private rows, and noise on a GPU; for all that is public.
+            For the sampling of private rows, and noise on a GPU; for all that is public.
         standins : Tensor, shape (m, layout.width), optional
             Codes of a table that is public or already released.
         most : int, optional
@@ -551,8 +551,8 @@ class GeneratorTraining:
         """
         raise NotImplementedError
 
-    def fit_moments(self, rng: torch.Generator, watch: Watch, steps: int) -> int:
-        """Generator steps towards the anchors alone; returns the steps done."""
+    def fit_moments(self, rng: torch.Generator, monitor: TrainingMonitor, steps: int) -> int:
+        """Generator steps of the moment penalty alone; returns the steps done."""
         generator = self.generator
         config = self.config
         moves = optimizer("adam", generator.parameters(), config.moment_lr, (0.9, 0.999))
@@ -564,14 +564,14 @@ class GeneratorTraining:
 
         generator.train()
         state = State(generator=generator, average=self.average, optimizer=moves, rate=rate)
-        return run_steps(MOMENTS, steps, one, watch, 0.3, state=state)
+        return run_steps(MOMENTS, steps, one, monitor, 0.3, state=state)
 
     def moment_step(self, rng: torch.Generator, moves: torch.optim.Optimizer) -> None:
-        """One generator step towards the anchors alone."""
-        anchors, generator = self.anchors, self.generator
-        assert anchors is not None
+        """One generator step of the moment penalty alone."""
+        moment_penalty, generator = self.moment_penalty, self.generator
+        assert moment_penalty is not None
         logits = generator.logits(generator.noise(MOMENT_ROWS, rng))
-        self._descend(anchors.loss(generator.heads(logits, 1.0, None)), moves)
+        self._descend(moment_penalty.loss(generator.heads(logits, 1.0, None)), moves)
 
     def _generator_optimizer(self) -> torch.optim.Optimizer:
         config, parameters = self.config, self.generator.parameters()

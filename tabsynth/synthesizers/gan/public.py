@@ -64,7 +64,7 @@ def together(warm: Synthesizer, own: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 def released_index(warm: Synthesizer, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Value numbers of a sample of a warm start, shape (rows, columns): free post-processing."""
+    """Category codes of a sample of a warm start, shape (rows, columns): free post-processing."""
     table = warm.sample(rows, random_state=int(rng.integers(2**62)))
     return TableEncoder(warm.encoder_.schema).to_index(table, "warm start's table")
 
@@ -92,7 +92,7 @@ def noisy_overlap(
     """
     std = account.whole_table_noise
     rows = table.read(account)
-    known = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
-    equal = sum(bytes(row) in known for row in np.ascontiguousarray(rows, dtype="<i8"))
+    public_rows = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
+    equal = sum(bytes(row) in public_rows for row in np.ascontiguousarray(rows, dtype="<i8"))
     (exact,) = passed(account, [float(equal)], [std])
     return float(noise.noisy(exact, std, bits, whole=True))

@@ -96,8 +96,8 @@ def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
 
 
 def _subject(condition: Condition) -> str:
-    asked = {n: v[0] if len(v) == 1 else v for n, v in condition.stated.items()}
-    return f"The condition {shown(asked, 120)} is" if asked else "Every row is"
+    conditions = {n: v[0] if len(v) == 1 else v for n, v in condition.stated.items()}
+    return f"The condition {shown(conditions, 120)} is" if conditions else "Every row is"
 
 
 def _alternatives(given: Any) -> list[Any]:
@@ -126,10 +126,10 @@ def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
         column = _column(schema, name)
         low, dots, high = value.partition("..")
         if dots and column.ordered and value not in column.positions:
-            known: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
+            condition: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
         else:
-            known = parse_value(schema, column, value)
-        where.setdefault(name, []).append(known)
+            condition = parse_value(schema, column, value)
+        where.setdefault(name, []).append(condition)
     return where
 
 
@@ -176,7 +176,7 @@ def completed(
 
 
 def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:
-    """Value numbers of a partial table, shape (rows, columns) int64; -1 where a cell is to be filled.
+    """Category codes of a partial table, shape (rows, columns) int64; -1 where a cell is to be filled.
 
     Raises
     ------
@@ -208,10 +208,12 @@ def _with_given(
     filled: np.ndarray,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """A whole table from filled value numbers, with the very numbers of the partial table's cells."""
-    made = encoder.from_index(filled, rng)
+    """A whole table from filled category codes, with the very numbers of the partial table's cells."""
+    table_out = encoder.from_index(filled, rng)
     for j, column in enumerate(encoder.schema.columns):
         if column.name in table.columns:
             given = partial[:, j] >= 0
-            made[column.name] = column.keep_given(made[column.name], table[column.name], given)
-    return made.set_axis(table.index, axis=0)
+            table_out[column.name] = column.keep_given(
+                table_out[column.name], table[column.name], given
+            )
+    return table_out.set_axis(table.index, axis=0)

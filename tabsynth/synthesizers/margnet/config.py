@@ -38,7 +38,7 @@ class MargNetConfig:
         The fit also ends where this many steps reduce the error by at most ``min_improvement``.
     min_improvement : float
         A share of the error, from 0 to 1.
-    onward : float
+    continuation : float
         After it has reached the noise, the fit continues for this many times the steps so far, scaled like the
         weight of entropy, while the learning rate falls to 0. 0 ends the fit at once.
     entropy : float
@@ -121,7 +121,7 @@ class MargNetConfig:
     stop: float = 1.75
     patience: int = 300
     min_improvement: float = 0.01
-    onward: float = 2.0
+    continuation: float = 2.0
     entropy: float = 1.0
     min_entropy: float = 0.1
     clear_dependence: float = 2000.0
@@ -190,7 +190,7 @@ class MargNetConfig:
         for name in ("one_way_share", "scores_share"):
             between(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
         for name in (
-            "stop", "onward", "entropy", "score_margin", "residual_noise", "strong_dependence",
+            "stop", "continuation", "entropy", "score_margin", "residual_noise", "strong_dependence",
             "strong_margin", "triples_noise", "rows_tolerance",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, high_open=True)

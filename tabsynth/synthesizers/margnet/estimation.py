@@ -35,7 +35,7 @@ from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import WARM_UP, one_cycle
 
 
@@ -198,11 +198,13 @@ class Thirds:
         device: torch.device | str,
     ) -> Self:
         """Of each triple's c, slope and counts, shape (groups of a, groups of b, groups of c)."""
-        held = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
-        slopes = [np.full(len(at), slope) for at, (_, slope, _) in zip(held, triples, strict=True)]
+        places = [np.arange(spans[c].start, spans[c].stop) for c, _, _ in triples]
+        slopes = [
+            np.full(len(at), slope) for at, (_, slope, _) in zip(places, triples, strict=True)
+        ]
         target = [counts.reshape(-1, counts.shape[2]) for _, _, counts in triples]
         return cls(
-            torch.from_numpy(np.concatenate(held)).to(device),
+            torch.from_numpy(np.concatenate(places)).to(device),
             torch.from_numpy(np.concatenate(slopes)).float().to(device),
             torch.from_numpy(np.concatenate(target, axis=1)).float().to(device),
         )
@@ -229,7 +231,7 @@ class Triples:
     ) -> None:
         self.groups, self.memory = groups, memory
         self.begun = {
-            prefix: Thirds.of(groups.spans, found, device) for prefix, found in begun.items()
+            prefix: Thirds.of(groups.spans, thirds, device) for prefix, thirds in begun.items()
         }
 
     def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
@@ -299,12 +301,12 @@ class Zeros:
         scale = self.scale * weight
         # No mass is quite 0, so that the others' product is a quotient.
         masses = [(p[:, span] @ masks.T).clamp_min_(SMALLEST_MASS) for span, _, masks in self.named]
-        found = p.new_ones(len(p), self.number)
+        products = p.new_ones(len(p), self.number)
         for (_, which, _), mass in zip(self.named, masses, strict=True):
-            found[:, which] *= mass
-        found *= scale**2 * found.sum(0)
+            products[:, which] *= mass
+        products *= scale**2 * products.sum(0)
         for (span, which, masks), mass in zip(self.named, masses, strict=True):
-            gradient[:, span].addmm_(found[:, which] / mass, masks)
+            gradient[:, span].addmm_(products[:, which] / mass, masks)
 
 
 class CountLoss:
@@ -369,8 +371,8 @@ class CountLoss:
                 singles[0, block.start : block.stop] = slope
                 singles[1, block.start : block.stop] = target
             elif m.columns in by.strong:
-                held = (target, (m.counts - aims.get(m.columns, m.counts)) / std)
-                tensors = (torch.from_numpy(x).float().to(device) for x in held)
+                arrays = (target, (m.counts - aims.get(m.columns, m.counts)) / std)
+                tensors = (torch.from_numpy(x).float().to(device) for x in arrays)
                 strong.append(Strong(m.columns, slope, *tensors))
             elif len(m.columns) == 2:
                 one, other = (self.pairs.spans[j] for j in m.columns)
@@ -489,12 +491,12 @@ class MargNetFit:
             zero_std=config.zero_std,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
-        self.found: list[float] = []
+        self.errors: list[float] = []
         self.turned: int | None = None  # the step that found it done
         self.trial = False
 
-    def fit(self, watch: Watch, most: int | None = None) -> int:
-        """Fit to the noise level and onward, to the last step or the deadline; returns the steps done.
+    def fit(self, monitor: TrainingMonitor, most: int | None = None) -> int:
+        """Fit to the noise level and beyond, to the last step or the deadline; returns the steps done.
 
         Steps after that do nothing, but in a trial of ``most`` steps, which are to take their time. Then come
         those that make impossible rows rare: before the components differ, the shortest way would be to make
@@ -503,10 +505,10 @@ class MargNetFit:
         self.trial = most is not None
         steps = self.config.steps if most is None else min(most, self.config.steps)
         share = self.config.counts_time if self.loss.zeros else 1.0
-        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), watch, share, state=self)
+        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), monitor, share, state=self)
         if self.loss.zeros:
             few = self.config.zero_steps if most is None else min(most, self.config.zero_steps)
-            run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), watch, state=self)
+            run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), monitor, state=self)
         return done
 
     def step(self, i: int, steps: int) -> None:
@@ -515,7 +517,7 @@ class MargNetFit:
             return
         p = self.network()
         loss, gradient = self.loss(p)
-        self.found.append(loss)
+        self.errors.append(loss)
         if not (self.done or self.trial) and self._settled():
             self.turned = i
         planned, last = min(steps, self.planned), self._last(steps)
@@ -532,15 +534,17 @@ class MargNetFit:
         planned = min(steps, self.planned)
         if self.turned is None:
             return planned
-        return min(planned, self.turned + int(self.config.onward * self.clarity * self.turned))
+        return min(
+            planned, self.turned + int(self.config.continuation * self.clarity * self.turned)
+        )
 
     def step_from_zeros(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
         p, past = self.network(), (i + 1) / steps
         _, gradient = self.loss(p, past)
         rate = self.config.zero_rate * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
-        entropy = 1 - min(1.0, len(self.found) / self.planned)
-        self._descend(p, gradient, rate, 0.0 if self.done and self.config.onward else entropy)
+        entropy = 1 - min(1.0, len(self.errors) / self.planned)
+        self._descend(p, gradient, rate, 0.0 if self.done and self.config.continuation else entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         for group in self.optimizer.param_groups:
@@ -558,7 +562,7 @@ class MargNetFit:
         """Part of its weight that entropy has: by what the counts show."""
         return (
             min(1.0, max(self.config.min_entropy, self.shown / self.config.clear_dependence))
-            if self.found
+            if self.errors
             else 1.0
         )
 
@@ -576,12 +580,12 @@ class MargNetFit:
     def _noisy(self) -> float:
         """From 1, where the counts show little, to 0."""
         noisy = self.config.noisy_dependence
-        return noisy / max(self.shown, noisy) if self.found else 0.0
+        return noisy / max(self.shown, noisy) if self.errors else 0.0
 
     @property
     def shown(self) -> float:
         """What independent columns, the start, leave unexplained, in the noise's variances and a column."""
-        return self.loss.cells * (self.found[0] - 1) / len(self.layout.blocks)
+        return self.loss.cells * (self.errors[0] - 1) / len(self.layout.blocks)
 
     @property
     def done(self) -> bool:
@@ -590,13 +594,13 @@ class MargNetFit:
 
     def _settled(self) -> bool:
         level = 1 - self.config.stop * math.sqrt(2 / self.loss.cells)
-        if self.found[-1] <= level:
+        if self.errors[-1] <= level:
             return True
-        past = len(self.found) - self.config.patience
+        past = len(self.errors) - self.config.patience
         # Not while the learning rate grows.
         if past <= WARM_UP * self.planned:
             return False
-        return min(self.found[past:]) > (1 - self.config.min_improvement) * min(self.found[:past])
+        return min(self.errors[past:]) > (1 - self.config.min_improvement) * min(self.errors[:past])
 
     @torch.no_grad()
     def mixture(self) -> Mixture:
@@ -609,8 +613,8 @@ class MargNetFit:
     def curves(self) -> dict[str, dict[str, list[float]]]:
         """The loss over the steps: a function of the noisy counts, so public."""
         every = max(1, self.config.steps // 100)
-        kept = [i for i in range(0, len(self.found), every) if math.isfinite(self.found[i])]
-        curve = {"step": [float(i) for i in kept], "value": [self.found[i] for i in kept]}
+        kept = [i for i in range(0, len(self.errors), every) if math.isfinite(self.errors[i])]
+        curve = {"step": [float(i) for i in kept], "value": [self.errors[i] for i in kept]}
         return {"squared error of a count over its noise's variance": curve}
 
     def state_dict(self) -> dict[str, Any]:
@@ -618,7 +622,7 @@ class MargNetFit:
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "found": torch.tensor(self.found, dtype=torch.float64),
+            "found": torch.tensor(self.errors, dtype=torch.float64),
             "turned": torch.tensor(-1 if self.turned is None else self.turned),
         }
 
@@ -626,6 +630,6 @@ class MargNetFit:
         """Inverse of :meth:`state_dict`."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.found = state["found"].tolist()
+        self.errors = state["found"].tolist()
         turned = int(state["turned"])
         self.turned = None if turned < 0 else turned

@@ -33,7 +33,7 @@ from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
@@ -44,7 +44,7 @@ def margnet(
     config: MargNetConfig,
     rng: torch.Generator,
     device: torch.device | str,
-    watch: Watch,
+    monitor: TrainingMonitor,
     most: int | None = None,
 ) -> MargNetFit:
     """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
@@ -65,7 +65,7 @@ def margnet(
         device,
         encoder.zeros,
     )
-    estimate.fit(watch, most)
+    estimate.fit(monitor, most)
     return estimate  # estimate.mixture() is the generator
 
 
@@ -168,7 +168,7 @@ class MargNet(Synthesizer):
             Some of the schema's columns, in any order. A missing column is filled in whole.
         nulls : {"fill", "keep"}
             Whether nulls in the table are cells to fill in, or values. A null that is meant as a value
-            cannot be told from one to be filled: it is one or the other in the whole table. A cell
+            cannot be distinguished from one to be filled: it is one or the other in the whole table. A cell
             that is filled in may get a null, where the schema allows it.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
@@ -243,7 +243,7 @@ class MargNet(Synthesizer):
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
-        watch: Watch,
+        monitor: TrainingMonitor,
         most: int | None = None,
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
@@ -256,17 +256,17 @@ class MargNet(Synthesizer):
             spends,
             ledger,
             noise,
-            watch,
+            monitor,
             parsed_workload(self.schema, self.workload, self.target, config),
         )
-        estimate = margnet(marginals, encoder, config, init_rng, self._device(), watch, most)
+        estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(generator=generator, curves=estimate.curves)
 
-    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(watch, trained)
+    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(monitor, trained)
         facts["public"] |= self._hints()
         return facts
 

@@ -49,7 +49,7 @@ from tabsynth.synthesizers.margnet.selection import (
     worth_counting,
 )
 from tabsynth.tables.counter import RowCounter, count_by
-from tabsynth.training.loop import Watch
+from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
 ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
@@ -144,7 +144,7 @@ class PrivateMarginals:
     ledger : Ledger
     bits : Bits
         Random bits of the noise.
-    watch : Watch
+    watch : TrainingMonitor
         Its checkpoint keeps each release.
     workload : Workload
     """
@@ -158,12 +158,12 @@ class PrivateMarginals:
         spends: Sequence[PlannedSpend],
         ledger: Ledger,
         bits: Bits,
-        watch: Watch,
+        monitor: TrainingMonitor,
         workload: Workload,
     ) -> None:
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose: spend for spend in spends}
-        self.ledger, self.bits, self.watch = ledger, bits, watch
+        self.ledger, self.bits, self.monitor = ledger, bits, monitor
         self.workload = workload
         self.counts: NoisyCounts[Any] = NoisyCounts(table, schema.sizes, partial(_count, schema))
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
@@ -188,7 +188,7 @@ class PrivateMarginals:
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
             if not pairs:  # charged all the same: a charge must not follow from a release
-                self.watch.once(SCORES, lambda: self._without_release(account))
+                self.monitor.once(SCORES, lambda: self._without_release(account))
         if SCORES in self.spends and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
             scores, std = self._scores(account, pairs, expected, by.pairs)
@@ -324,7 +324,7 @@ class PrivateMarginals:
             counts = {str(i): m.counts for i, m in enumerate(measured)}
             return {**counts, "std": np.array([m.std for m in measured])}
 
-        released = self.watch.once(account.purpose, release)
+        released = self.monitor.once(account.purpose, release)
         return [
             Measured(columns, released[str(i)], float(std))
             for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
@@ -350,6 +350,6 @@ class PrivateMarginals:
             distances = self.counts.distances(account, pairs, independent, self.bits, groups)
             return {"distances": distances}
 
-        distances = self.watch.once(SCORES, release)["distances"]
+        distances = self.monitor.once(SCORES, release)["distances"]
         by_chance = [chance_distance(independent(pair)) for pair in pairs]
         return distances - by_chance, account.noise_multiplier * math.sqrt(len(pairs))

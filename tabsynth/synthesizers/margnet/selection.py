@@ -305,9 +305,9 @@ def _first(
     heap = [(-w, 0, t, c) for w, t, c in zip(worth.tolist(), triples, cells, strict=True)]
     heapq.heapify(heap)
     while heap and len(chosen) < most:
-        lost, known, triple, size = heap[0]
+        lost, counted_uses, triple, size = heap[0]
         used = sum(uses[j] for j in triple)
-        if used > known:  # uses only grow, so that what is held is never too late
+        if used > counted_uses:  # uses only grow, so that what is held is never too late
             heapq.heapreplace(heap, (lost, used, triple, size))
             continue
         heapq.heappop(heap)

@@ -1,4 +1,4 @@
-"""Noisy aggregation: records are assigned to teachers independently and permanently, and clean votes become noisy answers (R15, R16)."""
+"""Noisy aggregation: records are assigned to teachers independently and permanently, and clean votes become noisy answers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Deal = Callable[[Tensor], tuple[Tensor, Tensor]]  # of rows: their order, and th
 
 
 def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Records in an order of their own, and the teacher of each, shape (rows,) (R15).
+    """Records in an order independent of their places, and the teacher of each, shape (rows,).
 
     Parameters
     ----------
@@ -29,23 +29,25 @@ def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
 
     Formal guarantees
     -----------------
-    A record's coin is a keyed hash (BLAKE2b) of what it holds and of its number among its equals; records
+    A record's teacher follows from a keyed hash (BLAKE2b) of its content and of its number among equal records; records
     are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
     that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
     one record more or less in one shard, and leaves all others as they were, in order too.
     """
     secret = np.asarray(key, dtype="<u4").tobytes()
-    held = [
+    digests = [
         blake2b(row.tobytes(), key=secret, digest_size=16).digest()
         for row in np.ascontiguousarray(rows.cpu().numpy())
     ]
-    order = sorted(range(len(held)), key=held.__getitem__)
+    order = sorted(range(len(digests)), key=digests.__getitem__)
     seen: Counter[bytes] = Counter()
-    shard = np.empty(len(held), dtype=np.int64)
+    shard = np.empty(len(digests), dtype=np.int64)
     for place, i in enumerate(order):
-        coin = blake2b(held[i] + seen[held[i]].to_bytes(8, "little"), key=secret, digest_size=8)
-        shard[place] = int.from_bytes(coin.digest(), "little") % teachers
-        seen[held[i]] += 1
+        assigned = blake2b(
+            digests[i] + seen[digests[i]].to_bytes(8, "little"), key=secret, digest_size=8
+        )
+        shard[place] = int.from_bytes(assigned.digest(), "little") % teachers
+        seen[digests[i]] += 1
     return rows[order], torch.from_numpy(shard)
 
 

@@ -94,7 +94,7 @@ def paper_config() -> PATEConfig:
     Each student step pays for 64 labels of its own, and the generator moves by RMSProp at 1e-4, as in the
     authors' code of 2020. At 5e-4 teachers and student cannot follow it, and its rows collapse.
 
-    NOTE[DIFF] Teachers are networks in the text, and logistic regressions in the authors' code, fitted anew
+    NOTE[DIFF] Teachers are networks in the text, and logistic regressions in the authors' code, fitted again
     in each round. These are logistic regressions that continue from round to round, by Adam at a rate that
     follows the generator. Networks of 16 or 64 units memorised shards of 1,000 rows.
     NOTE[DIFF] The student is that of the text, by cross-entropy. The code's is linear in its loss, with

@@ -12,18 +12,18 @@ from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
 from tabsynth.synthesizers.base import NOMINAL_ROWS
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.estimator import COUNT, GAN, Learned, Networks
+from tabsynth.synthesizers.gan.estimator import COUNT, GAN, Networks, TrainingMechanism
 from tabsynth.synthesizers.gan.generator import GeneratorTraining, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import VOTES
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
 from tabsynth.synthesizers.pate.pairs import PATEWitness
-from tabsynth.synthesizers.pate.rounds import PATE, Panel
+from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.synthesizers.pate.teachers import PATENetworks
 
 PRESETS = ("default", "paper")
 PAPER_ROWS_EACH = 1000  # of a teacher: the paper's best of n/50 … n/5000
 MOST_EPSILON = 100.0  # for the number of teachers: beyond, a budget is as good as none
-SURE = 0.75  # consensus of teachers, at which it is told what share of the labels is right …
+SURE = 0.75  # consensus of teachers at which the plan states the share of correct labels …
 VOID = 0.55  # … if that is less
 
 
@@ -79,10 +79,10 @@ class Voting(GAN):
             return min(max(2, rows // PAPER_ROWS_EACH), MOST_TEACHERS)
         return recommended(rows, min(float(self.epsilon), MOST_EPSILON), float(self.delta))
 
-    def _panel(self) -> Panel:
-        return Panel(teachers=self._teachers())
+    def _ensemble(self) -> EnsembleSettings:
+        return EnsembleSettings(teachers=self._teachers())
 
-    def _learned(self) -> tuple[Learned, ...]:
+    def _learned(self) -> tuple[TrainingMechanism, ...]:
         config, teachers = self._networks_config(), self._teachers()
 
         def votes(noise: float) -> NoisyVote:
@@ -91,17 +91,19 @@ class Voting(GAN):
         details = {
             "sensitivity": 1,
             "unit": "votes",
-            "shards": "a coin of its own for each record, for life",
+            "shards": "each record is assigned to a teacher independently and permanently",
         }
-        return (Learned(purpose=VOTES, mechanism=votes, count=config.labels, details=details),)
+        return (
+            TrainingMechanism(purpose=VOTES, mechanism=votes, count=config.labels, details=details),
+        )
 
     def _networks(self, layout: Layout) -> Networks:
         return replace(super()._networks(layout), kind=self._kind(), generator=self._generator())
 
     def _kind(self) -> Callable[..., GeneratorTraining]:
         if self._networks_config().kind == "network":
-            return partial(PATENetworks, panel=self._panel())
-        return partial(PATEWitness, panel=self._panel(), columns=self.schema.columns)
+            return partial(PATENetworks, ensemble=self._ensemble())
+        return partial(PATEWitness, ensemble=self._ensemble(), columns=self.schema.columns)
 
     def _generator(self) -> Callable[..., TableGenerator]:
         return TableGenerator
@@ -117,15 +119,15 @@ class Voting(GAN):
         return tuple(name for name in super()._once() if read or name != COUNT)
 
     def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
-        found = super()._notes(spends)
+        notes = super()._notes(spends)
         for vote in (s.mechanism for s in spends if isinstance(s.mechanism, NoisyVote)):
             right = share_right(SURE, vote)
             if right < VOID:
-                found.append(
+                notes.append(
                     f"note: where {SURE:.0%} of the teachers agree, {right:.1%} of the labels are right"
                     " (50% is chance): raise epsilon, or use margnet"
                 )
-        return found
+        return notes
 
     def _config(self) -> dict[str, Any]:
         return {**super()._config(), "teachers": self._teachers()}
@@ -134,17 +136,17 @@ class Voting(GAN):
 @lru_cache(maxsize=64)
 def recommended(rows: int, epsilon: float, delta: float) -> int:
     """The planner's number of teachers; where no label is affordable, teachers of ten rows."""
-    found = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
-    return found or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
+    number = plan_labels(rows, epsilon, delta).recommended if rows >= LEAST_ROWS else None
+    return number or min(max(2, rows // LEAST_ROWS_EACH), MOST_TEACHERS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PATEGAN(Voting):
     """PATE-GAN (Jordon, Yoon, van der Schaar 2019), for tables.
 
-    None of six public implementations of PATE-GAN is as private as it claims, and none reproduces the
+    None of six public implementations of PATE-GAN satisfies the ε that it claims, and none reproduces the
     utility of the paper (Ganev et al. 2024: 19 privacy violations). This one is checked by record and
-    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it nears
+    replay. Its preset ``paper`` does not reproduce the paper's utility either: without noise it approaches
     independent columns, and at ε = 8 its labels are random (reports/pate). ``default`` changes teachers,
     student and generator's loss, and does better, though not as well as :class:`tabsynth.MargNet`.
 
@@ -161,7 +163,7 @@ class PATEGAN(Voting):
     teachers : int, optional
         K, public. By default what the planner recommends for ``rows`` and the budget (``paper``: one for
         each thousand rows); where ``rows`` is not declared, for 20,000 rows. It never follows from the
-        private number of rows (R14).
+        private number of rows.
     labels : int, optional
         Questions in all, public; the noise of their answers follows from it and from the budget.
     autoencoder : {None, "dp-sgd", "public", "no-noise", "preset"}
@@ -176,10 +178,10 @@ class PATEGAN(Voting):
 
     Formal guarantees
     -----------------
-    Each record is in the shard of one of K teachers, by a coin of its own, for life. Private rows are read
+    Each record is assigned to one of K teachers independently and permanently. Private rows are read
     by noisy one-way counts (or a noisy row count), by the autoencoder's steps if there are any, and under
     the account of the votes: each is 1[n₁ + noise > K/2], and adding or removing one record changes one
-    teacher, hence n₁ by at most 1 (:class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`). Uses are written off
+    teacher, hence n₁ by at most 1 (:class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`). Uses are charged
     before teachers see a row; clean votes and teachers never leave the fit. Student, generator, samples
     and model file are post-processing. The accounting is independent of the data.
     """

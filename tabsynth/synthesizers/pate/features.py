@@ -44,14 +44,14 @@ def functions_of(
     """
     ones = np.ones((block.size, 1))
     values = np.concatenate([block.codebook.astype(float), ones], axis=1)  # of every weight
-    known = [np.eye(values.shape[1])[-1]]
+    basis = [np.eye(values.shape[1])[-1]]
     for weights in _candidates(column, block, p, most):
-        for other in known:
+        for other in basis:
             weights = weights - (p * (values @ weights) * (values @ other)).sum() * other
         norm = np.sqrt((p * (values @ weights) ** 2).sum())
-        if norm > least and len(known) <= most:
-            known.append(weights / norm)
-    return np.stack(known[1:], axis=1) if len(known) > 1 else np.zeros((values.shape[1], 0))
+        if norm > least and len(basis) <= most:
+            basis.append(weights / norm)
+    return np.stack(basis[1:], axis=1) if len(basis) > 1 else np.zeros((values.shape[1], 0))
 
 
 def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[np.ndarray]:
@@ -62,15 +62,15 @@ def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[
         return list(unit[:width])
     if not column.ordered:
         return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
-    found, cells = [], column.cells
+    functions, cells = [], column.cells
     if column.nulls:
-        found.append(unit[block.size - 1])
+        functions.append(unit[block.size - 1])
     rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()
     for degree in range(1, most + 1):
         weights = np.zeros(width + 1)
         weights[:cells] = Legendre.basis(degree)(2 * rank - 1)
-        found.append(weights)
-    return found
+        functions.append(weights)
+    return functions
 
 
 class PairFeatures:
@@ -139,10 +139,10 @@ class PairFeatures:
         # By code, the functions that go by it: those of its column, unless all its weights are 0.
         self._terms: list[tuple[int, int, int]] = []
         start = 0
-        for block, found in zip(layout.blocks, self._functions, strict=True):
-            stop = start + found.shape[1]
-            weights[block.start : block.stop, start:stop] = found[:-1]
-            used = block.start + np.flatnonzero(found[:-1].any(axis=1))
+        for block, functions in zip(layout.blocks, self._functions, strict=True):
+            stop = start + functions.shape[1]
+            weights[block.start : block.stop, start:stop] = functions[:-1]
+            used = block.start + np.flatnonzero(functions[:-1].any(axis=1))
             self._terms += [(int(code), start, stop) for code in used]
             start = stop
         self._weights = torch.from_numpy(weights).float()
@@ -216,9 +216,9 @@ class PairFeatures:
                 part = departures[bounds[a] : bounds[a + 1], bounds[b] : bounds[b + 1]].numpy()
                 relative = 1 + tables[a] @ part @ tables[b].T
                 joint = _fitted(relative, self.marginals[a], self.marginals[b])
-                found = one.codebook.T @ joint @ two.codebook
-                moments[one.start : one.stop, two.start : two.stop] = found
-                moments[two.start : two.stop, one.start : one.stop] = found.T
+                product = one.codebook.T @ joint @ two.codebook
+                moments[one.start : one.stop, two.start : two.stop] = product
+                moments[two.start : two.stop, one.start : one.stop] = product.T
         return torch.from_numpy(moments).to(self._constants)
 
 
@@ -253,8 +253,8 @@ class Witnesses:
 
     Formal guarantees
     -----------------
-    A record changes the numbers of its own teacher alone; those of all others stay as they are, to the bit
-    (R15). Proof: ψ of a record is a function of that record (:meth:`PairFeatures.of_rows`). It is rounded to a
+    A record changes the numbers of its own teacher alone; those of all others stay as they are, to the bit.
+    Proof: ψ of a record is a function of that record (:meth:`PairFeatures.of_rows`). It is rounded to a
     whole number of steps, by itself, and a teacher's sum is one of 64-bit integers: exact, or modulo 2**64, and
     so the same in every order and whatever rows of other teachers lie between. A mean is one division of that sum
     by the number of the teacher's own records. Scores are products of matrices whose shapes are public (the
@@ -276,7 +276,12 @@ class Witnesses:
         return cls(means.to(rows.device), (counts == 0).to(rows.device))
 
     def yes(
-        self, asked: Tensor, centre: Tensor, heads: Sequence[Tensor], scale: Tensor, least: float
+        self,
+        questions: Tensor,
+        centre: Tensor,
+        heads: Sequence[Tensor],
+        scale: Tensor,
+        least: float,
     ) -> Tensor:
         """How many teachers say yes to each row: all heads' scaled scores are above ``least``.
 
@@ -294,14 +299,14 @@ class Witnesses:
         LongTensor, shape (rows,)
         """
         weights = self.means - centre
-        found = []
-        for part, size in zip(self._parts(asked), self._parts(scale), strict=True):
+        counts = []
+        for part, size in zip(self._parts(questions), self._parts(scale), strict=True):
             says = torch.ones(len(weights), len(part), dtype=torch.bool, device=part.device)
             for h, head in enumerate(heads):
                 scores = weights[:, head] @ part[:, head].T
                 says &= scores * size[:, h] > least
-            found.append(torch.where(self.empty[:, None], self._turns(says, 2) == 1, says).sum(0))
-        return torch.cat(found)
+            counts.append(torch.where(self.empty[:, None], self._turns(says, 2) == 1, says).sum(0))
+        return torch.cat(counts)
 
     def votes(
         self, choices: Sequence[Tensor], features: PairFeatures, centre: Tensor, head: Tensor
@@ -315,13 +320,13 @@ class Witnesses:
         """
         weights = (self.means - centre)[:, head]
         at_once = max(1, ANSWERS // (len(choices) * max(len(weights), len(features))))
-        found = []
+        counts = []
         for parts in zip(*(choice.split(at_once) for choice in choices), strict=True):
             scores = torch.stack([weights @ features(part)[:, head].T for part in parts])
             best = scores.argmax(0)
             best = torch.where(self.empty[:, None], self._turns(best, len(parts)), best)
-            found.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
-        return torch.cat(found)
+            counts.append(torch.stack([(best == c).sum(0) for c in range(len(parts))], dim=1))
+        return torch.cat(counts)
 
     @staticmethod
     def _turns(votes: Tensor, choices: int) -> Tensor:

@@ -1,10 +1,10 @@
-"""PATE-GAN by pairs of columns: what the teachers' majority says of two-way marginals, and the student that learns from it.
+"""PATE-GAN by pairs of columns: the teachers' majority votes on two-way marginals, and a student learns from the noisy votes.
 
 Teachers are :class:`tabsynth.synthesizers.pate.features.Witnesses`: with shards of ten records, as small
 budgets need, a network has nothing to learn but their noise. The student knows how their votes come about,
 :class:`tabsynth.synthesizers.pate.pairs.Student`, and so finds the means that the votes are about. Its
-score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and the most that it tells real
-from generated is ‖θ − c‖: the generator lowers that distance, taken cell by cell over the two-way marginals
+score of a row is ⟨θ − c, ψ(x) − c⟩, with c the mean ψ of generated rows, and it separates real from
+generated rows by at most ‖θ − c‖: the generator lowers that distance, taken cell by cell over the two-way marginals
 that θ stands for, as Pearson's χ².
 
 NOTE[DIFF] Teachers and student of the paper are networks, and its generator lowers log(1 − student): those
@@ -23,12 +23,12 @@ from torch import Tensor
 
 from tabsynth.privacy.ledger.ledger import recorder
 from tabsynth.schema.column import Column
-from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
+from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
-from tabsynth.synthesizers.pate.rounds import PATE, Panel
-from tabsynth.training.loop import Watch
+from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle, optimizer
 
 STEPS, MORE_STEPS = 8, 4  # Newton's, of the first round and of others
@@ -40,12 +40,12 @@ FAR = 4.0  # standard deviations past which an answer says no more
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Answered questions of one round: all that the student knows of private rows.
+    """Answered questions of one round: the student learns of private rows from these alone.
 
     Attributes
     ----------
     codes : Tensor, shape (questions, width), uint8 or float32
-        The rows that were asked about.
+        The generated rows in the questions.
     against : Tensor, shape (questions, width), optional
         Where the question was which of two rows is more like the private ones.
     yes : BoolTensor, shape (questions,)
@@ -103,7 +103,7 @@ class Student:
 
     @torch.no_grad()
     def learn(self) -> None:
-        """θ anew, from all answers so far: Newton's steps, and the variances between them."""
+        """Estimate θ again from all answers so far: Newton's steps, and the variances between them."""
         group = self.features.group
         if not len(group):  # a single column
             return
@@ -170,10 +170,10 @@ class Student:
         self.variances = state["variances"].to(device)
         self.answers = []
         for one in state["answers"]:
-            held: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 k: v.to(device) if isinstance(v, Tensor) else v for k, v in one.items()
             }
-            self.answers.append(Answers(**held))
+            self.answers.append(Answers(**fields))
 
 
 def _normal(z: Tensor) -> Tensor:
@@ -194,8 +194,8 @@ class PATEWitness(PATE):
 
     Parameters
     ----------
-    config, generator, rng, anchors, panel
-        See :class:`tabsynth.synthesizers.pate.rounds.PATE`; the anchors' marginals are needed.
+    config, generator, rng, moment_penalty, ensemble
+        See :class:`tabsynth.synthesizers.pate.rounds.PATE`; the moment_penalty' marginals are needed.
     columns : sequence of Column
     """
 
@@ -204,23 +204,28 @@ class PATEWitness(PATE):
         config: PATEConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None,
-        panel: Panel,
+        moment_penalty: MomentPenalty | None,
+        ensemble: EnsembleSettings,
         columns: Sequence[Column],
     ) -> None:
-        super().__init__(config, generator, rng, anchors, panel)
-        assert anchors is not None and anchors.marginals is not None
+        super().__init__(config, generator, rng, moment_penalty, ensemble)
+        assert moment_penalty is not None and moment_penalty.marginals is not None
         layout = generator.heads.layout
         self.features = PairFeatures(
-            layout, columns, anchors.marginals, config.functions, config.features, panel.label
+            layout,
+            columns,
+            moment_penalty.marginals,
+            config.functions,
+            config.features,
+            ensemble.label,
         )
         whole = torch.ones(len(self.features), dtype=torch.bool)
         self.heads = [whole]
-        if panel.label is not None and panel.mode != "A":
+        if ensemble.label is not None and ensemble.mode != "A":
             self.heads = [~self.features.with_label, self.features.with_label]
         self.student = Student(self.features, self.heads)
         self._held, self._rows_of_shard = 1.0, 1.0
-        self._target: Anchors | None = None
+        self._target: MomentPenalty | None = None
 
     def to(self, device: torch.device) -> "PATEWitness":
         """All networks and targets, moved to ``device``."""
@@ -231,7 +236,7 @@ class PATEWitness(PATE):
         return self
 
     def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
     ) -> int:
         """Take the means of a table that costs nothing for the student's prior."""
         prior = torch.cat([self.features(part).double() for part in table.split(8192)]).mean(0)
@@ -241,7 +246,7 @@ class PATEWitness(PATE):
 
     def prepare(self, rows: float) -> None:
         """Set what share of the shards is expected to hold a record, and how many one that does."""
-        each = max(1.0, rows) / self.panel.teachers
+        each = max(1.0, rows) / self.ensemble.teachers
         self._held = -math.expm1(-each)  # their sizes are about Poisson's
         self._rows_of_shard = each / self._held
 
@@ -264,21 +269,21 @@ class PATEWitness(PATE):
         """As :meth:`PATE.ask`."""
         codes, expected = self.questions(questions, rng)
         centre = self.features(expected).mean(0)
-        asked = self.features(codes) - centre
-        spread = asked.T @ asked / len(asked)
+        question_features = self.features(codes) - centre
+        spread = question_features.T @ question_features / len(question_features)
         rows, shard = dealt(aggregator.open(questions))
-        teachers = Witnesses.of(rows, shard, self.panel.teachers, self.features)
-        if (known := recorder()) is not None:
-            known.teachers([teachers.means])
+        teachers = Witnesses.of(rows, shard, self.ensemble.teachers, self.features)
+        if (trace := recorder()) is not None:
+            trace.teachers([teachers.means])
         heads = (0, 1) if self._joint else (0,)
-        scale = self._scale(asked, spread, heads)
+        scale = self._scale(question_features, spread, heads)
         # Each head says yes to a share of rows of which all heads together say yes to half.
         least = float(-torch.special.ndtri(torch.tensor(0.5 ** (1 / len(heads)))))
-        yes = teachers.yes(asked, centre, [self.heads[h] for h in heads], scale, least)
+        yes = teachers.yes(question_features, centre, [self.heads[h] for h in heads], scale, least)
         self.student.answers.append(
             Answers(
                 codes=codes,
-                yes=aggregator.binary(yes, self.panel.teachers),
+                yes=aggregator.binary(yes, self.ensemble.teachers),
                 centre=centre,
                 scale=scale,
                 ratio=self._ratio(aggregator.noise()),
@@ -286,7 +291,7 @@ class PATEWitness(PATE):
                 least=least,
             )
         )
-        if self.panel.label is not None and self.panel.mode == "B":
+        if self.ensemble.label is not None and self.ensemble.mode == "B":
             self._ask_classes(aggregator, teachers, codes, centre, spread, rng)
         del rows, teachers, yes
         self.student.learn()
@@ -296,7 +301,7 @@ class PATEWitness(PATE):
 
     @property
     def _joint(self) -> bool:
-        return len(self.heads) > 1 and self.panel.mode == "C"
+        return len(self.heads) > 1 and self.ensemble.mode == "C"
 
     def _ask_classes(
         self,
@@ -334,18 +339,18 @@ class PATEWitness(PATE):
         scale = self._scale(self.student.design(answers), spread, (1,))
         self.student.answers.append(Answers(**{**vars(answers), "scale": scale}))
 
-    def _scale(self, asked: Tensor, spread: Tensor, heads: Sequence[int]) -> Tensor:
+    def _scale(self, question_features: Tensor, spread: Tensor, heads: Sequence[int]) -> Tensor:
         """One over the standard deviation of a teacher's score of each row, shape (rows, heads)."""
-        found = []
+        scales = []
         for h in heads:
-            part = asked * self.heads[h]
+            part = question_features * self.heads[h]
             variance = ((part @ spread) * part).sum(1).clamp_min(LEAST_SPREAD)
-            found.append((self._rows_of_shard / variance).sqrt())
-        return torch.stack(found, dim=1)
+            scales.append((self._rows_of_shard / variance).sqrt())
+        return torch.stack(scales, dim=1)
 
     def _ratio(self, noise: float) -> float:
         """Teachers with records, over the noise; what all say is chance too, of variance K/4 at most."""
-        teachers = self.panel.teachers
+        teachers = self.ensemble.teachers
         return self._held * teachers / math.sqrt(noise**2 + teachers / 4)
 
     def begin(self, moves: torch.optim.Optimizer) -> None:
@@ -360,6 +365,6 @@ class PATEWitness(PATE):
         self.moment_step(rng, moves)
 
     def _aim(self) -> None:
-        assert self.anchors is not None
-        self.anchors.moments = self.features.second_moments(self.student.means)
-        self._target = self.anchors
+        assert self.moment_penalty is not None
+        self.moment_penalty.moments = self.features.second_moments(self.student.means)
+        self._target = self.moment_penalty

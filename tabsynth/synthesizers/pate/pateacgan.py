@@ -15,12 +15,12 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Trained
-from tabsynth.synthesizers.gan.estimator import Learned
+from tabsynth.synthesizers.gan.estimator import TrainingMechanism
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
 from tabsynth.synthesizers.pate.estimator import Voting
-from tabsynth.synthesizers.pate.rounds import Panel
-from tabsynth.training.loop import Watch
+from tabsynth.synthesizers.pate.rounds import EnsembleSettings
+from tabsynth.training.loop import TrainingMonitor
 
 MODES = ("A", "B", "C")
 MOST_CLASSES = 100
@@ -56,7 +56,7 @@ class PATEACGAN(Voting):
         networks have no class head then.
     class_shares : dict, optional
         From each value of the label to its share, where these are public. Else classes are drawn by the
-        noisy one-way counts (R13).
+        noisy one-way counts.
     teachers, labels
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
@@ -156,28 +156,28 @@ class PATEACGAN(Voting):
             return None
         if not isinstance(self.class_shares, Mapping):
             raise InputError(f"Expected class_shares to be a dict, got {shown(self.class_shares)}.")
-        found = np.zeros(self._column().size)
+        shares = np.zeros(self._column().size)
         for value, share in self.class_shares.items():
             number = self._column().code_of(value, "class_shares")
-            found[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
-        if not np.isclose(found.sum(), 1.0, atol=1e-6):
-            raise InputError(f"Expected class_shares to sum to 1, got {found.sum():g}.")
-        return found
+            shares[number] = between(f"class_shares of {shown(value)}", share, 0, 1)
+        if not np.isclose(shares.sum(), 1.0, atol=1e-6):
+            raise InputError(f"Expected class_shares to sum to 1, got {shares.sum():g}.")
+        return shares
 
-    def _panel(self) -> Panel:
-        return Panel(
+    def _ensemble(self) -> EnsembleSettings:
+        return EnsembleSettings(
             teachers=self._teachers(),
             label=self._number(),
             shares=self._shares(),
             mode=self._mode(),
         )
 
-    def _learned(self) -> tuple[Learned, ...]:
+    def _learned(self) -> tuple[TrainingMechanism, ...]:
         (votes,) = super()._learned()
         if self._mode() != "B":
             return (votes,)
         details = {"l2_sensitivity": 2**0.5, "unit": "votes"}
-        classes = Learned(
+        classes = TrainingMechanism(
             purpose=CLASS_VOTES,
             mechanism=lambda noise: Gaussian(noise_multiplier=noise),
             count=votes.count,
@@ -185,8 +185,8 @@ class PATEACGAN(Voting):
         )
         return (votes, classes)
 
-    def _facts(self, watch: Watch, trained: Trained) -> dict[str, Any]:
-        facts = super()._facts(watch, trained)
+    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
+        facts = super()._facts(monitor, trained)
         facts["public"]["class_shares"] = self._stated_shares()
         return facts
 
@@ -194,7 +194,7 @@ class PATEACGAN(Voting):
         return {**super()._stated(), "mode": self._mode()}
 
     def _stated_shares(self) -> list[float] | None:
-        """The declared shares, by value number; JSON-ready."""
+        """The declared shares, by category code; JSON-ready."""
         shares = self._shares()
         return None if shares is None else shares.tolist()
 

@@ -1,21 +1,21 @@
 """PATE for GANs: teachers on disjoint shards answer questions about generated rows, by noisy majority.
 
 After Jordon, Yoon, van der Schaar 2019, "PATE-GAN" (ICLR), and Papernot et al. 2017. A round: generated
-rows are asked about, teachers that know their own shard alone vote, a student learns from the noisy
-answers, and the generator moves on against the student. Subclasses say what teachers, student and the
-generator's loss are.
+rows become questions, each teacher votes by its own shard alone, a student learns from the noisy
+answers, and the generator is trained against the student. Subclasses define teachers, student and the
+generator's loss.
 
 NOTE[DIFF] The number of labels is fixed before the first is asked, and the noise follows from it; the
-paper goes on until a data-dependent ε is used up, which is itself a private figure.
-NOTE[DIFF] A record's teacher is a coin of its own. The paper splits the table into equal parts, where
+paper continues until a data-dependent ε is used up, which is itself a private figure.
+NOTE[DIFF] Each record is assigned to a teacher independently and permanently. The paper splits the table into equal parts, where
 one record more changes them all.
 
 Formal guarantees
 -----------------
-Private rows are read under the accounts of the votes alone. All uses of a round are written off first,
+Private rows are read under the accounts of the votes alone. All uses of a round are charged first,
 then the rows are read, for its teachers and its clean votes, and only their noisy majority is released:
 see :class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`. Teachers and clean votes are local to the fit: they
-are in no curve, no checkpoint, no model. A fit that goes on after a crash trains its teachers again,
+are in no curve, no checkpoint, no model. A fit that is resumed after a crash trains its teachers again,
 on the same shards.
 """
 
@@ -34,14 +34,14 @@ from tabsynth._random import keystream
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.synthesizers.gan.generator import (
-    Anchors,
     ConditionalGenerator,
     GeneratorTraining,
+    MomentPenalty,
     TableGenerator,
 )
 from tabsynth.synthesizers.pate.aggregation import VOTES, Deal, NoisyAggregator, deal
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.training.loop import Watch, run_steps
+from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import State
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ QUESTION_ROWS = 1000  # generated at a time: BatchNorm in G sees as many
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """Who is asked, and what: public.
+class EnsembleSettings:
+    """The teacher ensemble and its label column; all of it is public.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class PATE(GeneratorTraining):
     generator : TableGenerator
     rng : torch.Generator
         For the first weights of teachers and student.
-    anchors : Anchors, optional
-    panel : Panel
+    moment_penalty : MomentPenalty, optional
+    ensemble : EnsembleSettings
     """
 
     config: PATEConfig
@@ -93,20 +93,20 @@ class PATE(GeneratorTraining):
         config: PATEConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None,
-        panel: Panel,
+        moment_penalty: MomentPenalty | None,
+        ensemble: EnsembleSettings,
     ) -> None:
-        super().__init__(config, generator, rng, anchors)
-        self.panel = panel
+        super().__init__(config, generator, rng, moment_penalty)
+        self.ensemble = ensemble
         self.label: slice | None = None  # its codes
-        if panel.label is not None:
-            block = generator.heads.layout.blocks[panel.label]
+        if ensemble.label is not None:
+            block = generator.heads.layout.blocks[ensemble.label]
             self.label = slice(block.start, block.stop)
-            shares = panel.shares
+            shares = ensemble.shares
             # Trained on classes as often as the table has them: else what is learned of the label
             # together with other columns could be met by bending the rows of a class alone.
-            if anchors is not None and anchors.marginals is not None:
-                shares = anchors.marginals[panel.label]
+            if moment_penalty is not None and moment_penalty.marginals is not None:
+                shares = moment_penalty.marginals[ensemble.label]
             assert shares is not None and isinstance(generator, ConditionalGenerator)
             generator.shares.copy_(torch.as_tensor(shares))
             self._release_shares()
@@ -134,14 +134,14 @@ class PATE(GeneratorTraining):
 
     @abstractmethod
     def move(self, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
-        """One step of the generator; reads the student and no row (R8)."""
+        """One step of the generator; reads the student and no row."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
         """What a checkpoint keeps besides the generator: the student, and what it was answered."""
 
     def warm_up(
-        self, table: Tensor, rows: float, rng: torch.Generator, watch: Watch, steps: int
+        self, table: Tensor, rows: float, rng: torch.Generator, monitor: TrainingMonitor, steps: int
     ) -> int:
         """Nothing: of a table that costs nothing, the generator has its marginals already."""
         return 0
@@ -164,7 +164,7 @@ class PATE(GeneratorTraining):
         *,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
-        watch: Watch,
+        monitor: TrainingMonitor,
         standins: Tensor | None = None,
         most: int | None = None,
         bits: Bits | None = None,
@@ -180,10 +180,10 @@ class PATE(GeneratorTraining):
         self.prepare(rows)
         if most is None:  # of a trial, rows are made up
             self._warn_of_idle_teachers(rows)
-        # Kept, so that a fit that goes on after a crash has the same shards: for life (R15). That it
-        # is kept reveals nothing: the guarantee holds whatever it is.
-        key = watch.once(PARTITION, lambda: {"key": key})["key"]
-        teachers = self.panel.teachers
+        # Kept, so that a fit that is resumed after a crash has the same shards (R15: assignment is permanent).
+        # Keeping it reveals nothing: the guarantee holds for every key.
+        key = monitor.once(PARTITION, lambda: {"key": key})["key"]
+        teachers = self.ensemble.teachers
         moves, rate = self.optimizer(config.round_steps)
 
         @lru_cache(maxsize=1)  # the rows are the same in all rounds
@@ -211,22 +211,22 @@ class PATE(GeneratorTraining):
             **self.parts(),
         )
         steps = config.rounds * config.round_steps
-        done = run_steps(VOTES, min(steps, most or steps), one, watch, state=state)
+        done = run_steps(VOTES, min(steps, most or steps), one, monitor, state=state)
         self._release_shares()
         return done
 
     def _warn_of_idle_teachers(self, rows: float) -> None:
-        if 0 < rows < self.panel.teachers:  # 0: they were not asked for
+        if 0 < rows < self.ensemble.teachers:  # 0: they were not asked for
             logger.warning(
                 "%s teachers for about %s rows, as counted with noise: many have no record, and nothing"
                 " to say; choose fewer teachers",
-                f"{self.panel.teachers:,}",
+                f"{self.ensemble.teachers:,}",
                 f"{rows:,.0f}",
             )
 
     def _release_shares(self) -> None:
         """Rows are drawn with the declared shares of the classes, where there are any."""
-        trained, released, declared = self.generator, self.average.module, self.panel.shares
+        trained, released, declared = self.generator, self.average.module, self.ensemble.shares
         if isinstance(trained, ConditionalGenerator) and isinstance(released, ConditionalGenerator):
             released.shares.copy_(trained.shares if declared is None else torch.as_tensor(declared))
 

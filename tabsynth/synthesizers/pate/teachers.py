@@ -30,10 +30,10 @@ from torch.nn.functional import (
 )
 
 from tabsynth.privacy.ledger.ledger import recorder
-from tabsynth.synthesizers.gan.generator import Anchors, TableGenerator
+from tabsynth.synthesizers.gan.generator import MomentPenalty, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
-from tabsynth.synthesizers.pate.rounds import PATE, Panel
+from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.networks import mlp, optimizer
 
 SLOPE = 0.2
@@ -41,7 +41,7 @@ ANSWERS = 2**24  # numbers of one layer at a time
 
 
 class Teachers(nn.Module):
-    """K multilayer perceptrons of the same shape, with leaky ReLUs, that know nothing of each other.
+    """K multilayer perceptrons of the same shape, with leaky ReLUs, trained independently of each other.
 
     Parameters
     ----------
@@ -58,9 +58,12 @@ class Teachers(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for inputs, outputs in pairwise(widths):
             bound = 1 / math.sqrt(inputs)
-            for held, shape in ((self.weights, (inputs, outputs)), (self.biases, (1, outputs))):
+            for parameters, shape in (
+                (self.weights, (inputs, outputs)),
+                (self.biases, (1, outputs)),
+            ):
                 drawn = torch.empty(teachers, *shape).uniform_(-bound, bound, generator=rng)
-                held.append(nn.Parameter(drawn))
+                parameters.append(nn.Parameter(drawn))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Outputs, shape (K, rows, outputs): of rows of its own for each teacher, or of the same for all.
@@ -80,7 +83,9 @@ class Teachers(nn.Module):
             values = torch.baddbmm(bias, leaky_relu(values, SLOPE), weight)
         return values
 
-    def losses(self, real: Tensor, held: Tensor, classes: Tensor | None, fake: Tensor) -> Tensor:
+    def losses(
+        self, real: Tensor, nonempty: Tensor, classes: Tensor | None, fake: Tensor
+    ) -> Tensor:
         """Each teacher's loss, shape (K,): cross-entropy of real against generated, and of classes.
 
         Parameters
@@ -97,11 +102,11 @@ class Teachers(nn.Module):
         # Both in one product: the weights are gone through once, and their slopes made once.
         both = self(torch.cat([real, fake.expand(len(real), -1, -1)], dim=1))
         says, of_fake = both[:, :batch], both[:, batch:, 0]
-        found = held * softplus(-says[..., 0]).mean(1) + softplus(of_fake).mean(1)
+        losses = nonempty * softplus(-says[..., 0]).mean(1) + softplus(of_fake).mean(1)
         if classes is not None:
             entropy = cross_entropy(says[..., 1:].transpose(1, 2), classes, reduction="none")
-            found = found + held * entropy.mean(1)
-        return found
+            losses = losses + nonempty * entropy.mean(1)
+        return losses
 
     @torch.no_grad()
     def outputs(self, rows: Tensor) -> list[Tensor]:
@@ -111,7 +116,7 @@ class Teachers(nn.Module):
         return [self(part) for part in rows.split(some)]
 
 
-class Classroom:
+class TeacherTrainer:
     """Teachers, their shards and their optimiser.
 
     Parameters
@@ -126,8 +131,8 @@ class Classroom:
 
     Formal guarantees
     -----------------
-    Each teacher's numbers are a function of its own shard, its own uniform numbers and generated rows, to the bit
-    (R15). Proof: all shapes are public. A step draws the same uniform numbers, ``batch`` for each teacher,
+    Each teacher's numbers are a function of its own shard, its own uniform numbers and generated rows, to the bit.
+    Proof: all shapes are public. A step draws the same uniform numbers, ``batch`` for each teacher,
     whatever the table holds, even where it is empty. Teacher k picks rows of its own shard by the
     numbers of place k; they fill place k of a tensor of shape (teachers, batch, width). From there on
     all products are of one matrix for each teacher, or of shapes in which teacher k has a fixed place; none adds up
@@ -155,33 +160,37 @@ class Classroom:
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
         """Row numbers, shape (K, batch): of each teacher's own shard; any, where it is empty.
 
-        As many uniform numbers are drawn for every table: what is drawn after them must not tell of its rows.
+        As many uniform numbers are drawn for every table: what is drawn after them must not depend on its rows.
         """
-        coins = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
+        uniform = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
         place = (
-            (coins * self._sizes[:, None]).long().clamp_max((self._sizes - 1).clamp_min(0)[:, None])
+            (uniform * self._sizes[:, None])
+            .long()
+            .clamp_max((self._sizes - 1).clamp_min(0)[:, None])
         )
         places = (self._starts[:, None] + place).clamp_max(max(len(self.rows) - 1, 0))
         return self._order[places] if len(self.rows) else torch.zeros_like(places)
 
     def step(self, batch: int, fake: Tensor, rng: torch.Generator) -> None:
         """One step of all teachers at once."""
-        held = (self._sizes > 0).to(self.rows.dtype)
+        nonempty = (self._sizes > 0).to(self.rows.dtype)
         picked = self.picked(batch, rng)
         if len(self.rows):
             real = self.rows[picked]
             real[self._empty] = 0
-            classes = None if self.classes is None else self.classes[picked] * held[:, None].long()
+            classes = (
+                None if self.classes is None else self.classes[picked] * nonempty[:, None].long()
+            )
         else:
-            real = fake.new_zeros(len(held), batch, fake.shape[1])
+            real = fake.new_zeros(len(nonempty), batch, fake.shape[1])
             classes = None if self.classes is None else picked
-        total = self.teachers.losses(real, held, classes, fake).sum()
+        total = self.teachers.losses(real, nonempty, classes, fake).sum()
         self._optimizer.zero_grad(set_to_none=True)
         total.backward()
         self._optimizer.step()
 
 
-class Labelled:
+class LabelledRows:
     """Generated rows of the present round and their noisy labels.
 
     Labels of earlier rounds are not used: their teachers compared real rows with another generator, and
@@ -213,23 +222,23 @@ class PATENetworks(PATE):
         config: PATEConfig,
         generator: TableGenerator,
         rng: torch.Generator,
-        anchors: Anchors | None,
-        panel: Panel,
+        moment_penalty: MomentPenalty | None,
+        ensemble: EnsembleSettings,
     ) -> None:
-        super().__init__(config, generator, rng, anchors, panel)
+        super().__init__(config, generator, rng, moment_penalty, ensemble)
         width, label = generator.heads.layout.width, self.label
-        self._classes = 0 if label is None or panel.mode == "A" else label.stop - label.start
+        self._classes = 0 if label is None or ensemble.mode == "A" else label.stop - label.start
         self.student = mlp(
             [width, *config.student_hidden, 1 + self._classes], rng, activation="leaky-relu"
         )
         self._moves = optimizer(
             config.network_optimizer, self.student.parameters(), config.network_lr, config.betas
         )
-        self.labelled = Labelled()
+        self.labelled = LabelledRows()
         # Of the fit alone, and in no state: after a crash they are trained again (R16).
         widths = [width, *config.teacher_hidden, 1 + self._classes]
-        self._teachers = Teachers(panel.teachers, widths, rng)
-        self._classroom: Classroom | None = None
+        self._teachers = Teachers(ensemble.teachers, widths, rng)
+        self._trainer: TeacherTrainer | None = None
 
     def to(self, device: torch.device) -> Self:
         """All networks and targets, moved to ``device``."""
@@ -249,9 +258,9 @@ class PATENetworks(PATE):
         config = self.config
         codes, _ = self.questions(questions, rng)
         rows, shard = dealt(aggregator.open(questions))
-        if self._classroom is None:
+        if self._trainer is None:
             classes = rows[:, self.label].argmax(1) if self._classes else None
-            self._classroom = Classroom(
+            self._trainer = TeacherTrainer(
                 self._teachers,
                 self._unlabelled(rows),
                 classes,
@@ -262,15 +271,15 @@ class PATENetworks(PATE):
         for _ in range(config.teacher_steps):
             with torch.no_grad():
                 fake = self._unlabelled(self._codes(max(2, config.teacher_batch), rng))
-            self._classroom.step(config.teacher_batch, fake, rng)
-        if (known := recorder()) is not None:
-            known.teachers(list(self._teachers.parameters()))
+            self._trainer.step(config.teacher_batch, fake, rng)
+        if (trace := recorder()) is not None:
+            trace.teachers(list(self._teachers.parameters()))
         self.labelled.replace(codes=codes, **self._answers(aggregator, codes))
         for _ in range(config.student_steps):
             self._learn(rng)
 
     def _unlabelled(self, codes: Tensor) -> Tensor:
-        """Codes without the label's, where a class head is to tell it."""
+        """Codes without the label's, where a class head is to predict it."""
         if not self._classes:
             return codes
         changed = codes.clone()
@@ -279,7 +288,7 @@ class PATENetworks(PATE):
 
     def _answers(self, aggregator: NoisyAggregator, codes: Tensor) -> dict[str, Tensor]:
         """What the noisy votes say of each row."""
-        teachers, label, mode = self.panel.teachers, self.label, self.panel.mode
+        teachers, label, mode = self.ensemble.teachers, self.label, self.ensemble.mode
         own = None if label is None else codes[:, label].argmax(1)
         yes, votes, start = [], [], 0
         for says in self._teachers.outputs(self._unlabelled(codes)):
@@ -297,10 +306,10 @@ class PATENetworks(PATE):
         if own is None or mode == "A":  # there all say it at once, of rows with the class in them
             return {"yes": answers}
         if mode == "B":
-            found, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
+            class_answers, classed = aggregator.classes(torch.cat(votes)), torch.ones_like(answers)
         else:  # mode C: only where all of the row was taken for real
-            found, classed = own, answers
-        return {"yes": answers, "classes": found, "classed": classed}
+            class_answers, classed = own, answers
+        return {"yes": answers, "classes": class_answers, "classed": classed}
 
     def _student_says(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the source, shape (rows,), of whole rows, and of the class, of rows without it."""
@@ -310,14 +319,14 @@ class PATENetworks(PATE):
 
     def _learn(self, rng: torch.Generator) -> None:
         """One step of the student, on labelled rows of the round."""
-        known = self.labelled.rows
-        count, device = len(known["codes"]), known["codes"].device
+        labelled = self.labelled.rows
+        count, device = len(labelled["codes"]), labelled["codes"].device
         drawn = torch.randint(count, (self.config.student_batch,), generator=rng, device=device)
-        source, classes = self._student_says(known["codes"][drawn])
-        loss = binary_cross_entropy_with_logits(source, known["yes"][drawn].float())
+        source, classes = self._student_says(labelled["codes"][drawn])
+        loss = binary_cross_entropy_with_logits(source, labelled["yes"][drawn].float())
         if self._classes:
-            entropy = cross_entropy(classes, known["classes"][drawn], reduction="none")
-            loss = loss + (entropy * known["classed"][drawn]).mean()
+            entropy = cross_entropy(classes, labelled["classes"][drawn], reduction="none")
+            loss = loss + (entropy * labelled["classed"][drawn]).mean()
         grads = torch.autograd.grad(loss, list(self.student.parameters()))
         for parameter, grad in zip(self.student.parameters(), grads, strict=True):
             parameter.grad = grad
@@ -333,6 +342,6 @@ class PATENetworks(PATE):
         if self._classes:
             own = codes[:, self.label].detach().argmax(1)
             loss = loss + cross_entropy(classes, own)
-        if self.anchors is not None:
-            loss = loss + self.anchors.loss(generator.heads(logits, 1.0, None))
+        if self.moment_penalty is not None:
+            loss = loss + self.moment_penalty.loss(generator.heads(logits, 1.0, None))
         self._descend(loss, moves)
