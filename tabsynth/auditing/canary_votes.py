@@ -220,12 +220,12 @@ def audit_votes(
             joint_ratios[1] + planned.log_likelihood_ratios(with_canary),
         )
         mu, spends = math.hypot(mu, planned.expected_mu()), spends + spent
-    found = [
+    results = [
         _whole(joint_ratios, method, WHOLE, spends, mu, delta, confidence, fit_started),
         *fit_results,
         *single_results,
     ]
-    return found if mode is None else [replace(r, part=f"{r.part}, mode {mode}") for r in found]
+    return results if mode is None else [replace(r, part=f"{r.part}, mode {mode}") for r in results]
 
 
 def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:

@@ -1,6 +1,7 @@
 """Results of audits as one self-contained HTML file."""
 
 from collections.abc import Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from markupsafe import Markup
 
 from tabsynth._files import write_text
 from tabsynth.auditing.outcomes import INCONCLUSIVE, REFUTED, AuditResult
-from tabsynth.report.page import environment, packaged
+from tabsynth.report.page import environment, format_number, packaged
 
 WIDTH, LEFT, RIGHT = 300, 6, 6  # of a figure, in px
 CHANGE = "change, in sensitivities"  # the quantity that figures of replays show
@@ -64,7 +65,7 @@ def render(results: Sequence[AuditResult], method: str, epsilon: float, delta: f
                 for kind in kinds
             ],
             tones=TONES,
-            number=number,
+            number=partial(format_number, style="significant"),
             created=first.created,
             versions=first.versions,
             code=first.code,
@@ -78,11 +79,6 @@ def write_page(
 ) -> None:
     """Write the page atomically."""
     write_text(path, render(results, method, epsilon, delta))
-
-
-def number(value: float | None) -> str:
-    """Format with three significant digits; an en dash for None."""
-    return "–" if value is None else f"{value:.3g}"
 
 
 def _figures(result: AuditResult) -> tuple[str, float | None, float | None, float | None]:

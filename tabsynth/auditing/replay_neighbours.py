@@ -74,17 +74,17 @@ def neighbours(
     index = encoder.to_index(frame)
     if len(frame) < 2:
         raise InputError("Neighbours need a table of two rows or more.")
-    found = []
+    pairs = []
     for kind in KINDS:
-        made = _record(kind, frame, index, encoder, label, rng)
-        if made is None:
+        base_and_record = _record(kind, frame, index, encoder, label, rng)
+        if base_and_record is None:
             continue
-        base, record = made
+        base, record = base_and_record
         place = int(rng.integers(len(base) + 1))
         more = pd.concat([base[:place], record, base[place:]], ignore_index=True)
-        found.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=more))
-        found.append(Neighbour(kind=kind, change=REMOVED, table=more, neighbour=base))
-    return found
+        pairs.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=more))
+        pairs.append(Neighbour(kind=kind, change=REMOVED, table=more, neighbour=base))
+    return pairs
 
 
 def _record(
@@ -134,8 +134,8 @@ def _unique(
     for j, column in enumerate(encoder.schema.columns):
         if len(column.categories) > 1:
             counts = np.bincount(index[:, j], minlength=column.size)[: len(column.categories)]
-            found = (int(counts.min()), j, int(counts.argmin()))
-            best = found if best is None else min(best, found)
+            rarest = (int(counts.min()), j, int(counts.argmin()))
+            best = rarest if best is None else min(best, rarest)
     if best is None:
         return None
     _, j, value = best

@@ -91,8 +91,8 @@ def _folder(table: pd.DataFrame, schema: Schema, folder: Path) -> ParquetCounter
 
 
 def _arrow_backed(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
-    found: pd.DataFrame = _arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
-    return found
+    frame: pd.DataFrame = _arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 # From a DataFrame, its schema and an empty folder to the table as that reader gives it.

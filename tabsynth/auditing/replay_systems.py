@@ -67,9 +67,9 @@ def make_tiny_model(
 
 
 def draw_rows(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
-    """Rows of uniform value numbers that the schema allows: nobody's."""
+    """Draw uniform category codes that the schema allows; the rows describe no person."""
     rng, encoder = np.random.default_rng(seed), TableEncoder(schema)
-    found: list[pd.DataFrame] = []
+    tables: list[pd.DataFrame] = []
     for _ in range(1000 * rows):
         index = np.array([[rng.integers(size) for size in schema.sizes]])
         table = encoder.from_index(index, rng)
@@ -77,7 +77,7 @@ def draw_rows(schema: Schema, rows: int, seed: int) -> pd.DataFrame:
             encoder.to_index(table)
         except InputError:  # an impossible row
             continue
-        found.append(table)
-        if len(found) == rows:
-            return pd.concat(found, ignore_index=True)
+        tables.append(table)
+        if len(tables) == rows:
+            return pd.concat(tables, ignore_index=True)
     raise InputError("The schema declares almost all rows impossible.")

@@ -81,11 +81,13 @@ def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **reque
     return REFUTED_CODE if any(result.refuted for result in results) else 0
 
 
-def _kinds(kind: str | None, known: tuple[str, ...], quick: tuple[str, ...]) -> tuple[str, ...]:
+def _kinds(kind: str | None, available: tuple[str, ...], quick: tuple[str, ...]) -> tuple[str, ...]:
     if kind is None:
         return quick
-    if kind not in known:
-        raise InputError(f"Expected --kind to be one of {', '.join(known)}, {EVERY}; got {kind!r}.")
+    if kind not in available:
+        raise InputError(
+            f"Expected --kind to be one of {', '.join(available)}, {EVERY}; got {kind!r}."
+        )
     return (kind,)
 
 

@@ -79,8 +79,8 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         say(f"tabsynth {tabsynth.__version__}")
         raise typer.Exit
 
@@ -365,13 +365,13 @@ def evaluate(
     facts = Schema.load(schema)
     check_folder(out)
     frames = [read_table(path, facts) for path in (real, synthetic)]
-    held = None if holdout is None else read_table(holdout, facts)
+    holdout_table = None if holdout is None else read_table(holdout, facts)
     options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
     options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)
     fitted, drawn = frames
     report = measured_privately(
         fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
-    ) or measured(fitted, drawn, held, facts, certificate, **options)
+    ) or measured(fitted, drawn, holdout_table, facts, certificate, **options)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     print_summary(report)

@@ -40,12 +40,16 @@ def demo(
     written: list[Path] = []
     folders = {"margnet": make_folder(out), "dp-wgan": make_folder(out / "dp-wgan")}
     for method, folder in folders.items():
-        known: dict[str, Any] = {"epsilon": epsilon, "random_state": seed, "time_limit": SECONDS}
-        synthesizer = METHODS[method](facts, **known)
+        parameters: dict[str, Any] = {
+            "epsilon": epsilon,
+            "random_state": seed,
+            "time_limit": SECONDS,
+        }
+        synthesizer = METHODS[method](facts, **parameters)
         fit_and_print(synthesizer, lambda: train, folder / "model.tabsynth")
         synthesizer.sample_to(synthetic := folder / "synthetic.csv", ROWS)
-        made, certificate = read_table(synthetic, facts), certificate_of(synthetic)
-        report = measured(train, made, test, facts, certificate)
+        synthetic_table, certificate = read_table(synthetic, facts), certificate_of(synthetic)
+        report = measured(train, synthetic_table, test, facts, certificate)
         write_report(report, folder)
         print_summary(report, 3)
         say("")

@@ -33,18 +33,20 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
             error=True,
         )
         return None
-    found = verify(table, key)
-    if key is not None and not found.consistent:
-        raise InputError(f"The certificate of {table} is refused: {'; '.join(found.problems)}.")
-    for problem in found.problems:
+    verification = verify(table, key)
+    if key is not None and not verification.consistent:
+        raise InputError(
+            f"The certificate of {table} is refused: {'; '.join(verification.problems)}."
+        )
+    for problem in verification.problems:
         warn(f"the certificate of {table} is not used: {problem}.")
-    return found if found.consistent else None
+    return verification if verification.consistent else None
 
 
 def measured(
-    real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any, **asked: Any
+    real: Any, synthetic: Any, holdout: Any, schema: Schema, certificate: Any, **options: Any
 ) -> "Report":
-    """Evaluate with a progress bar; ``asked`` as of :func:`tabsynth.evaluate`."""
+    """Evaluate with a progress bar; ``options`` are those of :func:`tabsynth.evaluate`."""
     from tabsynth.report import evaluate as evaluate_tables
 
     with fractions() as progress:
@@ -55,7 +57,7 @@ def measured(
             schema=schema,
             certificate=certificate,
             progress=progress,
-            **asked,
+            **options,
         )
 
 

@@ -61,7 +61,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
 ) -> None:
     """Show the fits and reports on a ledger, the used share of its budget, and the remaining ε."""
-    from tabsynth.privacy.certificate.certificate import number
+    from tabsynth.privacy.certificate.certificate import epsilon_to_json
     from tabsynth.privacy.ledger.project import ProjectLedger
 
     ledger = ProjectLedger.read(path)
@@ -70,13 +70,13 @@ def show(
         facts = {
             "project": ledger.project,
             "table": ledger.table,
-            "limit": number(ledger.epsilon),
+            "limit": epsilon_to_json(ledger.epsilon),
             "delta": ledger.delta,
             "composition": ledger.filter.to_dict(),
             "share": ledger.share,
-            "left": number(ledger.left()),
+            "left": epsilon_to_json(ledger.left()),
             "chain": ledger.journal.chain,
-            "runs": [{**vars(e), "epsilon": number(e.epsilon)} for e in runs],
+            "runs": [{**vars(e), "epsilon": epsilon_to_json(e.epsilon)} for e in runs],
         }
         say(json.dumps(facts))
         return

@@ -88,20 +88,20 @@ def certify_command(
     from tabsynth.privacy.certificate.verification import verify
 
     signer = None if key is None else private_key(key)
-    found = verify(table)
-    if not found.consistent:
-        fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
-    if signer is not None and fingerprint(signer.public_key()) not in found.signature:
+    verification = verify(table)
+    if not verification.consistent:
+        fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
+    if signer is not None and fingerprint(signer.public_key()) not in verification.signature:
         warn(
-            f"the certificate of {table} was {found.signature}; with your signature you vouch for it"
+            f"the certificate of {table} was {verification.signature}; with your signature you vouch for it"
         )
-    audits = [] if audit is None else _audits(audit, found)
+    audits = [] if audit is None else _audits(audit, verification)
     path = certify(table, audits, signer)
     say(f"Certificate: {path} ({len(audits)} results of audits added)")
-    again = verify(table)
-    say(f"Signature: {again.signature if signer is None else 'by your key'}")
-    if not again.consistent:
-        fail(f"{table} is contradicted by what was added: {'; '.join(again.problems)}.", 1)
+    certified = verify(table)
+    say(f"Signature: {certified.signature if signer is None else 'by your key'}")
+    if not certified.consistent:
+        fail(f"{table} is contradicted by what was added: {'; '.join(certified.problems)}.", 1)
 
 
 def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
@@ -114,10 +114,10 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
         return certificate_entries(
             data, path, str(stated.get("method")), of.epsilon, stated["delta"]
         )
-    found = data if isinstance(data, list) else [data]
-    if not all(isinstance(item, dict) for item in found):
+    records = data if isinstance(data, list) else [data]
+    if not all(isinstance(item, dict) for item in records):
         raise FileFormatError(f"{path}: expected audits as objects, got {shown(data)}.")
-    return found
+    return records
 
 
 @app.command(name="verify")
@@ -150,53 +150,53 @@ def verify_command(
     """
     from tabsynth.privacy.certificate.verification import verify
 
-    found = verify(table, key)
+    verification = verify(table, key)
     if as_json:
-        say(json.dumps(_facts(found)))
+        say(json.dumps(_facts(verification)))
     else:
-        _print_result(found)
-    if not found.consistent:
-        fail(f"{table} does not agree with its certificate: {'; '.join(found.problems)}.")
+        _print_result(verification)
+    if not verification.consistent:
+        fail(f"{table} does not agree with its certificate: {'; '.join(verification.problems)}.")
     if not as_json:
-        for line in _outcome(table, found):
+        for line in _outcome(table, verification):
             say(line)
-    if EXIT[found.state.value]:
-        raise typer.Exit(EXIT[found.state.value])
+    if EXIT[verification.state.value]:
+        raise typer.Exit(EXIT[verification.state.value])
 
 
-def _facts(found: "Verification") -> dict[str, Any]:
+def _facts(verification: "Verification") -> dict[str, Any]:
     return {
-        "state": found.state.value,
-        "consistent": found.consistent,
-        "authenticated": found.authenticated,
-        "conditional": found.conditions,
-        "epsilon": str(found.epsilon),
-        "problems": found.problems,
-        "notes": found.notes,
-        "accountants": {x.name: str(x.epsilon) for x in found.accountants},
-        "signature": found.signature,
+        "state": verification.state.value,
+        "consistent": verification.consistent,
+        "authenticated": verification.authenticated,
+        "conditional": verification.conditions,
+        "epsilon": str(verification.epsilon),
+        "problems": verification.problems,
+        "notes": verification.notes,
+        "accountants": {x.name: str(x.epsilon) for x in verification.accountants},
+        "signature": verification.signature,
     }
 
 
-def _print_result(found: "Verification") -> None:
+def _print_result(verification: "Verification") -> None:
     from tabsynth.privacy.certificate.certificate import rounded_up
 
-    data = found.certificate
+    data = verification.certificate
     say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
-    for number, result in enumerate(found.accountants, 1):
+    for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
-    say(f"Signature: {found.signature}")
-    for note in found.notes:
+    say(f"Signature: {verification.signature}")
+    for note in verification.notes:
         say(f"Note: {note}")
-    for problem in found.problems:
+    for problem in verification.problems:
         say(f"Refused: {problem}")
 
 
-def _outcome(table: Path, found: "Verification") -> list[str]:
+def _outcome(table: Path, verification: "Verification") -> list[str]:
     """Explain the state of a consistent certificate; only an authenticated one's statement is repeated."""
     from tabsynth.privacy.certificate.verification import State
 
-    statement, state = str(found.certificate.get("statement", "")), found.state
+    statement, state = str(verification.certificate.get("statement", "")), verification.state
     if state is State.AUTHENTICATED:
         return [
             f"{table} is authenticated: it agrees with its certificate, which is signed with the given key.",
@@ -205,13 +205,13 @@ def _outcome(table: Path, found: "Verification") -> list[str]:
     if state is State.NOT_PRIVATE:
         return [f"{table} agrees with its certificate, which makes no privacy claim.", statement]
     vouched = "The certificate is authenticated: it is signed with the given key."
-    if not found.authenticated:
+    if not verification.authenticated:
         vouched = (
             "It is not authenticated: anyone who can write a table can write such a certificate. Get the public key"
             " from a signer whom you trust, and give it with --key."
         )
     if state is State.CONDITIONAL:
-        columns = shown(list(found.conditions), 400)
+        columns = shown(list(verification.conditions), 400)
         return [
             f"{table} agrees with its certificate. Its claim is CONDITIONAL.",
             f"The claim holds only if the domains of these columns, which were copied from a table, are"

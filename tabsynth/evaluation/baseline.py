@@ -47,7 +47,7 @@ def verdict(
     0; distance: both intervals are apart) and it has covered at least 5% of the way from
     the baseline to the reference (F1: the classifier fitted on the training table; distance: 0).
     One-way marginals are not compared, since the baseline's are right by construction. A metric by which
-    a fresh real sample (F1: the classifier fitted on the training table) is itself worse than the
+    a hold-out (F1: the classifier fitted on the training table) is itself worse than the
     baseline counts only in a table's favour. Without a hold-out that is not known of distances.
     ``reference_scale`` is that of :class:`tabsynth.evaluation.Metric`.
     """

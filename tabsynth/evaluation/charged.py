@@ -101,21 +101,21 @@ def charged_metrics(
         half = Z_HALF * std * (2 + 2 * value) / (2 * rows)
         return Estimate(value, max(0.0, value - half), min(1.0, value + half), round(rows))
 
-    found = []
+    metrics = []
     for order in range(1, min(3, columns) + 1):
         sets = column_sets(columns, order)
         value = estimate(synthetic, sets, None)
         baseline = estimate(alone, sets, None) if order > 1 else None
-        found.append(_distance(order, value, baseline))
+        metrics.append(_distance(order, value, baseline))
     bins = percentile_bins(
         synthetic, sizes, scores
     )  # its percentiles: the private ones are not public
     sets = marginal_sets(list(names))
     value, baseline = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
-    found.append(_score(value, baseline))
+    metrics.append(_score(value, baseline))
     half = 1.959963984540054 * std
-    found.append(_count(Estimate(rows, max(0.0, rows - half), rows + half, round(rows))))
-    return found
+    metrics.append(_count(Estimate(rows, max(0.0, rows - half), rows + half, round(rows))))
+    return metrics
 
 
 def total_gap(

@@ -41,12 +41,12 @@ def column_summaries(
 
 def moments(values: np.ndarray) -> Moments:
     """Of numbers, shape (rows,); NaN counts as null."""
-    known = values[np.isfinite(values)]
-    if len(known) == 0:
+    finite = values[np.isfinite(values)]
+    if len(finite) == 0:
         return Moments(math.nan, math.nan, (math.nan,) * len(QUANTILES))
-    deviation = float(known.std(ddof=1)) if len(known) > 1 else math.nan
-    quantiles = tuple(np.quantile(known, QUANTILES).tolist())
-    return Moments(float(known.mean()), deviation, quantiles)
+    deviation = float(finite.std(ddof=1)) if len(finite) > 1 else math.nan
+    quantiles = tuple(np.quantile(finite, QUANTILES).tolist())
+    return Moments(float(finite.mean()), deviation, quantiles)
 
 
 def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:

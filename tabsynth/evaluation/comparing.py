@@ -38,7 +38,7 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> None:
 
 def shared_metrics(evaluations: Sequence[Evaluation]) -> list[list[Metric]]:
     """The metrics that all tables have, each with the values of all tables."""
-    by_key = [{m.key: m for m in item.metrics} for item in evaluations]
+    by_key = [{metric.key: metric for metric in item.metrics} for item in evaluations]
     keys = [key for key in by_key[0] if all(key in metrics for metrics in by_key)]
     return [[metrics[key] for metrics in by_key] for key in keys]
 
@@ -55,13 +55,13 @@ def best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
     first = metrics[0]
     if first.kind != "utility" or first.better == "neither":
         return None, False
-    values = [_goodness(m) if math.isfinite(m.value) else -math.inf for m in metrics]
+    values = [_goodness(metric) if math.isfinite(metric.value) else -math.inf for metric in metrics]
     best = max(range(len(values)), key=values.__getitem__)
     if not math.isfinite(values[best]) or values.count(values[best]) > 1:
         return None, False
-    others = [m for i, m in enumerate(metrics) if i != best]
+    others = [metric for i, metric in enumerate(metrics) if i != best]
     winner = metrics[best].synthetic
-    return best, all(worse(m.synthetic, winner, first.better, first.best) for m in others)
+    return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in others)
 
 
 def _goodness(metric: Metric) -> float:

@@ -60,7 +60,7 @@ def evaluate(
         The table that the synthesizer was fitted on.
     synthetic : DataFrame
     holdout : DataFrame, optional
-        Real rows that the synthesizer never saw. Without them leakage cannot be told from learning,
+        Real rows that the synthesizer never saw. Without them leakage cannot be distinguished from learning,
         and prediction is tested on rows that the synthesizer saw.
     schema : Schema
     certificate : dict or Verification, optional

@@ -310,7 +310,9 @@ class Evaluation(Result):
     @property
     def distances(self) -> tuple[Distances, ...]:
         """Distances of the marginals of one, two and three columns, as far as the table has columns."""
-        return tuple(m.details for m in self.metrics if isinstance(m.details, Distances))
+        return tuple(
+            metric.details for metric in self.metrics if isinstance(metric.details, Distances)
+        )
 
     @property
     def disclosure(self) -> Disclosure:

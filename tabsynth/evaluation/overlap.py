@@ -47,10 +47,15 @@ class Overlap(Result):
 
 def overlap(train: np.ndarray, holdout: np.ndarray) -> Overlap:
     """Of category codes, shape (rows, columns); neither table may be empty."""
-    known, kept = row_hashes(train), row_hashes(holdout)
-    distinct, counts = np.unique(known, return_counts=True)
+    training_hashes, holdout_hashes = row_hashes(train), row_hashes(holdout)
+    distinct, counts = np.unique(training_hashes, return_counts=True)
     repeated = int(counts[counts > 1].sum())
-    return Overlap(len(kept), int(np.isin(kept, distinct).sum()), len(known), repeated)
+    return Overlap(
+        len(holdout_hashes),
+        int(np.isin(holdout_hashes, distinct).sum()),
+        len(training_hashes),
+        repeated,
+    )
 
 
 def same_rows(one: np.ndarray, other: np.ndarray) -> bool:

@@ -215,18 +215,20 @@ def _charged(
     spend: Spend,
 ) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
     """The figures' ledger: of their own, or in a project's file if that affords them."""
-    known = certificate.get("project")
-    known = known if isinstance(known, Mapping) else {}
+    project_section = certificate.get("project")
+    project_section = project_section if isinstance(project_section, Mapping) else {}
     if path is None:
-        if known:
+        if project_section:
             raise InputError(
-                f"The synthetic table was made under the ledger {shown(known.get('ledger'))}; give that as"
+                f"The synthetic table was made under the ledger {shown(project_section.get('ledger'))}; give that as"
                 " ledger, so that this report is counted there too."
             )
         yield Ledger(epsilon, delta), None
         return
     with ProjectLedger(path) as project:
-        project.check_on_it("The synthetic table", known.get("project"), known.get("run"))
+        project.check_on_it(
+            "The synthetic table", project_section.get("project"), project_section.get("run")
+        )
         own = project.ledger(epsilon, delta)
         project.check(own.run, [spend])
         yield own, project
@@ -240,8 +242,8 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
             " certificate that makes it public; give certificate=, or call evaluate."
         )
     items, public = certificate.get("mechanisms"), certificate.get("public")
-    known = public.get("schema_sha256") if isinstance(public, Mapping) else None
-    if known != fingerprint:
+    recorded_fingerprint = public.get("schema_sha256") if isinstance(public, Mapping) else None
+    if recorded_fingerprint != fingerprint:
         raise InputError(
             "The certificate is for another schema, so what is public is not known; give the schema"
             " that the table was fitted with."
@@ -253,9 +255,12 @@ def _check_certificate(certificate: Mapping[str, Any] | None, fingerprint: str) 
         raise InputError(f"The certificate is refused: {'; '.join(problems)}.")
     delta = between("delta", certificate.get("delta"), 0, 1, low_open=True, high_open=True)
     budget = float(certificate.get("epsilon_asked", math.inf))
-    found, claimed = Ledger.from_list(budget, delta, items).spent, float(certificate["epsilon"])
-    if found > claimed * 1.01:
+    recomputed, claimed = (
+        Ledger.from_list(budget, delta, items).spent,
+        float(certificate["epsilon"]),
+    )
+    if recomputed > claimed * 1.01:
         raise InputError(
             f"The certificate claims epsilon={claimed:.4g}, and the mechanisms that it lists give"
-            f" {found:.4g}; nothing is published beside such a table."
+            f" {recomputed:.4g}; nothing is published beside such a table."
         )

@@ -17,12 +17,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and texts; no NaN: what is not a number becomes None."""
         assert is_dataclass(self)
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-
-
-def plain(value: Any) -> Any:
-    """``value`` as JSON knows it: NaN and infinities become None."""
-    return json_ready(value.to_dict() if isinstance(value, Result) else value)
+        return {field.name: json_ready(getattr(self, field.name)) for field in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -314,8 +309,8 @@ def _variance_of_mean(shares: np.ndarray) -> float:
 
 def percentile(value: float, replicates: np.ndarray, n: int) -> Estimate:
     """A value with the percentile interval of its bootstrap replicates (Efron & Tibshirani 1993)."""
-    known = replicates[np.isfinite(replicates)]
-    if len(known) == 0:
+    finite = replicates[np.isfinite(replicates)]
+    if len(finite) == 0:
         return Estimate(value, math.nan, math.nan, n)
-    low, high = np.percentile(known, [2.5, 97.5])
+    low, high = np.percentile(finite, [2.5, 97.5])
     return Estimate(value, float(low), float(high), n)

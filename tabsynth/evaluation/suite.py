@@ -186,7 +186,7 @@ def _of_utility(
     progress: Callable[[float], None] | None,
 ) -> list[Metric]:
     """What follows from counts, and from a regression."""
-    found = [
+    metrics = [
         k_marginal(tables, seed=seed),
         dimension_wise_probability(tables, rng),
         *associations(tables, rng, seed=seed),
@@ -194,14 +194,14 @@ def _of_utility(
         rare_coverage(tables),
     ]
     for column in columns.by:
-        found.append(subgroup_gap(tables, column, rng))
+        metrics.append(subgroup_gap(tables, column, rng))
     if columns.weights is not None:
-        found += population_totals(tables, columns.weights, rng)
+        metrics += population_totals(tables, columns.weights, rng)
     if columns.target is not None:
-        found += inference(tables, columns.target)
+        metrics += inference(tables, columns.target)
     if progress is not None:
         progress(1.0)
-    return found
+    return metrics
 
 
 def _of_prediction(
@@ -238,13 +238,13 @@ def _attacks(
     if tables.control is None:
         return []
     people, controls = (t[rng.permutation(len(t))[:m]] for t in (tables.train, tables.control))
-    found = membership(tables, people, controls, rng)
+    metrics = membership(tables, people, controls, rng)
     if progress is not None:
         progress(0.5)
-    found += anonymeter(tables, people, controls, rng)
+    metrics += anonymeter(tables, people, controls, rng)
     if progress is not None:
         progress(1.0)
-    return found
+    return metrics
 
 
 def _fit_and_test(

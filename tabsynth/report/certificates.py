@@ -7,6 +7,7 @@ from typing import Any
 
 from tabsynth.evaluation.inputs import is_conditional, is_private
 from tabsynth.privacy.certificate.certificate import condition, conditional_of
+from tabsynth.report.page import format_number
 
 NO_CERTIFICATE = "No certificate came with this table: nothing is claimed about its privacy."
 
@@ -140,10 +141,10 @@ def _warnings(
             out.append(
                 f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}."
             )
-    made = _section(certificate, "noise")
-    if made.get("exact") is False:
+    noise = _section(certificate, "noise")
+    if noise.get("exact") is False:
         out.append(
-            f"The noise was not exactly that which is accounted for: {_text(made.get('law'))}."
+            f"The noise was not exactly that which is accounted for: {_text(noise.get('law'))}."
         )
     public = _section(certificate, "public")
     if public.get("accepted_drafted_domain") and not is_conditional(certificate):
@@ -201,9 +202,12 @@ def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[s
         )
     if code:
         out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
-    made = _section(certificate, "noise")
-    if made:
-        out += [("Noise from", _text(made.get("generator"))), ("Noise is", _text(made.get("law")))]
+    noise = _section(certificate, "noise")
+    if noise:
+        out += [
+            ("Noise from", _text(noise.get("generator"))),
+            ("Noise is", _text(noise.get("law"))),
+        ]
     for audit in _items(certificate.get("audit")):
         out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
     signature = _section(certificate, "signature")
@@ -237,7 +241,7 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),
         ("Public: other table", _text(public.get("public_table"), "none")),
     ]
-    for name in ("class_shares", "workload", "target"):  # wishes of some methods
+    for name in ("class_shares", "workload", "target"):  # optional, data-independent hints
         if public.get(name) is not None:
             out.append((f"Public: {name.replace('_', ' ')}", _text(public[name])))
     if public.get("schema_sha256"):
@@ -245,13 +249,13 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
     return out
 
 
-def _settings(made: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _settings(public_section: Mapping[str, Any]) -> list[tuple[str, str]]:
     """In the order of the certificate; an older one has none."""
-    told = {
+    hints = {
         name.replace("_", " "): _names(value) if isinstance(value, list) else _text(value, "none")
-        for name, value in made.items()
+        for name, value in public_section.items()
     }
-    return [("Settings", _text(told))] if told else []
+    return [("Settings", _text(hints))] if hints else []
 
 
 def _names(value: Any) -> str:
@@ -291,5 +295,4 @@ def _noise(item: Mapping[str, Any]) -> str:
 
 
 def _figures(value: Any) -> str:
-    number = _number(value)
-    return "–" if number is None else f"{number:.4g}"
+    return format_number(_number(value), 4, "significant")

@@ -129,7 +129,13 @@ class ComparisonReport:
         for metrics in self._rows():
             cells = [with_interval(metric.synthetic) for metric in metrics]
             cells += [with_interval(metrics[0].holdout), with_interval(metrics[0].baseline)]
-            out.append((metrics[0].title, cells, any(m.below_baseline for m in metrics)))
+            out.append(
+                (
+                    metrics[0].title,
+                    cells,
+                    any(shared_metric.below_baseline for shared_metric in metrics),
+                )
+            )
         return out
 
     def _pictures(self) -> list[tuple[str, Markup]]:
@@ -140,8 +146,11 @@ class ComparisonReport:
         if not shown:
             return []
         first = rows[UTILITY_KEY][0]
-        known = [(first.holdout, "hold-out reference"), (first.baseline, "independent columns")]
-        lines = [(e.value, name) for e, name in known if e and math.isfinite(e.value)]
+        references = [
+            (first.holdout, "hold-out reference"),
+            (first.baseline, "independent columns"),
+        ]
+        lines = [(e.value, name) for e, name in references if e and math.isfinite(e.value)]
         y = linear(rows[UTILITY_KEY][0].title, utility, lines)
         out = []
         leaks = [metric.synthetic for metric in rows[PRIVACY_KEY]]

@@ -1,5 +1,6 @@
 """A plain page: sentences, tables, pictures. Nothing in it is fetched from anywhere."""
 
+import math
 from collections.abc import Sequence
 from importlib import resources
 
@@ -43,6 +44,31 @@ def render_page(
             css=Markup(packaged("style.css")),  # our own file, never data
         )
     )
+
+
+def format_number(value: float | None, digits: int = 3, style: str = "fixed") -> str:
+    """Return a number as text, with an en dash for None.
+
+    Parameters
+    ----------
+    value : float or None
+        The number.
+    digits : int
+        Decimals, or significant digits in the style ``"significant"``.
+    style : str
+        ``"fixed"``: so many decimals. ``"scaled"``: one decimal from 100 on. ``"grouped"``: the same with commas
+        between thousands. These three show an en dash for NaN and for infinities. ``"significant"``: so many
+        significant digits, also of infinities.
+    """
+    if value is None:
+        return "–"
+    if style == "significant":
+        return f"{value:.{digits}g}"
+    if not math.isfinite(value):
+        return "–"
+    if style != "fixed" and abs(value) >= 100:
+        return f"{value:,.1f}" if style == "grouped" else f"{value:.1f}"
+    return f"{value:.{digits}f}"
 
 
 def shortened(text: str, letters: int) -> str:

@@ -11,12 +11,11 @@ from typing import Any, ParamSpec
 
 import pandas as pd
 
-from tabsynth._files import write_text
+from tabsynth._files import json_ready, write_text
 from tabsynth.evaluation import publishing
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
-from tabsynth.evaluation.results import plain
-from tabsynth.privacy.certificate.certificate import conditional_of, number, rounded_up
+from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
@@ -136,14 +135,16 @@ class PublishedReport:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "warnings": list(self.warnings),
-            "mechanisms": plain(list(self.mechanisms)),
+            "mechanisms": json_ready(list(self.mechanisms)),
             "metrics": [metric.to_dict() for metric in self.metrics],
-            "certificate": plain(dict(self.certificate)),
+            "certificate": json_ready(dict(self.certificate)),
             "authenticated": self.authenticated,
             "schema_sha256": self.evaluation.schema_sha256,
             "created": self.evaluation.created,
-            **({} if self.project is None else {"project": plain(dict(self.project))}),
-            **({} if self.budget is None else {"budget": [number(x) for x in self.budget]}),
+            **({} if self.project is None else {"project": json_ready(dict(self.project))}),
+            **(
+                {} if self.budget is None else {"budget": [epsilon_to_json(x) for x in self.budget]}
+            ),
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -166,8 +167,12 @@ class PublishedReport:
     def to_html(self, path: str | Path) -> None:
         """Write a page of its own that loads nothing else."""
         frame = [
-            (m.title, [with_interval(m.synthetic), with_interval(m.baseline)], m.below_baseline)
-            for m in self.metrics
+            (
+                metric.title,
+                [with_interval(metric.synthetic), with_interval(metric.baseline)],
+                metric.below_baseline,
+            )
+            for metric in self.metrics
         ]
         header = ("Figure, with noise", "Synthetic", "Independent columns")
         write_text(

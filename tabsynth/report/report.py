@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -23,7 +23,7 @@ from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, packaged
+from tabsynth.report.page import environment, format_number, packaged
 from tabsynth.report.summary import NOTICE, STANDARD_ERRORS, equal_rows, subtitle, summarise
 from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
 
@@ -69,9 +69,9 @@ class Picture:
 def render(report: "Report") -> str:
     """The HTML text of a :class:`tabsynth.report.Report`."""
     templates = environment()
-    templates.filters["number"] = number
+    templates.filters["number"] = format_number
     templates.filters["interval"] = interval
-    templates.filters["figure"] = figure
+    templates.filters["figure"] = partial(format_number, style="scaled")
     evaluation = report.evaluation
     return templates.from_string(packaged("template.html")).render(
         report=report,
@@ -98,11 +98,14 @@ def render(report: "Report") -> str:
                 ANCHORS[kind],
                 title,
                 note,
-                [(m, _strip(m)) for m in evaluation.metrics if m.kind == kind],
+                [(metric, _strip(metric)) for metric in evaluation.metrics if metric.kind == kind],
             )
             for kind, title, note in KINDS
         ],
-        attacked=any(m.kind == "privacy" and math.isfinite(m.value) for m in evaluation.metrics),
+        attacked=any(
+            metric.kind == "privacy" and math.isfinite(metric.value)
+            for metric in evaluation.metrics
+        ),
         moments=[item for item in evaluation.columns if item.moments is not None],
         standard_errors=STANDARD_ERRORS,
         subtitle=subtitle(evaluation),
@@ -114,19 +117,9 @@ def render(report: "Report") -> str:
     )
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Fixed digits; an en dash for what is not a number."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
-
-
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """The ends of an interval; "to" survives a minus sign where a dash would not."""
-    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
-
-
-def figure(value: float) -> str:
-    """As :func:`number`, with fewer digits of large numbers."""
-    return number(value, 1 if abs(value) >= 100 else 3)
+    return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
 
 
 def _strip(metric: Metric) -> Markup:
@@ -275,7 +268,7 @@ class Report:
         """
         rows: dict[int, dict[str, float]] = {}
         prediction = self.evaluation.prediction
-        # A column of the table may itself be called "mean": rows are told apart by position.
+        # A column of the table may itself be called "mean": rows are identified by position.
         for item in (*prediction.columns, prediction.mean):
             row: dict[str, float] = {}
             for name in ("train", "synthetic", "baseline", "ratio", "gain"):

@@ -70,7 +70,7 @@ def linear(
         low, high = low - (abs(low) * 0.1 or 0.1), high + (abs(high) * 0.1 or 0.1)
     places = [float(v) for v in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)]
     digits = max(0, math.ceil(-math.log10(places[1] - places[0]) - 1e-9))
-    ticks = tuple((place, _number(place, digits)) for place in places)
+    ticks = tuple((place, _tick_label(place, digits)) for place in places)
     return Axis(title, places[0], places[-1], ticks, tuple(references))
 
 
@@ -212,7 +212,7 @@ def _beside(
 ) -> list[tuple[float, float]]:
     """Where each point's number stands: clear of points and numbers, and of intervals if it can be."""
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in centres]
-    found = []
+    positions = []
     for x, y in centres:
         spots = [
             (x + radius * math.cos(turn), y - radius * math.sin(turn))
@@ -226,9 +226,9 @@ def _beside(
         clear = [spot for spot in inside if not _meets(_around(spot), taken)]
         free = [spot for spot in clear if not _meets(_around(spot), whiskers)]
         best = (free or clear or inside)[0]
-        found.append(best)
+        positions.append(best)
         taken.append(_around(best))
-    return found
+    return positions
 
 
 _TURNS = tuple(math.pi * eighth / 8 for eighth in (2, 6, 14, 10, 1, 7, 3, 5, 9, 15, 11, 13))
@@ -252,7 +252,8 @@ def _description(point: Point) -> str:
     return f"{point.name}: {point.words}, {with_interval(point.y)}"
 
 
-def _number(value: float, digits: int) -> str:
+def _tick_label(value: float, digits: int) -> str:
+    """Return a label of an axis: fixed decimals, a typographic minus sign, and "0" without a sign."""
     text = f"{value:.{digits}f}"
     return "0" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
 

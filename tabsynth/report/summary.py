@@ -114,13 +114,13 @@ def summarise(evaluation: Evaluation) -> list[str]:
     return out
 
 
-def _holdout(found: Overlap | None) -> list[str]:
+def _holdout(overlap: Overlap | None) -> list[str]:
     """Whether the hold-out seems to hold training rows."""
-    if found is None or not found.suspicious:
+    if overlap is None or not overlap.suspicious:
         return []
-    share = found.in_training / found.holdout
+    share = overlap.in_training / overlap.holdout
     return [
-        f"BEWARE: {share:.0%} of the hold-out rows equal a training row, and {found.expected:.0%} of the"
+        f"BEWARE: {share:.0%} of the hold-out rows equal a training row, and {overlap.expected:.0%} of the"
         " training rows equal another one. The hold-out seems to hold rows that were fitted: then every"
         " attack looks harmless, and every score too good."
     ]
@@ -203,7 +203,7 @@ def _disclosure(disclosure: Disclosure) -> str:
         return (
             "Whoever knows some attributes of a training record guesses"
             f" {mean.target.value:.1%} of the others right from the synthetic table. Without a"
-            " hold-out of records that the synthesizer never saw, it cannot be told how much of"
+            " hold-out of records that the synthesizer never saw, it is unknown how much of"
             " this is leakage and how much is what the table teaches about everyone."
         )
     low, high = 100 * mean.leakage.low, 100 * mean.leakage.high
@@ -224,11 +224,13 @@ def _disclosure(disclosure: Disclosure) -> str:
 
 
 def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
-    found = [m for m in evaluation.metrics if m.key == "violations" and m.value > 0]
-    if not found:
+    violated = [
+        metric for metric in evaluation.metrics if metric.key == "violations" and metric.value > 0
+    ]
+    if not violated:
         return []
-    text = f"{found[0].value:.1%} of the synthetic rows BREAK the schema, first of all"
-    text += f" {found[0].parts[0].name} ({found[0].parts[0].n} rows)."
+    text = f"{violated[0].value:.1%} of the synthetic rows BREAK the schema, first of all"
+    text += f" {violated[0].parts[0].name} ({violated[0].parts[0].n} rows)."
     if left_out:
         text += (
             f" {left_out} rows hold values that it does not declare, and are left out of every other"
@@ -253,7 +255,7 @@ def _below(evaluation: Evaluation) -> list[str]:
     inconclusive = [metric for metric in evaluation.metrics if metric.inconclusive]
     if inconclusive:
         text = (
-            f"Below independent columns by {'; '.join(m.title for m in inconclusive)}, but so is the hold-out"
+            f"Below independent columns by {'; '.join(candidate.title for candidate in inconclusive)}, but so is the hold-out"
             " reference: these columns are too weakly related for so few rows to tell, and this does not"
             " count against the table."
         )
@@ -321,11 +323,12 @@ def _attacks(evaluation: Evaluation) -> list[str]:
     ]
     if not won:
         return [
-            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(m.key, m.title) for m in tried)})"
+            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(candidate.key, candidate.title) for candidate in tried)})"
             " does better on training records than on others, beyond chance (5% for all together): no evidence of leakage by them."
         ]
     names = "; ".join(
-        f"{m.title}: {interval(m.synthetic)}, without leakage {m.best:g}" for m in won
+        f"{candidate.title}: {interval(candidate.synthetic)}, without leakage {candidate.best:g}"
+        for candidate in won
     )
     return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]
 

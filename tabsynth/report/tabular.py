@@ -7,6 +7,7 @@ import pandas as pd
 
 from tabsynth.evaluation.metric import Metric
 from tabsynth.evaluation.results import F1, Estimate
+from tabsynth.report.page import format_number
 
 COLUMNS = (
     *("kind", "title", "value", "low", "high", "n"),
@@ -45,22 +46,17 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
     return pd.DataFrame(rows, index=index, columns=list(COLUMNS))
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Fixed digits, fewer of large numbers; an en dash for what is not a number."""
-    if not math.isfinite(value):
-        return "–"
-    if abs(value) >= 100:
-        return f"{value:,.1f}"
-    return f"{value:.{digits}f}"
-
-
 def with_interval(estimate: Estimate | None) -> str:
     """``0.412 (0.401 to 0.423)``; an en dash where there is nothing."""
     if estimate is None or not math.isfinite(estimate.value):
         return "–"
     if not math.isfinite(estimate.low):
-        return number(estimate.value)
-    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+        return format_number(estimate.value, style="grouped")
+    value, low, high = (
+        format_number(part, style="grouped")
+        for part in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} ({low} to {high})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import check_text, shown
+from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.schema.column import (
     LARGE_INTEGER,
@@ -154,7 +154,7 @@ class Categorical(Column):
         table = np.empty(len(distinct) + 1, dtype=np.int64)
         table[-1] = self.cells  # factorize marks a null by -1
         for i, value in enumerate(distinct):
-            self._check_exact(_plain(value), short or "float64")
+            self._check_exact(native(value), short or "float64")
             code = positions.get(_key(value), other)
             if code is None:
                 raise self._misfit(value)
@@ -331,13 +331,9 @@ def _short_float(dtype: Any) -> str | None:
     return name if name in ("float16", "float32") else None
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _key(value: Any) -> Any:
     """Equal for values that are the same fact: 1, 1.0 and numpy's 1, but not the text "1"."""
-    value = _plain(value)
+    value = native(value)
     return value if isinstance(value, str) else ("number", value)
 
 
@@ -347,10 +343,10 @@ def _counts(source: DraftSource) -> dict[Any, int]:
     if isinstance(values.dtype, pd.CategoricalDtype):  # it may list values that no row has
         rows = values.value_counts()
         listed = values.dtype.categories
-        return {_plain(v): int(rows[v]) for v in listed if rows[v] or source.min_count == 1}
+        return {native(v): int(rows[v]) for v in listed if rows[v] or source.min_count == 1}
     if base_dtype(source.dtype) in ("int", "float"):
-        return {_plain(value): rows for value, rows in values.value_counts().sort_index().items()}
-    rows = values.map(_plain).value_counts()
+        return {native(value): rows for value, rows in values.value_counts().sort_index().items()}
+    rows = values.map(native).value_counts()
     return dict(sorted(rows.items(), key=lambda item: (str(type(item[0])), str(item[0]))))
 
 

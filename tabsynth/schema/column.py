@@ -89,7 +89,7 @@ def _is_pandas_dtype(dtype: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value in Python's own types, None for null."""
+    """Return a cell's value in Python's own type, with None for NaN and ``pd.NA``."""
     if isinstance(value, np.generic):
         value = value.item()
     nan = isinstance(value, float) and math.isnan(value)
@@ -228,12 +228,12 @@ class Column:
             return object.__new__(cls)
         where = f"column {shown(facts.get('name'))}"
         kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
-        known = [f.name for f in dataclasses.fields(kind)]
+        field_names = [f.name for f in dataclasses.fields(kind)]
         for name in facts:
-            if name not in known:
+            if name not in field_names:
                 raise InputError(
                     f"{where}: a column of kind {kind.kind} has no {name}; its facts are"
-                    f" {', '.join(known)}."
+                    f" {', '.join(field_names)}."
                 )
         return object.__new__(kind)
 
@@ -516,9 +516,9 @@ class Column:
             Naming the column and a text that is no value of the dtype, unless the column has ``other``.
         """
         nulls = texts.isna().to_numpy()
-        known = self.positions
+        positions = self.positions
         distinct = {
-            text: self._parse_text(unescaped(text, known)) for text in texts[~nulls].unique()
+            text: self._parse_text(unescaped(text, positions)) for text in texts[~nulls].unique()
         }
         values = np.empty(len(texts), dtype=object)
         values[~nulls] = [distinct[text] for text in texts[~nulls]]
@@ -609,10 +609,10 @@ class Column:
 
     def _all_within(self, values: pd.Series) -> bool:
         """Whether all whole numbers fit the column's dtype."""
-        known = values.dropna()
+        present = values.dropna()
         limits = np.iinfo(self.dtype.lower())
-        return len(known) == 0 or all(
-            limits.min <= int(end) <= limits.max for end in (known.min(), known.max())
+        return len(present) == 0 or all(
+            limits.min <= int(end) <= limits.max for end in (present.min(), present.max())
         )
 
     def _within_dtype(self, number: int) -> Any:
@@ -771,8 +771,8 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     values = {key: value for key, value in item.items() if key != COPIED}
     column = f"column {shown(values.get('name'))}"
     chosen = values.get("kind")
-    known = isinstance(chosen, str) and chosen in KINDS
-    kinds = [KINDS[chosen]] if known else list(KINDS.values())  # type: ignore[index]
+    named_kind = isinstance(chosen, str) and chosen in KINDS
+    kinds = [KINDS[chosen]] if named_kind else list(KINDS.values())  # type: ignore[index]
     names = list(dict.fromkeys(name for kind in kinds for name in kind._fact_names()))
     unknown = set(values) - set(names)
     if unknown:

@@ -128,23 +128,23 @@ def _column(
     leave_out: bool = False,
 ) -> Column:
     """A column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
-    known = values.dropna()
-    if any(isinstance(value, list | dict | np.ndarray) for value in known.head(1)):
+    present = values.dropna()
+    if any(isinstance(value, list | dict | np.ndarray) for value in present.head(1)):
         raise InputError(f"Column {shown(name)} holds lists or records; unfold it into columns.")
     nulls = bool(values.isna().any())
-    if len(known) == 0:
+    if len(present) == 0:
         raise InputError(
             f"Column {shown(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
-        known = _numbers(known.infer_objects())
-    dtype = str(known.dtype) if known.dtype != values.dtype else str(values.dtype)
+        present = _numbers(present.infer_objects())
+    dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls and re.fullmatch(r"u?int\d+|bool", dtype):
         dtype = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
     check_dtype(dtype, f"column {shown(name)}")
     source = DraftSource(
         name=name,
-        values=known,
+        values=present,
         dtype=dtype,
         nulls=nulls,
         null_values=null_values,

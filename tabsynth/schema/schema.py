@@ -48,7 +48,9 @@ def checked(columns: Sequence[Column], impossible: Any) -> tuple[dict[str, Any],
                 f"{where}: expected a dict of two or more columns to their values, got"
                 f" {shown(combination)}; to exclude a single column's value, do not declare it."
             )
-        combinations.append({name: _plain(values, where) for name, values in combination.items()})
+        combinations.append(
+            {name: _native_values(values, where) for name, values in combination.items()}
+        )
         _zero(columns, combinations[-1], where)
     return tuple(combinations)
 
@@ -88,8 +90,8 @@ def refuse_impossible(
             )
 
 
-def _plain(values: Any, where: str) -> Any:
-    """A tuple of plain values, None for each null, or a range as it is."""
+def _native_values(values: Any, where: str) -> Any:
+    """Return a list of values, or the ends of a range, in Python's own types, with None for each null."""
     if isinstance(values, Mapping):
         if set(values) != {"low", "high"}:
             raise InputError(

@@ -35,8 +35,8 @@ from tabsynth.privacy.certificate.certificate import (
     beside,
     code,
     condition,
+    epsilon_to_json,
     make_certificate,
-    number,
     versions,
     write_beside,
 )
@@ -44,7 +44,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
-from tabsynth.synthesizers.model_file import plain, read_model, write_model
+from tabsynth.synthesizers.model_file import json_default, read_model, write_model
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
@@ -510,7 +510,7 @@ class Synthesizer(BaseEstimator):
         return {
             "method": self.method,
             "schema": self.encoder_.schema.to_dict(),
-            "epsilon": number(self.ledger_.epsilon),
+            "epsilon": epsilon_to_json(self.ledger_.epsilon),
             "delta": self.ledger_.delta,
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "config": self.config_,
@@ -532,12 +532,12 @@ class Synthesizer(BaseEstimator):
             "method": self.method,
             "schema": self.schema.fingerprint(),
             **options,
-            "epsilon": number(self.epsilon),
+            "epsilon": epsilon_to_json(self.epsilon),
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "public_table": self._public_facts(),
             "config": self._config(),
         }
-        return dict(json.loads(json.dumps(facts, default=plain)))
+        return dict(json.loads(json.dumps(facts, default=json_default)))
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool

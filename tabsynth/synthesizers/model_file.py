@@ -35,14 +35,14 @@ def write_model(path: str | Path, facts: dict[str, Any], weights: dict[str, Tens
             f"The model's weights take more than {MAX_FILE_BYTES - MAX_HEADER_BYTES:,} bytes, so {path}"
             " was not written: no reader takes it; fit with fewer or narrower layers."
         )
-    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=plain)
+    text = json.dumps({"format": FORMAT, **facts}, allow_nan=False, default=json_default)
     data = packed(json.loads(text), tensors)
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
-def plain(value: Any) -> Any:
-    """A number of numpy's, from a configuration, as JSON has it."""
+def json_default(value: Any) -> Any:
+    """Convert a numpy number of a configuration for ``json.dumps(default=)``; raise TypeError for other types."""
     number = native(value)
     if number is value:
         raise TypeError(f"{type(value).__name__} has no JSON")

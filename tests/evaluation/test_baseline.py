@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import tabsynth
+from tabsynth._files import json_ready
 from tabsynth.evaluation import independent_columns, measure
 from tabsynth.evaluation.baseline import BETTER, NO_BETTER, NOTHING, PARTLY, verdict
-from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares, plain
+from tabsynth.evaluation.results import Estimate, difference_of_shares, mean_of_shares
 
 NAMES, SIZES = ("a", "b", "c", "d"), (3, 4, 2, 5)
 
@@ -125,7 +126,7 @@ def test_degenerate_tables_are_measured(train, synthetic, sizes):
     for holdout in (None, train[:5]):
         found = run(train, synthetic, holdout, sizes=sizes, k=(1, 100))
         assert found.verdict.text == NO_BETTER
-        plain(found.to_dict())
+        json_ready(found.to_dict())
 
 
 def test_one_column_and_two_columns():

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+from tabsynth._files import json_ready
 from tabsynth.evaluation import Columns, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
-from tabsynth.evaluation.results import plain
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -84,7 +84,7 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
         if np.isfinite(value.low):
             assert value.low <= value.value + 1e-9 and value.value <= value.high + 1e-9
         assert found[metric.key] is metric
-    json.dumps(plain(found.to_dict()), allow_nan=False)
+    json.dumps(json_ready(found.to_dict()), allow_nan=False)
     assert not any("nan" in said.lower().split() for said in summarise(found))
     with pytest.raises(KeyError):
         found["nonsense"]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tabsynth._files import json_ready
 from tabsynth.evaluation import Metric, Part
 from tabsynth.evaluation.metric import halves, jackknifed, wilson, worst_first
-from tabsynth.evaluation.results import Estimate, plain
+from tabsynth.evaluation.results import Estimate
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (3, 10), (10, 10), (249, 1000)])
@@ -79,7 +80,7 @@ def test_below_the_floor():
     assert not metric(0.9, 0.5, kind="privacy").below_baseline
     found = metric(0.9, 0.5)
     assert (found.value, found.low, found.high, found.n) == (0.9, 0.8, 1.0, 5)
-    assert plain(found)["synthetic"]["value"] == 0.9
+    assert json_ready(found)["synthetic"]["value"] == 0.9
 
 
 def test_worst_first():

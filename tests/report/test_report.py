@@ -80,7 +80,7 @@ def test_planted_copy_is_called_a_leak():
 
 def test_without_holdout_it_says_so():
     text = " ".join(report(holdout=None).summary())
-    assert "it cannot be told how much of this is leakage" in text
+    assert "it is unknown how much of this is leakage" in text
     assert "for want of a hold-out" in text
     assert "nothing is claimed" in text
 

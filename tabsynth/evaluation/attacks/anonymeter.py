@@ -51,13 +51,13 @@ def anonymeter(
     assert tables.control is not None
     size = min(len(tables.train), len(tables.control))
     groups = [t[rng.permutation(len(t))[:size]] for t in (tables.train, tables.control)]
-    found = [_singling_out(tables, groups, len(people), rng)]
+    metrics = [_singling_out(tables, groups, len(people), rng)]
     if len(tables.sizes) > 1:
-        found += [
+        metrics += [
             _linkability(tables, people, controls, rng),
             _inference(tables, people, controls, rng),
         ]
-    return found
+    return metrics
 
 
 def risk(
@@ -96,9 +96,9 @@ def _cut(table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _metric(
-    key: str, title: str, found: Compared[Estimate], reading: str, parts: tuple[Part, ...] = ()
+    key: str, title: str, risks: Compared[Estimate], reading: str, parts: tuple[Part, ...] = ()
 ) -> Metric:
-    return Metric(key, title, PRIVACY, *found, "lower", 0.0, reading, CITATION, parts)
+    return Metric(key, title, PRIVACY, *risks, "lower", 0.0, reading, CITATION, parts)
 
 
 def _singling_out(
@@ -115,11 +115,11 @@ def _singling_out(
         one, other = ((hits.sum(axis=1) == 1).astype(float) for hits in met)
         return risk(one, other, alike(sparse.hstack([*met, meeting(predicates, searched)])))
 
-    found = tables.compared_beside_control.map(attack)
+    risks = tables.compared_beside_control.map(attack)
     return _metric(
         "singling_out",
         "Singling-out risk",
-        found,
+        risks,
         "Predicates that exactly one row of the table meets: how much oftener exactly one person of the"
         " training table meets them than one of as many other people.",
     )
@@ -142,7 +142,7 @@ def singling_predicates(
     """
     searched = HammingSearch(table, sizes)
     middle = np.median(table, axis=0)
-    found: list[Predicate] = []
+    predicates: list[Predicate] = []
     for _ in range(TRIES * wanted):
         row = table[rng.integers(len(table))]
         hit, predicate = np.ones(len(table), dtype=bool), []
@@ -151,11 +151,11 @@ def singling_predicates(
             predicate.append((j, sign, int(row[j])))
             hit &= _meets(predicate[-1:], searched.columns)
             if hit.sum() == 1:
-                found.append(predicate)
+                predicates.append(predicate)
                 break
-        if len(found) == wanted:
+        if len(predicates) == wanted:
             break
-    return found
+    return predicates
 
 
 def meeting(predicates: list[Predicate], table: np.ndarray) -> sparse.csr_array:
@@ -204,11 +204,11 @@ def _linkability(
         ]
         return risk(*tried)
 
-    found = tables.compared_beside_control.map(attack)
+    risks = tables.compared_beside_control.map(attack)
     return _metric(
         "linkability",
         "Linkability risk",
-        found,
+        risks,
         "Two sources know every other attribute of a person each: how much oftener the table links"
         f" them ({NEIGHBOURS} nearest rows of each have one in common) for people of the training table.",
     )
@@ -250,15 +250,15 @@ def _inference(
         by_column = [risk(tried[0][:, j], tried[1][:, j]).value for j in range(len(tables.sizes))]
         return risk(tried[0].mean(axis=1), tried[1].mean(axis=1)), by_column
 
-    found = tables.compared_beside_control.map(attack)
+    risks = tables.compared_beside_control.map(attack)
     parts = [
-        found.part(name, lambda f, j=j: f[1][j], len(people) + len(controls))  # type: ignore[misc]
+        risks.part(name, lambda f, j=j: f[1][j], len(people) + len(controls))  # type: ignore[misc]
         for j, name in enumerate(tables.names)
     ]
     return _metric(
         "inference",
         "Inference risk",
-        found.map(itemgetter(0)),
+        risks.map(itemgetter(0)),
         "Whoever knows all attributes of a person but one reads that one off the nearest row: how much"
         " oftener this is right (a number: within 5% of its range) for people of the training table."
         " Mean over columns; parts: each.",

@@ -72,12 +72,12 @@ def attribute_disclosure(
     chosen = [_draw(table, m, rng) for table in (train, holdout) if table is not None]
     targets = chosen[0]
     # The last attack is the paper's reference: the attacker holds the training table itself.
-    held = [synthetic] * len(chosen) + [train] * exposed
+    attacked_tables = [synthetic] * len(chosen) + [train] * exposed
     shares, s = [], unknown_levels(len(sizes))
     attacked = [*chosen, targets] if exposed else chosen
-    for i, (records, table) in enumerate(zip(attacked, held, strict=True)):
+    for i, (records, table) in enumerate(zip(attacked, attacked_tables, strict=True)):
         attack = Attack(_draw(table, MAX_NEIGHBOURS, rng), tuple(sizes), s, tuple(k))
-        report = None if progress is None else _part(progress, i, len(held))
+        report = None if progress is None else _part(progress, i, len(attacked_tables))
         shares.append(hit_shares(records, attack, rng, report))
     if not exposed:
         shares.append(np.full_like(shares[0], np.nan))
@@ -107,7 +107,7 @@ def disclosed(
     def leak(table: np.ndarray | None) -> Estimate | None:
         if leakage is None or table is None or tables.control is None:
             return None
-        found = attribute_disclosure(
+        disclosure = attribute_disclosure(
             tables.train,
             table,
             tables.control,
@@ -117,8 +117,8 @@ def disclosed(
             rng=rng,
             exposed=False,
         )
-        assert found.mean is not None
-        return found.mean.leakage
+        assert disclosure.mean is not None
+        return disclosure.mean.leakage
 
     parts = [
         Part(f"s = {cell.s}, k = {cell.k}", cell.leakage.value, n=cell.leakage.n)

@@ -41,9 +41,9 @@ def places(tables: Tables) -> Places:
         if scores is None:
             out.append(None)
             continue
-        found = scores[np.unique(np.concatenate([np.unique(t[:, j]) for t in present]))]
-        found = found[np.isfinite(found)]
-        low, high = (found.min(), found.max()) if len(found) else (0.0, 0.0)
+        finite_scores = scores[np.unique(np.concatenate([np.unique(t[:, j]) for t in present]))]
+        finite_scores = finite_scores[np.isfinite(finite_scores)]
+        low, high = (finite_scores.min(), finite_scores.max()) if len(finite_scores) else (0.0, 0.0)
         width = high - low
         out.append(np.clip((scores - low) / (width if width > 0 else 1.0), 0.0, 1.0))
     return tuple(out)

@@ -55,7 +55,7 @@ def membership(
     cut = len(tables.reference) // 2
     known_people, holdout = tables.reference[cut:], tables.reference[:cut]
     both = np.concatenate([people, controls])
-    held = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
+    compared = tables.compared_beside_control._replace(holdout=holdout if len(holdout) else None)
     ordered = places(tables)
 
     def searched(table: np.ndarray) -> GowerSearch:
@@ -65,12 +65,12 @@ def membership(
 
     others = searched(known_people)
     width = bandwidth(seen(both, others, rng).steps)
-    known = seen(both, others, rng, width).density
-    found = held.map(lambda table: seen(both, searched(table), rng, width))
+    reference_density = seen(both, others, rng, width).density
+    proximities = compared.map(lambda table: seen(both, searched(table), rng, width))
     return [
-        _presence(found, len(people)),
-        _ratio(found, known, len(people)),
-        _shown(found, len(people), len(tables.sizes)),
+        _presence(proximities, len(people)),
+        _ratio(proximities, reference_density, len(people)),
+        _shown(proximities, len(people), len(tables.sizes)),
     ]
 
 
@@ -99,8 +99,8 @@ def seen(
                 out[i, 2] = slope * least + math.log(mean)
         return out
 
-    found = in_chunks(records, work, rng, searched.rows)
-    return Seen(found[:, 0], found[:, 1].astype(int), found[:, 2])
+    proximities = in_chunks(records, work, rng, searched.rows)
+    return Seen(proximities[:, 0], proximities[:, 1].astype(int), proximities[:, 2])
 
 
 def bandwidth(steps: np.ndarray) -> float:
@@ -114,17 +114,19 @@ def bandwidth(steps: np.ndarray) -> float:
     return float(np.median(steps)) or float(STEPS)
 
 
-def _presence(found: Compared[Seen], n: int) -> Metric:
-    radii = range(min(MAX_RADIUS, int(max(f.columns.max() for f in found if f is not None))) + 1)
+def _presence(proximities: Compared[Seen], n: int) -> Metric:
+    radii = range(
+        min(MAX_RADIUS, int(max(f.columns.max() for f in proximities if f is not None))) + 1
+    )
     parts = [
-        found.part(
+        proximities.part(
             "area by the number of attributes that differ",
             lambda f: area(-f.columns[:n], -f.columns[n:]).value,
             n,
         )
     ]
     for radius in radii:
-        claims = found.map(lambda f, radius=radius: (f.columns <= radius).astype(float))  # type: ignore[misc]
+        claims = proximities.map(lambda f, radius=radius: (f.columns <= radius).astype(float))  # type: ignore[misc]
         parts += [
             claims.part(
                 f"claimed present within distance {radius}",
@@ -138,7 +140,7 @@ def _presence(found: Compared[Seen], n: int) -> Metric:
         "presence",
         "Presence disclosure (nearest row)",
         PRIVACY,
-        *found.map(lambda f: area(-f.steps[:n], -f.steps[n:])),
+        *proximities.map(lambda f: area(-f.steps[:n], -f.steps[n:])),
         "lower",
         0.5,
         "Chance that a person of the training table is nearer to the table than a person who is not"
@@ -162,16 +164,16 @@ def precision(people: np.ndarray, controls: np.ndarray) -> float:
     return true / (true + false) if true + false > 0 else math.nan
 
 
-def _ratio(found: Compared[Seen], known: np.ndarray, n: int) -> Metric:
-    def score(made: Seen) -> Estimate:
-        ratio = made.density - known
+def _ratio(proximities: Compared[Seen], reference_density: np.ndarray, n: int) -> Metric:
+    def score(proximity: Seen) -> Estimate:
+        ratio = proximity.density - reference_density
         return area(ratio[:n], ratio[n:])
 
     return Metric(
         "density_ratio",
         "Membership by density ratio (DOMIAS)",
         PRIVACY,
-        *found.map(score),
+        *proximities.map(score),
         "lower",
         0.5,
         "Chance that the table is denser, against other real people, at a person of the training"
@@ -180,9 +182,9 @@ def _ratio(found: Compared[Seen], known: np.ndarray, n: int) -> Metric:
     )
 
 
-def _shown(found: Compared[Seen], n: int, columns: int) -> Metric:
-    def score(made: Seen) -> tuple[Estimate, float, float, float]:
-        near = made.columns.astype(float)
+def _shown(proximities: Compared[Seen], n: int, columns: int) -> Metric:
+    def score(proximity: Seen) -> tuple[Estimate, float, float, float]:
+        near = proximity.columns.astype(float)
         mean = mean_of_shares(near[:n] / columns)
         scaled = Estimate(columns * mean.value, columns * mean.low, columns * mean.high, mean.n)
         return (
@@ -192,7 +194,7 @@ def _shown(found: Compared[Seen], n: int, columns: int) -> Metric:
             float((near[n:] == 0).mean()),
         )
 
-    figures = found.map(score)
+    figures = proximities.map(score)
     parts = [
         figures.part(name, itemgetter(i))
         for i, name in (

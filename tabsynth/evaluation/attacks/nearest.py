@@ -42,12 +42,12 @@ class HammingSearch:
         """For each column, how far the row's value is from the record's: `compared`, not to be written to."""
         out = []
         for key in enumerate(record.tolist()):
-            found = self._kept.get(key)
-            if found is None:
-                found = self.compared(*key)
+            mismatches = self._kept.get(key)
+            if mismatches is None:
+                mismatches = self.compared(*key)
                 if (len(self._kept) + 1) * self.rows <= KEPT:
-                    self._kept[key] = found
-            out.append(found)
+                    self._kept[key] = mismatches
+            out.append(mismatches)
         return out
 
     def compared(self, column: int, value: int) -> np.ndarray:
@@ -113,8 +113,8 @@ def in_chunks(
     out = []
     with ThreadPoolExecutor(workers()) as pool:
         results = (pool.map if rows >= THREADED else map)(work, parts, generators)
-        for done, found in enumerate(results, start=1):
-            out.append(found)
+        for done, chunk_result in enumerate(results, start=1):
+            out.append(chunk_result)
             if progress is not None:
                 progress(done / len(parts))
     return np.concatenate(out)

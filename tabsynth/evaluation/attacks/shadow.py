@@ -77,8 +77,8 @@ def shadow_membership(
         present = np.tile([True, False], (shadows + trials) // 2)
         features = []
         for done, with_target in enumerate(present, start=1):
-            made = make(_drawn(population, target, rows, with_target, rng))
-            features.append(_features(made, sizes))
+            shadow_table = make(_drawn(population, target, rows, with_target, rng))
+            features.append(_features(shadow_table, sizes))
             if progress is not None:
                 progress((i + done / len(present)) / len(targets))
         tables = np.stack(features)

@@ -33,8 +33,8 @@ INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
     """Mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
-    known = [t for t in (tables.train, *tables.compared) if t is not None]
-    folded, sizes = fold_rare(known, tables.sizes)
+    present = [t for t in (tables.train, *tables.compared) if t is not None]
+    folded, sizes = fold_rare(present, tables.sizes)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
     by_table = []
@@ -43,27 +43,27 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
         both = [(cramers_v(c), mutual_information(c)) for c in counts]
         by_table.append(np.array(both).reshape(len(pairs), 2, 1 + GROUPS))
     names = [f"{tables.names[i]} × {tables.names[j]}" for i, j in pairs]
-    found = []
+    metrics = []
     if pairs:
         for which, key, title, citation in (
             (0, "cramers_v", "Cramér's V", CRAMER),
             (1, "mutual_information", "Mutual information", INFORMATION),
         ):
             values = [matrix[:, which] for matrix in by_table]
-            found.append(_metric(key, title, citation, names, values, tables))
+            metrics.append(_metric(key, title, citation, names, values, tables))
     numeric = [j for j, scores in enumerate(tables.scores) if scores is not None]
     if len(numeric) > 1:
         upper = np.triu_indices(len(numeric), 1)
         values = [
             np.stack([m[upper] for m in correlations(_numbers(t, tables, numeric), g)], axis=1)
-            for t, g in zip(known, groups, strict=True)
+            for t, g in zip(present, groups, strict=True)
         ]
         names = [
             f"{tables.names[numeric[i]]} × {tables.names[numeric[j]]}"
             for i, j in zip(*upper, strict=True)
         ]
-        found.append(_metric("pearson", "Pearson's correlation", PEARSON, names, values, tables))
-    return found
+        metrics.append(_metric("pearson", "Pearson's correlation", PEARSON, names, values, tables))
+    return metrics
 
 
 def _numbers(table: np.ndarray, tables: Tables, numeric: list[int]) -> np.ndarray:
@@ -94,16 +94,16 @@ def _metric(
         mean = gaps.mean(axis=0)
         return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
 
-    found = tables.compared.map(compare)
+    comparisons = tables.compared.map(compare)
     parts = [
-        found.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
+        comparisons.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
         for i, name in enumerate(names)
     ]
     return Metric(
         key,
         f"{title}: mean difference",
         UTILITY,
-        *found.map(itemgetter(1)),
+        *comparisons.map(itemgetter(1)),
         "lower",
         0.0,
         f"{title} of each pair of columns, in the training and in the other table: mean absolute"
@@ -169,10 +169,10 @@ def correlations(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
     -------
     ndarray, shape (1 + groups, columns, columns)
     """
-    known = np.isfinite(numbers)
-    centre = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    x = np.where(known, numbers - centre, 0.0)
-    mask = known.astype(float)
+    finite = np.isfinite(numbers)
+    centre = np.where(finite, numbers, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    x = np.where(finite, numbers - centre, 0.0)
+    mask = finite.astype(float)
 
     def sums(part: np.ndarray) -> np.ndarray:
         a, m = x[part], mask[part]

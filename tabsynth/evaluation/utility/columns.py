@@ -37,8 +37,8 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         n = min(len(other), len(tables.train))
         return shares[0], clipped(jackknifed(float(r[0]), r[1:], n), -1.0, 1.0)
 
-    found = tables.compared.map(measure)
-    gaps = np.abs(train[0] - found.synthetic[0])
+    measured = tables.compared.map(measure)
+    gaps = np.abs(train[0] - measured.synthetic[0])
     parts = []
     for i in np.argsort(-gaps)[:SHOWN_PARTS]:
         j = int(np.searchsorted(np.cumsum(tables.sizes), i, side="right"))
@@ -48,7 +48,7 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
         "dimension_wise_probability",
         "Dimension-wise probability",
         UTILITY,
-        *found.map(itemgetter(1)),
+        *measured.map(itemgetter(1)),
         "higher",
         1.0,
         "Correlation of the probabilities of all values in the two tables. Independent columns have it"
@@ -90,11 +90,11 @@ def rare_coverage(tables: Tables) -> Metric:
     def measure(other: np.ndarray) -> list[bool]:
         return [bool(hit) for j, values in enumerate(rare) for hit in np.isin(values, other[:, j])]
 
-    found = tables.compared.map(measure)
+    coverage = tables.compared.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
         Part(f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int(counts[j][v]))
-        for (j, v), hit in zip(places, found.synthetic, strict=True)
+        for (j, v), hit in zip(places, coverage.synthetic, strict=True)
         if not hit
     ]
     missing.sort(key=lambda part: -part.n)
@@ -102,7 +102,7 @@ def rare_coverage(tables: Tables) -> Metric:
         "rare_coverage",
         "Rare values that occur",
         UTILITY,
-        *found.map(_covered),
+        *coverage.map(_covered),
         "higher",
         1.0 if places else None,
         "Share of the values held by fewer than 1% of the training rows that occur in the table at"

@@ -36,7 +36,7 @@ def violations(
         Part(name, float(impossible[:, i].sum()) / rows, n=int(impossible[:, i].sum()))
         for i, name in enumerate(names)
     ]
-    found = [p for p in (*undeclared, *parts) if p.n]
+    violated = [p for p in (*undeclared, *parts) if p.n]
     return Metric(
         "violations",
         "Rows that break the schema",
@@ -49,5 +49,5 @@ def violations(
         "Share of the synthetic rows with a combination that the schema declares impossible, or a"
         " value that it does not declare.",
         CITATION,
-        tuple(sorted(found, key=lambda part: -part.n)),
+        tuple(sorted(violated, key=lambda part: -part.n)),
     )

@@ -57,22 +57,22 @@ def inference(tables: Tables, column: int) -> list[Metric]:
 
     def fitted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         y = answer[table[:, column]]
-        known = np.isfinite(y)
-        return fit(design(table[known], tables.scores, terms), y[known])
+        finite = np.isfinite(y)
+        return fit(design(table[finite], tables.scores, terms), y[finite])
 
-    known = answer[tables.train[:, column]]
-    known = known[np.isfinite(known)]
-    if not terms.names or not len(known) or np.ptp(known) == 0:
+    finite_answers = answer[tables.train[:, column]]
+    finite_answers = finite_answers[np.isfinite(finite_answers)]
+    if not terms.names or not len(finite_answers) or np.ptp(finite_answers) == 0:
         return []
     real = fitted(tables.train)
     if not _judged(real).any():
         return []
 
-    found = tables.compared.map(lambda table: _agreement(real, fitted(table)))
+    agreements = tables.compared.map(lambda table: _agreement(real, fitted(table)))
     parts = [
-        found.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
+        agreements.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
         for i, name in enumerate(terms.names)
-        if math.isfinite(found.synthetic[2][i])
+        if math.isfinite(agreements.synthetic[2][i])
     ]
     parts.sort(key=lambda part: part.value)
     model = "linear" if numeric else "logistic"
@@ -81,7 +81,7 @@ def inference(tables: Tables, column: int) -> list[Metric]:
             key,
             title,
             UTILITY,
-            *found.map(itemgetter(i)),
+            *agreements.map(itemgetter(i)),
             "higher",
             1.0,
             READING.format(model=model, name=tables.names[column], what=what),
@@ -133,12 +133,12 @@ def design_terms(tables: Tables, column: int) -> Terms:
         numbers = tables.scores[j]
         if numbers is not None and np.isfinite(numbers).sum() > 2:
             values = numbers[tables.train[:, j]]
-            known = values[np.isfinite(values)]
-            if len(known) and known.std() > 0:
+            finite = values[np.isfinite(values)]
+            if len(finite) and finite.std() > 0:
                 names.append(name)
                 places.append((j, None))
-                centres.append(float(known.mean()))
-                scales.append(float(known.std()))
+                centres.append(float(finite.mean()))
+                scales.append(float(finite.std()))
             continue
         counts = np.bincount(tables.train[:, j], minlength=tables.sizes[j])
         for v in np.argsort(-counts, kind="stable")[1:MAX_VALUES]:

@@ -24,7 +24,7 @@ ALL_PAIRS_BELOW, DRAWN, BINS, SHOWN_PARTS = 30, 200, 20, 20
 
 
 def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
-    """The score of the synthetic table, of a fresh real sample, and of independent columns."""
+    """The score of the synthetic table, of the hold-out, and of independent columns."""
     bins = percentile_bins(tables.train, tables.sizes, tables.scores)
     sets = marginal_sets(tables.names, seed)
     sizes = [int(group.max()) + 1 for group in bins]
@@ -32,16 +32,16 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     def score(other: np.ndarray) -> Distance:
         return distance(binned(tables.train, bins), binned(other, bins), sets, tables.names, sizes)
 
-    found = tables.compared.map(score)
+    distances = tables.compared.map(score)
     parts = [
         Part(" × ".join(m.columns), 1000 * (1 - m.value), n=len(tables.synthetic))
-        for m in found.synthetic.marginals
+        for m in distances.synthetic.marginals
     ]
     return Metric(
         "k_marginal",
         "k-marginal score",
         UTILITY,
-        *found.map(points),
+        *distances.map(points),
         "higher",
         1000.0,
         "Likeness of the counts of pairs of columns, from 0 (disjoint) to 1000 (equal). Comparable"
@@ -52,9 +52,9 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     )
 
 
-def points(found: Distance) -> Estimate:
+def points(marginal_distance: Distance) -> Estimate:
     """A mean total variation distance as a score."""
-    mean = found.mean
+    mean = marginal_distance.mean
     return Estimate(1000 * (1 - mean.value), 1000 * (1 - mean.high), 1000 * (1 - mean.low), mean.n)
 
 
@@ -68,8 +68,8 @@ def marginal_sets(names: Sequence[str], seed: int = 0) -> list[tuple[int, ...]]:
         pairs = [pairs[i] for i in chosen]
     if not pairs:
         pairs = [(j,) for j in features]
-    found = [pair if region is None else (region, *pair) for pair in pairs]
-    return found or [(0,)]
+    sets = [pair if region is None else (region, *pair) for pair in pairs]
+    return sets or [(0,)]
 
 
 def percentile_bins(
@@ -79,20 +79,20 @@ def percentile_bins(
 
     Only columns of more than 20 numbers are binned. Null is a bin of its own.
     """
-    found = []
+    bins_of_columns = []
     for j, size in enumerate(sizes):
         numbers = scores[j]
         if numbers is None or size <= BINS:
-            found.append(np.arange(size))
+            bins_of_columns.append(np.arange(size))
             continue
         values = numbers[table[:, j]]
-        known = values[np.isfinite(values)]
+        finite = values[np.isfinite(values)]
         ranks = np.linspace(0, 100, BINS + 1)[1:-1]
-        cuts = np.unique(np.percentile(known, ranks)) if len(known) else np.empty(0)
+        cuts = np.unique(np.percentile(finite, ranks)) if len(finite) else np.empty(0)
         group = np.searchsorted(cuts, numbers, side="left")
         group[~np.isfinite(numbers)] = len(cuts) + 1
-        found.append(np.unique(group, return_inverse=True)[1])
-    return found
+        bins_of_columns.append(np.unique(group, return_inverse=True)[1])
+    return bins_of_columns
 
 
 def binned(table: np.ndarray, bins: Sequence[np.ndarray]) -> np.ndarray:

@@ -150,8 +150,8 @@ def cell_numbers(
         cells *= sizes[j]
         if cells > DENSE_CELLS:
             # Renumbering after each column keeps the numbers below rows × size: no overflow.
-            found, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-            keys, cells = [inverse[: len(a)], inverse[len(a) :]], len(found)
+            occupied, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+            keys, cells = [inverse[: len(a)], inverse[len(a) :]], len(occupied)
     return keys[0], keys[1], cells
 
 

@@ -9,8 +9,8 @@ a tree, which sees relations between columns, whose expectation is found by perm
 Independent columns pass the first and fail the second.
 
 NOTE[DIFF]: Snoke et al. hold the real table fixed, (k − 1)(1 − c)² c / N with k coefficients and N rows.
-Here a perfect table is a fresh real sample, and the drawing of both counts: (k − 1)(1 − c) c / N, which
-is also what permuted labels give. A table nearer than a fresh sample scores below 1.
+Here a perfect table is another sample of the population, and the sampling of both tables counts: (k − 1)(1 − c) c / N, which
+is also what permuted labels give. A table nearer than another sample scores below 1.
 
 The interval is about what other samples of the same two populations would score, with the classifier
 fitted anew. A perfect table's ratio is a χ² over its degrees of freedom d = k − 1; of other tables the
@@ -44,7 +44,7 @@ READING = (
 
 def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     """The pMSE ratios of a logistic regression on main effects and of a classification tree."""
-    found = []
+    metrics = []
     for key, title, words, ratio in (
         ("pmse_main_effects", "pMSE ratio, main effects", "a logistic regression", main_effects),
         ("pmse_tree", "pMSE ratio, tree", "a classification tree", tree),
@@ -54,7 +54,7 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
             rows = [subsample(t, MAX_ROWS, rng) for t in (tables.train, other)]
             return ratio(rows[0], rows[1], tables.sizes, rng)
 
-        found.append(
+        metrics.append(
             Metric(
                 key,
                 title,
@@ -67,7 +67,7 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
                 of_relations=key == "pmse_tree",
             )
         )
-    return found
+    return metrics
 
 
 def main_effects(

@@ -59,9 +59,9 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         gap = Estimate(value, max(0.0, value - half), min(1.0, value + half), len(other))
         return _Fared(excesses, gap)
 
-    found = tables.compared.map(fared)
+    gaps = tables.compared.map(fared)
     parts = [
-        found.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
+        gaps.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
         for i, v in enumerate(judged)
     ]
     parts.sort(key=lambda part: -part.value)
@@ -71,7 +71,7 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         f"subgroup_gap_{name}",
         f"Gap between the groups of {name}",
         UTILITY,
-        *found.map(itemgetter(1)),
+        *gaps.map(itemgetter(1)),
         "lower",
         0.0,
         READING.format(name=name, least=LEAST_ROWS, small=named),
@@ -92,13 +92,15 @@ def _excess(
     a, b = (table[table[:, column] == value] for table in (tables.train, other))
     if len(b) == 0:
         return 1.0
-    found = distance(a, b, sets, tables.names, tables.sizes).mean.value
+    observed = distance(a, b, sets, tables.names, tables.sizes).mean.value
     pool, by_chance = np.concatenate([a, b]), []
     for _ in range(CHANCES):
         drawn = rng.permutation(len(pool))
         one, two = pool[drawn[: len(a)]], pool[drawn[len(a) :]]
         by_chance.append(distance(one, two, sets, tables.names, tables.sizes).mean.value)
-    return max(0.0, found - float(np.mean(by_chance)))  # nearer than chance is not worse than near
+    return max(
+        0.0, observed - float(np.mean(by_chance))
+    )  # nearer than chance is not worse than near
 
 
 def _half_width(
@@ -139,21 +141,24 @@ def _resampled(
         *cells, size = cell_numbers(both[0], both[1], columns, tables.sizes)
         # Only the cells that occur, each within its group.
         keys = [group * size + cell for group, cell in zip(groups, cells, strict=True)]
-        known, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        used_cells, inverse = np.unique(np.concatenate(keys), return_inverse=True)
         split = np.split(inverse, [len(keys[0])])
         shares = []
         owner = sparse.csr_matrix(
-            (np.ones(len(known), np.float32), (known // size, np.arange(len(known)))),
-            shape=(len(judged), len(known)),
+            (
+                np.ones(len(used_cells), np.float32),
+                (used_cells // size, np.arange(len(used_cells))),
+            ),
+            shape=(len(judged), len(used_cells)),
         )
         for places, block, weight in zip(split, blocks, weights, strict=True):
             ones = np.ones(len(places), dtype=np.float32)
             member = sparse.csr_matrix(
-                (ones, (places, block)), shape=(len(known), len(weight)), dtype=np.float32
+                (ones, (places, block)), shape=(len(used_cells), len(weight)), dtype=np.float32
             )
             counts = member @ weight
             rows = np.maximum(owner @ counts, 1)
-            shares.append(counts / rows[known // size])
+            shares.append(counts / rows[used_cells // size])
         total += 0.5 * (owner @ np.abs(shares[0] - shares[1]))
     return total / len(sets)
 

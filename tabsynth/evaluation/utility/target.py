@@ -76,8 +76,8 @@ def train_on_synthetic(
     boosting : bool
         Gradient boosted trees beside the logistic regression: slower.
     """
-    known = [tables.train, *tables.compared_beside_control]
-    present = [subsample(t, MAX_FIT, rng) for t in known if t is not None]
+    tables_to_fit = [tables.train, *tables.compared_beside_control]
+    present = [subsample(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
     folded, sizes = fold_rare([*present, subsample(test, MAX_TEST, rng)], tables.sizes)
     *fits, test = folded
     groups = group_numbers(len(test), rng)
@@ -94,21 +94,21 @@ def train_on_synthetic(
             measured.append(_scores(chances, test[:, column], groups))
         train, *others = measured
         remaining = iter(others)
-        found = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
+        scores = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
         for i in range(len(_KINDS)):
-            parts = _parts(i, found, tables.labels[column], counts) if named and i < 2 else ()
-            means = found.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]
+            parts = _parts(i, scores, tables.labels[column], counts) if named and i < 2 else ()
+            means = scores.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]
             out.append(_metric(i, short, words, tables, column, train.means[i], means, parts))
     return out
 
 
 def _parts(
-    i: int, found: Compared[_Scored], labels: Sequence[str], counts: np.ndarray
+    i: int, scores: Compared[_Scored], labels: Sequence[str], counts: np.ndarray
 ) -> tuple[Part, ...]:
     """AUROC or AUPRC of each value that some test rows have and some have not."""
-    judged = np.flatnonzero(np.isfinite(found.synthetic.each[i])).tolist()
+    judged = np.flatnonzero(np.isfinite(scores.synthetic.each[i])).tolist()
     parts = [
-        found.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
+        scores.part(labels[v], lambda scored, v=v: scored.each[i, v], int(counts[v]))  # type: ignore[misc]
         for v in judged
     ]
     return worst_first(parts, "higher", SHOWN_PARTS)
@@ -128,19 +128,19 @@ def _metric(
     tables: Tables,
     column: int,
     train: Estimate,
-    found: Compared[Estimate],
+    estimates: Compared[Estimate],
     parts: tuple[Part, ...],
 ) -> Metric:
     key, title, better, citation = _KINDS[i]
     name = tables.names[column]
-    known = math.isfinite(train.value)  # not where the test rows have one value
-    best = 0.0 if better == "lower" else train.value if known else None
-    reached = f"{train.value:.3f}" if known else "not known"
+    defined = math.isfinite(train.value)  # not where the test rows have one value
+    best = 0.0 if better == "lower" else train.value if defined else None
+    reached = f"{train.value:.3f}" if defined else "not known"
     return Metric(
         f"target_{key}_{short}",
         f"{title} of {name}, {words}",
         UTILITY,
-        *found,
+        *estimates,
         better,  # type: ignore[arg-type]
         best,
         f"Fitted on the table, tested on real rows; fitted on the training table: {reached}."
@@ -221,9 +221,9 @@ def boosted(
     return _spread(model.predict_proba(test), model.classes_, classes)
 
 
-def _spread(found: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
-    out = np.zeros((len(found), classes))
-    out[:, seen] = found
+def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
+    out = np.zeros((len(probabilities), classes))
+    out[:, seen] = probabilities
     return out
 
 

@@ -34,24 +34,24 @@ def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> 
     train = _totals(tables.train, columns, tables, weights, column, rng, len(tables.train))
 
     def measure(other: np.ndarray) -> tuple[np.ndarray, Estimate, Estimate]:
-        found = _totals(other, columns, tables, weights, column, rng, len(tables.train))
+        totals = _totals(other, columns, tables, weights, column, rng, len(tables.train))
         n = min(len(other), len(tables.train))
-        whole, whole_train = found[:, 0], train[:, 0]
+        whole, whole_train = totals[:, 0], train[:, 0]
         error = np.abs(whole / np.where(whole_train > 0, whole_train, np.nan) - 1)
         # Half the sum of absolute differences over the total: the share that would have to move.
-        moved = 0.5 * np.abs(found[:, 1:] - train[:, 1:]).sum(axis=1)
+        moved = 0.5 * np.abs(totals[:, 1:] - train[:, 1:]).sum(axis=1)
         moved /= np.where(whole_train > 0, whole_train, np.nan) * max(1, len(columns))
         return (
-            found[0],
+            totals[0],
             clipped(jackknifed(float(error[0]), error[1:], n), 0.0),
             clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    found = tables.compared.map(measure)
+    metrics = tables.compared.map(measure)
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
     return [
         _metric(
-            key, title, reading, found.map(itemgetter(i)), _parts(names, train, found.synthetic)
+            key, title, reading, metrics.map(itemgetter(i)), _parts(names, train, metrics.synthetic)
         )
         for i, key, title, reading in (
             (
@@ -72,13 +72,13 @@ def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> 
 
 
 def _metric(
-    key: str, title: str, reading: str, found: Compared[Estimate], parts: tuple[Part, ...]
+    key: str, title: str, reading: str, estimates: Compared[Estimate], parts: tuple[Part, ...]
 ) -> Metric:
     return Metric(
         key,
         title,
         UTILITY,
-        *found,
+        *estimates,
         "lower",
         0.0,
         reading,

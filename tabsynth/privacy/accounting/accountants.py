@@ -57,13 +57,13 @@ def vote_curve(vote: NoisyVote, orders: tuple[float, ...] = ORDERS) -> np.ndarra
     """RDP of one answer at ``orders``, shape (orders,); see :class:`NoisyVote` for what is proved."""
     alpha = np.array(orders)
     if vote.accounting == EXACT_BINARY:
-        found = np.minimum(_binary_curve(vote, alpha), gaussian_curve(vote.noise, alpha))
+        curve = np.minimum(_binary_curve(vote, alpha), gaussian_curve(vote.noise, alpha))
     elif vote.accounting == "gaussian":
-        found = gaussian_curve(vote.noise, alpha)
+        curve = gaussian_curve(vote.noise, alpha)
     else:
-        found = np.minimum(2 * alpha / vote.noise**2, 2 / vote.noise)  # λ = 1/noise
-    found.flags.writeable = False
-    return found
+        curve = np.minimum(2 * alpha / vote.noise**2, 2 / vote.noise)  # λ = 1/noise
+    curve.flags.writeable = False
+    return curve
 
 
 def gaussian_curve(noise_multiplier: float, alpha: np.ndarray) -> np.ndarray:
@@ -122,15 +122,15 @@ def _binary_curve(vote: NoisyVote, alpha: np.ndarray) -> np.ndarray:
     """max over j of D_α(Bern(p_j)‖Bern(p_{j+1})); by p_{K−j} = 1 − p_j that is its reverse's too."""
     z = (np.arange(vote.teachers + 1) - vote.teachers / 2) / vote.noise
     yes, no = log_ndtr(z), log_ndtr(-z)  # logs of p_j and 1 − p_j, exact far into the tails
-    found = np.empty(len(alpha))
+    log_moments = np.empty(len(alpha))
     block = max(1, CELLS // vote.teachers)
     for start in range(0, len(alpha), block):
         a = alpha[start : start + block, None]
         of_yes = a * yes[:-1] + (1 - a) * yes[1:]
         of_no = a * no[:-1] + (1 - a) * no[1:]
-        found[start : start + block] = np.logaddexp(of_yes, of_no).max(axis=1)
+        log_moments[start : start + block] = np.logaddexp(of_yes, of_no).max(axis=1)
     slack = ABSOLUTE_SLACK * alpha / (alpha - 1)
-    return np.maximum(found / (alpha - 1), 0) * (1 + RELATIVE_SLACK) + slack
+    return np.maximum(log_moments / (alpha - 1), 0) * (1 + RELATIVE_SLACK) + slack
 
 
 def most_uses(curve: np.ndarray, epsilon: float, delta: float) -> int:
@@ -150,9 +150,9 @@ def epsilon_of_curve(curve: np.ndarray, orders: Sequence[float], delta: float) -
     the conversion that opacus uses.
     """
     alpha = np.asarray(orders)
-    found = curve - (math.log(delta) + np.log(alpha)) / (alpha - 1) + np.log1p(-1 / alpha)
-    found = found[np.isfinite(found)]
-    return max(0.0, float(found.min())) if found.size else math.inf
+    epsilons = curve - (math.log(delta) + np.log(alpha)) / (alpha - 1) + np.log1p(-1 / alpha)
+    epsilons = epsilons[np.isfinite(epsilons)]
+    return max(0.0, float(epsilons.min())) if epsilons.size else math.inf
 
 
 Spend = tuple[Mechanism, int]
@@ -249,10 +249,10 @@ def _epsilon(
     if kind == "rdp" or rdp > PRV_LIMIT:
         return rdp, RDP
     if delta >= LEAST_DELTA and least_error(events, rdp, delta) <= RELATIVE_ERROR * rdp:
-        found, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
+        epsilon, name = prv_epsilon(events, delta, RELATIVE_ERROR * rdp), PRV
     else:
-        found, name = pld_epsilon(map(spend_of, events), delta), PLD
-    return (found, name) if found <= rdp else (rdp, RDP)
+        epsilon, name = pld_epsilon(map(spend_of, events), delta), PLD
+    return (epsilon, name) if epsilon <= rdp else (rdp, RDP)
 
 
 def _rdp_with_votes(events: Sequence[Event], votes: Iterable[Vote], delta: float) -> float:
@@ -314,10 +314,12 @@ def prv_epsilon(events: Sequence[Event], delta: float, error: float) -> float:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = float(accountant.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
+            epsilon = float(
+                accountant.get_epsilon(delta, eps_error=error, delta_error=delta / 1000)
+            )
         except (RuntimeError, ValueError, MemoryError):
             return math.inf
-    return found if math.isfinite(found) and found >= 0 else math.inf
+    return epsilon if math.isfinite(epsilon) and epsilon >= 0 else math.inf
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

@@ -77,21 +77,21 @@ def calibrate(
         guess = high
     aim, slope = -TOLERANCE / 2, -1.0
     last: tuple[float, float] | None = None
-    found = -math.inf
+    excess_epsilon = -math.inf
     while high - low > 1e-6:
-        found = excess(guess, epsilon_of)
-        if -TOLERANCE <= found <= 0:
+        excess_epsilon = excess(guess, epsilon_of)
+        if -TOLERANCE <= excess_epsilon <= 0:
             high = guess
             break
-        low, high = (guess, high) if found > 0 else (low, guess)
-        if last is not None and guess != last[0] and found != last[1]:
-            slope = (found - last[1]) / (guess - last[0])
-        last = (guess, found)
-        guess = guess + (aim - found) / (slope if slope < -0.05 else -1.0)
+        low, high = (guess, high) if excess_epsilon > 0 else (low, guess)
+        if last is not None and guess != last[0] and excess_epsilon != last[1]:
+            slope = (excess_epsilon - last[1]) / (guess - last[0])
+        last = (guess, excess_epsilon)
+        guess = guess + (aim - excess_epsilon) / (slope if slope < -0.05 else -1.0)
         if not low < guess < high:
             guess = (low + high) / 2
     noise = _rounded_up(math.exp(high))
-    if not -TOLERANCE <= found <= 0:  # no noise was found that spends just the budget
+    if not -TOLERANCE <= excess_epsilon <= 0:  # no noise was found that spends just the budget
         _warn_of_unspent(math.exp(excess(math.log(noise), epsilon_of)), epsilon)
     return noise
 

@@ -121,12 +121,12 @@ def plan_labels(
     between("consensus", consensus, 0.5, 1, low_open=True)
     between("flips", flips, 0, 0.5, low_open=True, high_open=True)
     integer("labels", labels)
-    found = tuple(
+    options = tuple(
         _labels(rows, k, epsilon, delta, consensus, flips) for k in _numbers(rows, teachers)
     )
-    recommended, reason = _recommendation(found, labels)
+    recommended, reason = _recommendation(options, labels)
     # The same for every K, as the noise grows with it.
-    vote = NoisyVote(noise=found[0].noise, teachers=found[0].teachers)
+    vote = NoisyVote(noise=options[0].noise, teachers=options[0].teachers)
     return LabelPlan(
         rows=rows,
         epsilon=epsilon,
@@ -134,7 +134,7 @@ def plan_labels(
         consensus=consensus,
         flips=flips,
         target_labels=labels,
-        grid=found,
+        grid=options,
         right=tuple((c, share_right(c, vote)) for c in sorted({*CONSENSUSES, consensus})),
         recommended=recommended,
         reason=reason,
@@ -148,12 +148,18 @@ def _numbers(rows: int, teachers: Sequence[int] | None) -> list[int]:
             between("teachers", integer("teachers", number), 2, min(rows, MOST_TEACHERS))
         return sorted(set(teachers))
     most = min(rows // min(ROWS_EACH), MOST_IN_GRID)
-    found = sorted({k for k in (*(rows // each for each in ROWS_EACH), *GRID) if 2 <= k <= most})
-    if not found:
+    teacher_counts = sorted(
+        {
+            teachers_tried
+            for teachers_tried in (*(rows // each for each in ROWS_EACH), *GRID)
+            if 2 <= teachers_tried <= most
+        }
+    )
+    if not teacher_counts:
         raise InputError(
             f"Expected rows of at least {LEAST_ROWS} for teachers to share, got rows={rows}."
         )
-    return found
+    return teacher_counts
 
 
 def _labels(
@@ -185,12 +191,12 @@ def share_right(consensus: float, vote: NoisyVote) -> float:
     return float(chance_of_yes(np.array(consensus * vote.teachers), vote))
 
 
-def _recommendation(found: Sequence[Labels], target_labels: int) -> tuple[int | None, str]:
+def _recommendation(options: Sequence[Labels], target_labels: int) -> tuple[int | None, str]:
     """The fewest teachers that answer enough questions, and why, in words."""
-    best = max(found, key=lambda labels: labels.labels)
+    best = max(options, key=lambda labels: labels.labels)
     if not best.labels:
         return None, "No number of teachers here affords one label: raise epsilon, or use margnet."
-    taught = [x for x in found if x.rows_each >= LEAST_ROWS_EACH and x.labels] or [*found]
+    taught = [x for x in options if x.rows_each >= LEAST_ROWS_EACH and x.labels] or [*options]
     enough = [labels for labels in taught if labels.labels >= target_labels]
     if enough:
         first = enough[0]

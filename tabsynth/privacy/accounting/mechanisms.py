@@ -231,8 +231,8 @@ def steps_of(mechanism: Mechanism, count: int) -> tuple[float, float, int]:
     """
     if isinstance(mechanism, NoisyVote) and mechanism.accounting == GAUSSIAN:
         return (mechanism.noise, 1.0, count)
-    found = of_sum(mechanism)
-    return (found.noise_multiplier, found.sampling_rate, count)
+    noisy_sum = of_sum(mechanism)
+    return (noisy_sum.noise_multiplier, noisy_sum.sampling_rate, count)
 
 
 def is_private(mechanism: Mechanism) -> bool:

@@ -77,12 +77,12 @@ class SampledGaussian:
         x = np.linspace(-far, 1 + far, POINTS)
         log_ratio = (2 * x - 1) / (2 * self.sigma**2)
         if self.rate == 1.0:
-            found = log_ratio
+            losses = log_ratio
         else:
-            found = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + log_ratio)
+            losses = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + log_ratio)
             small = np.abs(log_ratio) < 1
-            found[small] = np.log1p(self.rate * np.expm1(log_ratio[small]))
-        return np.unique(found if self.removed else -found)
+            losses[small] = np.log1p(self.rate * np.expm1(log_ratio[small]))
+        return np.unique(losses if self.removed else -losses)
 
     def masses(self, losses: np.ndarray) -> tuple[np.ndarray, float]:
         """See :class:`Loss`."""
@@ -104,16 +104,16 @@ class SampledGaussian:
         up = np.clip((up + slack) * scale / widths, 0.0, p)
         low = ndtr(cuts[0] / self.sigma), ndtr((cuts[0] - 1) / self.sigma)
         high = ndtr(-cuts[-1] / self.sigma), ndtr(-(cuts[-1] - 1) / self.sigma)
-        found = np.zeros(len(losses))
+        masses = np.zeros(len(losses))
         if self.removed:
-            found[:-1] += p - up
-            found[1:] += up
-            found[0] += (1 - self.rate) * low[0] + self.rate * low[1]
-            return found, float((1 - self.rate) * high[0] + self.rate * high[1])
-        found[:-1] += (p - up)[::-1]
-        found[1:] += up[::-1]
-        found[0] += high[0]
-        return found, float(low[0])
+            masses[:-1] += p - up
+            masses[1:] += up
+            masses[0] += (1 - self.rate) * low[0] + self.rate * low[1]
+            return masses, float((1 - self.rate) * high[0] + self.rate * high[1])
+        masses[:-1] += (p - up)[::-1]
+        masses[1:] += up[::-1]
+        masses[0] += high[0]
+        return masses, float(low[0])
 
     def _outcomes(self, losses: np.ndarray) -> np.ndarray:
         """x at which log(1 − q + q e^{(2x−1)/2σ²}) is each of ``losses``; −∞ where it never is."""
@@ -128,8 +128,8 @@ def _between(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mass of N(0, 1) between neighbours, and the size of what was subtracted for it."""
     right = cuts[:-1] > 0
     below, above = ndtr(cuts), ndtr(-cuts)
-    found = np.where(right, above[:-1] - above[1:], below[1:] - below[:-1])
-    return found, np.where(right, above[:-1], below[1:])
+    masses = np.where(right, above[:-1] - above[1:], below[1:] - below[:-1])
+    return masses, np.where(right, above[:-1], below[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +149,10 @@ class Atoms:
         i = np.clip(np.searchsorted(losses, self.losses, "right") - 1, 0, len(losses) - 2)
         part = np.expm1(losses[i] - self.losses) / np.expm1(losses[i] - losses[i + 1])
         up = self.weights * np.clip(part, 0.0, 1.0)
-        found = np.bincount(i + 1, up, len(losses)) + np.bincount(i, self.weights - up, len(losses))
-        return found, self.infinite
+        masses = np.bincount(i + 1, up, len(losses)) + np.bincount(
+            i, self.weights - up, len(losses)
+        )
+        return masses, self.infinite
 
 
 def randomised_response(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
@@ -183,8 +185,10 @@ def binary_votes(vote: NoisyVote, count: int) -> list[tuple[Loss, int]] | None:
         return [(SampledGaussian(vote.noise / math.sqrt(count), 1.0, True), 1)]
     blocks, rest = divmod(count, BLOCK)
     times = {uses: n for uses, n in ((BLOCK, blocks), (rest, 1)) if uses and n}
-    found = _blocks(vote.noise, vote.teachers, tuple(times))
-    return None if found is None else list(zip(found, times.values(), strict=True))
+    pairs_of_blocks = _blocks(vote.noise, vote.teachers, tuple(times))
+    return (
+        None if pairs_of_blocks is None else list(zip(pairs_of_blocks, times.values(), strict=True))
+    )
 
 
 @lru_cache(maxsize=64)
@@ -222,10 +226,10 @@ def _groups(noise: float, teachers: int) -> tuple[np.ndarray, np.ndarray]:
     up = np.maximum.reduceat(np.diff(yes), starts)
     down = np.maximum.reduceat(-np.diff(no), starts)
     # gap·e^up/(e^up − 1) and gap/(e^down − 1), where a gap too small for a float leaves nothing.
-    there, weights = gap > 0, np.zeros((len(gap), 3))
+    positive, weights = gap > 0, np.zeros((len(gap), 3))
     with np.errstate(over="ignore"):
-        weights[there, 0] = gap[there] / -np.expm1(-up[there])
-        weights[there, 2] = gap[there] / np.expm1(down[there])
+        weights[positive, 0] = gap[positive] / -np.expm1(-up[positive])
+        weights[positive, 2] = gap[positive] / np.expm1(down[positive])
     weights[:, 1] = np.maximum(1 - weights[:, 0] - weights[:, 2], 0)
     return np.stack([up, np.zeros(len(up)), -down], axis=1), weights
 
@@ -256,11 +260,11 @@ def _worst(
     whole = np.concatenate(
         [[1.0], _below(curve, epsilon), curve, curve[-1:]]
     )  # at −∞, −top … top, ∞
-    found = weights[:, 1, None] * curve
+    deltas = weights[:, 1, None] * curve
     for (at, part), weight in zip(shifts, weights[:, [0, 2]].T, strict=True):
         left = whole[at]
-        found += weight[:, None] * (left + part * (whole[at + 1] - left))
-    return np.asarray(found.max(axis=0))
+        deltas += weight[:, None] * (left + part * (whole[at + 1] - left))
+    return np.asarray(deltas.max(axis=0))
 
 
 def _below(curve: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
@@ -306,17 +310,17 @@ def pld_epsilon(spends: Iterable[tuple[Mechanism, int]], delta: float) -> float:
         return math.inf
     if others is None:
         return math.inf
-    found = 0.0
+    epsilon = 0.0
     for removed in (True, False):
         pairs: list[Counted] = list(others)
         if squared:
             pairs.append((SampledGaussian(squared**-0.5, 1.0, removed), 1))
         pairs += [(SampledGaussian(s, q, removed), count) for (s, q), count in sampled.items()]
         if pairs:
-            found = max(found, _composed(pairs, delta))
+            epsilon = max(epsilon, _composed(pairs, delta))
         if not sampled:
             break  # all others are alike in both directions
-    return found
+    return epsilon
 
 
 def _sorted_out(
@@ -382,10 +386,10 @@ def _tilt(
 
     widest = max(float(np.abs(p).max()) for p in points)
     top = math.log(1e3) - math.log(max(widest, 1e-290)) + math.log(max(1.0, -math.log(delta)))
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         bound, bounds=(top - 60, top), method="bounded", options={"xatol": 1e-2}
     )
-    return math.exp(float(found.x))
+    return math.exp(float(minimum.x))
 
 
 def _tilted(points: np.ndarray, masses: np.ndarray, theta: float) -> tuple[np.ndarray, float]:

@@ -3,7 +3,7 @@
 What every fit of a method must charge is part of its registration (:mod:`tabsynth.methods`), by the purpose of an account. Settings that
 a certificate states (a private autoencoder, votes on classes) require theirs. Options that it does not state (scores
 of pairs; in certificates without settings, all of them) may add mechanisms; those are not required, because their
-absence cannot be told from an option that was not used.
+absence cannot be distinguished from an option that was not used.
 
 A complete list is consistent with the method. It does not prove that the listed mechanisms ran as listed.
 
@@ -177,8 +177,8 @@ def columns_of(certificate: Mapping[str, Any]) -> int | None:
     """How many columns the certificate says that the table has, or None."""
     public = _section(certificate, "public")
     lists = [public.get(name) for name in ("declared", "drafted")]
-    found = [names for names in lists if isinstance(names, list)]
-    return sum(map(len, found)) if len(found) == len(lists) else None
+    name_lists = [names for names in lists if isinstance(names, list)]
+    return sum(map(len, name_lists)) if len(name_lists) == len(lists) else None
 
 
 def _of_warm_start(
@@ -211,8 +211,8 @@ def _lacking(who: str, required: Required, purposes: set[str]) -> list[str]:
 
 def _charged(items: Any) -> list[Mapping[str, Any]]:
     """Mechanisms that were used at least once."""
-    found = items if isinstance(items, list) else []
-    counted = [item for item in found if isinstance(item, Mapping)]
+    entries = items if isinstance(items, list) else []
+    counted = [item for item in entries if isinstance(item, Mapping)]
     return [i for i in counted if isinstance(n := i.get("count"), int) and n > 0]
 
 
@@ -264,8 +264,8 @@ def make_certificate(
         "private": math.isfinite(epsilon) and not seeded and not conditional,
         "conditional": conditional,
         "statement": statement_of(epsilon, ledger.delta, seeded, public),
-        "epsilon": number(epsilon),
-        "epsilon_asked": number(epsilon_asked),
+        "epsilon": epsilon_to_json(epsilon),
+        "epsilon_asked": epsilon_to_json(epsilon_asked),
         "delta": ledger.delta,
         **ALIKE,
         "accountant": accountant,
@@ -329,8 +329,8 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 
 
-def number(value: float) -> float | str:
-    """JSON has no infinity: it is written ``"inf"``."""
+def epsilon_to_json(value: float) -> float | str:
+    """Return an epsilon for JSON, which has no infinity: it is written ``"inf"``."""
     return "inf" if math.isinf(value) else value
 
 
@@ -407,10 +407,10 @@ def read_certificate(path: str | Path) -> dict[str, Any]:
     """Read a certificate of this format or the one before; refuses what is not one."""
     file = Path(path)
     data = read_json(file, "certificate")
-    found = data.get("format") if isinstance(data, dict) else type(data).__name__
-    if not isinstance(data, dict) or found not in (FORMAT, BEFORE):
-        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(found)}.")
-    if found == FORMAT:
+    version = data.get("format") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or version not in (FORMAT, BEFORE):
+        raise FileFormatError(f"{file}: expected format {FORMAT!r}, got {shown(version)}.")
+    if version == FORMAT:
         check_form(data, file)
     return data
 
@@ -459,12 +459,12 @@ def attached(table: Any) -> Mapping[str, Any] | None:
     InputError
         If what is there is no dict.
     """
-    found = table.attrs.get(KEY) if isinstance(table, pd.DataFrame) else None
-    if found is None:
+    certificate = table.attrs.get(KEY) if isinstance(table, pd.DataFrame) else None
+    if certificate is None:
         return None
-    if not isinstance(found, Mapping):
-        raise InputError(f"Expected attrs['{KEY}'] to be a dict, got {shown(found)}.")
-    return found if _bound(table, found, required=True) else None
+    if not isinstance(certificate, Mapping):
+        raise InputError(f"Expected attrs['{KEY}'] to be a dict, got {shown(certificate)}.")
+    return certificate if _bound(table, certificate, required=True) else None
 
 
 def matching(table: Any, certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -519,33 +519,33 @@ def _column(digest: Any, values: pd.Series) -> None:
         return
     nulls = values.isna().to_numpy()
     _add(digest, np.packbits(nulls).tobytes())
-    known = values[~nulls]
-    numbers = _numbers(known)
+    present = values[~nulls]
+    numbers = _numbers(present)
     if numbers is not None:
         _add(digest, numbers.tobytes())
-    elif isinstance(dtype, pd.StringDtype) or pd.api.types.infer_dtype(known) == "string":
-        codes, distinct = pd.factorize(known)
+    elif isinstance(dtype, pd.StringDtype) or pd.api.types.infer_dtype(present) == "string":
+        codes, distinct = pd.factorize(present)
         _add(digest, f"texts {len(distinct)}".encode())
         for text in distinct:
             _add(digest, str(text).encode("utf-8", "surrogatepass"))
         _add(digest, np.asarray(codes).astype("<i8").tobytes())
     else:
-        _add(digest, f"others {len(known)}".encode())
-        for value in known.astype(object):
+        _add(digest, f"others {len(present)}".encode())
+        for value in present.astype(object):
             _add(digest, f"{type(value).__qualname__} {value!r}".encode("utf-8", "surrogatepass"))
 
 
-def _numbers(known: pd.Series) -> np.ndarray | None:
+def _numbers(values: pd.Series) -> np.ndarray | None:
     """Booleans, whole numbers and floats without nulls, little-endian; None for all else."""
-    types, dtype = pd.api.types, known.dtype
+    types, dtype = pd.api.types, values.dtype
     if types.is_bool_dtype(dtype):
-        return known.to_numpy(dtype="u1")
+        return values.to_numpy(dtype="u1")
     if types.is_unsigned_integer_dtype(dtype):
-        return known.to_numpy(dtype="<u8")
+        return values.to_numpy(dtype="<u8")
     if types.is_integer_dtype(dtype):
-        return known.to_numpy(dtype="<i8")
+        return values.to_numpy(dtype="<i8")
     if types.is_float_dtype(dtype) and dtype.itemsize <= 8:
-        return known.to_numpy(dtype="<f8")
+        return values.to_numpy(dtype="<f8")
     return None
 
 

@@ -69,20 +69,22 @@ def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
         return AccountantResult(name, accounting.epsilon_of(spends, delta))
     # RDP only where it is asked: opacus takes seconds to import.
     if name != accounting.PLD[0]:
-        found = pld_epsilon(spends, delta)
-        if np.isfinite(found):
-            return AccountantResult("PLD (tabsynth)", found, _looser(found, spends, delta, name))
+        epsilon = pld_epsilon(spends, delta)
+        if np.isfinite(epsilon):
+            return AccountantResult(
+                "PLD (tabsynth)", epsilon, _looser(epsilon, spends, delta, name)
+            )
     rdp = rdp_epsilon(spends, delta)
     if name == accounting.PLD[0] and delta >= accounting.LEAST_DELTA:
         events = [steps_of(mechanism, count) for mechanism, count in spends]
         error = COARSER * least_error(events, rdp, delta)
-        found = accounting.prv_epsilon(events, delta, error)
-        if found < rdp:
-            return AccountantResult("PRV (opacus)", found, 2 * error)
+        epsilon = accounting.prv_epsilon(events, delta, error)
+        if epsilon < rdp:
+            return AccountantResult("PRV (opacus)", epsilon, 2 * error)
     return AccountantResult("RDP (opacus)", rdp, rdp)
 
 
-def _looser(found: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
+def _looser(epsilon: float, spends: Sequence[Spend], delta: float, claimed_by: str) -> float:
     """By how much PLD may be above RDP with nothing wrong: it bounds exact votes in groups.
 
     With few votes that shows, at most by 11% in 500 random ledgers; from 20 votes on PLD was below RDP in all.
@@ -94,7 +96,7 @@ def _looser(found: float, spends: Sequence[Spend], delta: float, claimed_by: str
     )
     if claimed_by != accounting.RDP[0] or not 0 < votes <= FEW_VOTES:
         return 0.0
-    return min(max(0.0, found - rdp_epsilon(spends, delta)), LOOSER * found)
+    return min(max(0.0, epsilon - rdp_epsilon(spends, delta)), LOOSER * epsilon)
 
 
 UNSIGNED = "unsigned"
@@ -264,14 +266,14 @@ def _number(value: Any) -> float:
 
 def _table(data: dict[str, Any], table: Path) -> list[str]:
     entry = data.get("table")
-    told = entry if isinstance(entry, dict) else {}
-    recorded, found = told.get("sha256"), sha256(table)
-    if recorded != found:
-        return [f"the table has SHA-256 {found}, the certificate is for {shown(recorded, 80)}"]
-    rows, (there, width) = told.get("rows"), read_any(table).shape
+    table_entry = entry if isinstance(entry, dict) else {}
+    recorded, digest = table_entry.get("sha256"), sha256(table)
+    if recorded != digest:
+        return [f"the table has SHA-256 {digest}, the certificate is for {shown(recorded, 80)}"]
+    rows, (actual_rows, width) = table_entry.get("rows"), read_any(table).shape
     problems = []
-    if rows != there:
-        problems.append(f"the table has {there} rows, the certificate says {shown(rows)}")
+    if rows != actual_rows:
+        problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
     columns = columns_of(data)
     if columns is not None and columns != width:
         problems.append(f"the table has {width} columns, the certificate says {columns}")
@@ -319,8 +321,8 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
-        told = {k: v for k, v in item.items() if k not in FIGURES}
-        if describe_mechanism({**told, **mechanism_from(item).to_dict()}) != item:
+        parameters = {k: v for k, v in item.items() if k not in FIGURES}
+        if describe_mechanism({**parameters, **mechanism_from(item).to_dict()}) != item:
             what = shown(item["purpose"])
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
@@ -342,7 +344,10 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
 
 
 def _of_groups(details: Mapping[str, Any]) -> float | None:
-    """√G C, by which a row can move a sum of G groups that are clipped at C each; None where that is not told."""
+    """√G C, by which a row can move a sum of G groups that are clipped at C each.
+
+    None where the certificate does not state it.
+    """
     groups, bound = details.get("groups"), details.get("max_norm")
     if groups is None and bound is None:
         return None
@@ -358,9 +363,9 @@ def _accountant(data: dict[str, Any], name: dict[str, Any]) -> list[str]:
     if (stated["name"] in filters or name["name"] in filters) and (
         stated["name"] != name["name"] or not _alike(stated.get("order"), name.get("order"))
     ):
-        found = " ".join(str(name[key]) for key in ("name", "order") if key in name)
+        expected = " ".join(str(name[key]) for key in ("name", "order") if key in name)
         return [
-            f"its accountant must be {found}, by its list of mechanisms and the epsilon asked for"
+            f"its accountant must be {expected}, by its list of mechanisms and the epsilon asked for"
         ]
     return []
 
@@ -407,16 +412,16 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
 
 def _groups(data: dict[str, Any]) -> list[str]:
     """Of certificates of before: what they print for groups of parameters is that of one group."""
-    found = []
+    groups = []
     for item in data["mechanisms"]:
         details = item["details"]
         if details.get("grouping") in ("weight-bias", "clusters") and "groups" not in details:
             what = shown(item["purpose"])
-            found.append(
+            groups.append(
                 f"sensitivity and noise of {what} are those of one group of parameters; of all groups"
                 " together both are larger, by the same factor"
             )
-    return found
+    return groups
 
 
 def _noise(data: dict[str, Any]) -> list[str]:
@@ -450,13 +455,13 @@ def _signature(data: dict[str, Any], key: str | Path | None) -> tuple[str, bool,
         missing = [] if trusted is None else ["it is not signed, and a key was given"]
         return UNSIGNED, False, missing
     try:
-        found = fingerprint(signer(data))
+        signer_fingerprint = fingerprint(signer(data))
     except InvalidSignature:
         wrong = "its signature is invalid: the certificate was changed, or the signature is forged"
         return "invalid signature", False, [wrong]
     if trusted is None:
-        return f"signed by an unknown signer, fingerprint {found}", False, []
-    if found != trusted:
-        wrong = f"it is signed by {found}, the key given is {trusted}"
-        return f"signed by another signer, fingerprint {found}", False, [wrong]
-    return f"signed by {found}, the key given", True, []
+        return f"signed by an unknown signer, fingerprint {signer_fingerprint}", False, []
+    if signer_fingerprint != trusted:
+        wrong = f"it is signed by {signer_fingerprint}, the key given is {trusted}"
+        return f"signed by another signer, fingerprint {signer_fingerprint}", False, [wrong]
+    return f"signed by {signer_fingerprint}, the key given", True, []

@@ -11,7 +11,7 @@ One JSON object a line, in the order of the events::
 ``spent`` is a total, not a difference. ``reserve`` raises it, before the uses; ``settle`` and ``close``
 bring it down to what was really used, which only the process that used it can know. ``chain`` is the
 SHA-256 of the line and of the chain before it, so that a line that was changed, lost or moved shows; it
-is no signature. A file may hold the accounts of several fits, told apart by ``run``, as a project's ledger
+is no signature. A file may hold the accounts of several fits, distinguished by ``run``, as a project's ledger
 does (:mod:`tabsynth.privacy.ledger.project`); a line of kind ``run`` says what one of them is.
 """
 
@@ -194,11 +194,11 @@ class Journal:
 
         Where a crash cut an earlier call with the same items short, this one goes on.
         """
-        known = [entry for entry in self.entries.values() if entry.run == run]
+        recorded = [entry for entry in self.entries.values() if entry.run == run]
         for i, item in enumerate(items):
             about = mechanism_from(dict(item)).to_dict()
-            if i < len(known):
-                number = known[i].number
+            if i < len(recorded):
+                number = recorded[i].number
             else:
                 number = self.open(run, item["purpose"], about, item["count"], item["details"])
             if not self.entries[number].closed:
@@ -269,8 +269,10 @@ class Journal:
             end, chain = self._tip
             try:
                 record = json.loads(line)
-                found = record.pop("chain")
-                if found != _chain_hash(chain, record) or line + b"\n" != _line(record, found):
+                chain_hash = record.pop("chain")
+                if chain_hash != _chain_hash(chain, record) or line + b"\n" != _line(
+                    record, chain_hash
+                ):
                     raise ValueError("not what was written")
                 entry = self._parse(record, first=end == 0)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -279,7 +281,7 @@ class Journal:
                 raise FileFormatError(
                     f"Ledger {self.path} is damaged at line {number}; it cannot say what is spent."
                 ) from None
-            self._apply(entry, end + len(line) + 1, found)
+            self._apply(entry, end + len(line) + 1, chain_hash)
 
     def _check_begun(self, data: bytes) -> None:
         """Refuse a file without a line that is not the beginning of ours: it would be written over."""

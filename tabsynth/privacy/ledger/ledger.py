@@ -203,13 +203,17 @@ class Ledger:
         """
         integer("count", count, least=0)
         check_process(self._process, purpose)
-        for known in self.accounts:
-            asked = (known.purpose, known.mechanism, known.granted) == (purpose, mechanism, count)
-            if known.waiting and asked:
+        for entry in self.accounts:
+            same_request = (entry.purpose, entry.mechanism, entry.granted) == (
+                purpose,
+                mechanism,
+                count,
+            )
+            if entry.waiting and same_request:
                 if self.project is not None:  # others may have spent while this fit was away
                     self._check(purpose, [])
-                known.waiting = False
-                return known
+                entry.waiting = False
+                return entry
         if count:
             self._check(purpose, [(mechanism, count)])
         account = Account(purpose, mechanism, count, details=dict(details or {}))
@@ -251,7 +255,7 @@ class Ledger:
         BudgetError
             If the account has no use left.
         """
-        if not any(account is known for known in self.accounts):
+        if not any(account is opened for opened in self.accounts):
             raise BudgetError(f"{account.purpose}: this account is not on the ledger.")
         check_process(self._process, account.purpose)
         integer("uses", uses)
@@ -448,14 +452,14 @@ def recorder() -> Recorder | None:
 
 def note(what: str, value: Any) -> None:
     """Tell a recorder, if there is one, of what must follow from releases alone."""
-    if (known := _RECORDER.get()) is not None:
-        known.note(what, value)
+    if (active := _RECORDER.get()) is not None:
+        active.note(what, value)
 
 
 def new_name() -> str:
     """A random name, of a run on a ledger for example; in a recorded run one that its replay has too."""
-    known = _RECORDER.get()
-    return secrets.token_hex(8) if known is None else known.name()
+    active = _RECORDER.get()
+    return secrets.token_hex(8) if active is None else active.name()
 
 
 def now() -> str:
@@ -465,9 +469,9 @@ def now() -> str:
 
 
 @contextmanager
-def recorded_by(known: Recorder) -> Iterator[None]:
-    """Let ``known`` look on within this block."""
-    token = _RECORDER.set(known)
+def recorded_by(observer: Recorder) -> Iterator[None]:
+    """Report releases to ``observer`` within this block."""
+    token = _RECORDER.set(observer)
     try:
         yield
     finally:
@@ -498,10 +502,10 @@ def exact(
         it states. 1 by default.
     """
     account.check_process()
-    known = _RECORDER.get()
-    if known is None or not is_private(account.mechanism):
+    active = _RECORDER.get()
+    if active is None or not is_private(account.mechanism):
         return list(values)
-    return known.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
+    return active.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
 
 
 T = TypeVar("T")
@@ -531,8 +535,8 @@ class PrivateTable(Generic[T]):
         """The rows, for one use of ``account``, or several at once (asked first, read then)."""
         self.ledger.spend(account, uses)
         self.reads += 1
-        if (known := recorder()) is not None:
-            known.read(account, uses)
+        if (active := recorder()) is not None:
+            active.read(account, uses)
         return self.__rows
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ from tabsynth.privacy.accounting.accountants import (
     epsilon_of,
     gaussian_epsilon,
 )
-from tabsynth.privacy.certificate.certificate import number
+from tabsynth.privacy.certificate.certificate import epsilon_to_json
 from tabsynth.privacy.ledger.journal import Journal, open_locked
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier, new_name, now, past
 
@@ -55,7 +55,7 @@ class SharedJournal(Journal):
     Formal guarantees
     -----------------
     All that is written off in the file by runs that :meth:`check_admitted` let pass is (ε, δ)-DP together,
-    whatever later plans took from earlier outputs. *Proof.* Two cases, told apart by the plan of the first run
+    whatever later plans took from earlier outputs. *Proof.* Two cases, distinguished by the plan of the first run
     that reads a row, before there is an output. It fits the filter: then all that is ever admitted does, and
     the filter's theorem applies. It does not, but its own (ε, δ) by the accountant of fixed lists is within
     the limit: its line says so, nothing else is ever admitted, and it alone is (ε, δ)-DP. ∎
@@ -103,8 +103,8 @@ class SharedJournal(Journal):
         if math.isinf(epsilon) or not spends:
             return epsilon
         mu = 0.0 if self.taken(but) else self.filter.mu_left(spends)
-        found = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
-        return math.floor(found * 1e3) / 1e3
+        unrounded = gaussian_epsilon(mu, delta) if mu > 0 else 0.0
+        return math.floor(unrounded * 1e3) / 1e3
 
     def check_admitted(
         self,
@@ -286,13 +286,13 @@ class ProjectLedger:
             raise InputError(
                 f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
             )
-        made = PrivacyFilter.of(float(epsilon), float(delta), composition)
+        privacy_filter = PrivacyFilter.of(float(epsilon), float(delta), composition)
         header: dict[str, Any] = {
-            "epsilon": number(float(epsilon)),
+            "epsilon": epsilon_to_json(float(epsilon)),
             "delta": float(delta),
             "table": table,
         }
-        header |= {"composition": made.composition, "order": made.order}
+        header |= {"composition": privacy_filter.composition, "order": privacy_filter.order}
         SharedJournal(Path(path), {**header, "project": new_name()}).release()
 
     @classmethod
@@ -363,12 +363,12 @@ class ProjectLedger:
 
     def runs(self) -> list[LedgerRun]:
         """Return all fits and reports on the ledger, in order."""
-        found = []
+        runs = []
         for run, about in self.journal.runs.items():
             entries = [e for e in self.journal.entries.values() if e.run == run]
             spent = [(e.mechanism, e.spent) for e in entries if e.spent]
             whole = about.get(ALONE) is True and bool(spent)
-            found.append(
+            runs.append(
                 LedgerRun(
                     run=run,
                     what=str(about.get("what")),
@@ -378,7 +378,7 @@ class ProjectLedger:
                     ended=bool(entries) and all(e.closed for e in entries),
                 )
             )
-        return found
+        return runs
 
     # A fit under it.
 
@@ -426,7 +426,7 @@ class ProjectLedger:
             "project": self.project,
             "table": self.table,
             "run": run,
-            "limit": number(self.epsilon),
+            "limit": epsilon_to_json(self.epsilon),
             "delta": self.delta,
             "composition": self.filter.to_dict(),
             "share": self.share,
