@@ -40,7 +40,7 @@ def test_citations_are_found():
     assert cited("R2–R5, R10 (R12); XR3, R0, R²") == {2, 3, 4, 5, 10, 12}
 
 
-@pytest.mark.parametrize("folder", ["tabsynth", "tests", "docs"])
+@pytest.mark.parametrize("folder", ["tabsynth", "tests", "reports", "docs"])
 def test_every_cited_rule_is_defined(folder):
     found = {
         f"{path.relative_to(ROOT)} cites R{rule}"
@@ -54,7 +54,7 @@ def test_every_cited_rule_is_defined(folder):
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_has_a_reason_and_tests_that_exist(rule):
     assert "**Reason.** " in RULES[rule]
-    tests = re.findall(r"^- `(tests/\S+\.py::\w+)`$", RULES[rule], re.MULTILINE)
+    tests = re.findall(r"^- `((?:tests|reports)/\S+\.py::\w+)`$", RULES[rule], re.MULTILINE)
     assert tests and len(tests) == RULES[rule].count("::")
     assert [test for test in tests if not there(test)] == [], "not defined in that file"
 

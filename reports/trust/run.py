@@ -1,7 +1,7 @@
 """The page for readers who answer for data protection: which claims were tested, how, and with which result.
 
     python reports/trust/run.py            # writes README.md from the five records beside it
-    python reports/trust/run.py --stale    # lists the rows that are not of today's code; exit code 1 if there are any
+    python reports/trust/run.py --stale    # lists rows and mutants to measure again; exit code 1 if there are any
 
 The records are made by `audits.py`, `replays.py`, `kill_points.py`, `fuzz.py` and by `make mutants`. Each of the first
 four measures what is stale or missing, keeps the rest, and stops after `--minutes M` if that is given.
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+MUTANTS = HERE.parents[1] / "tests" / "mutants"
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "fuzz")]
 
 import evidence  # noqa: E402
+import fuzzing  # noqa: E402
 from evidence import AUDITS, FUZZ, KILL_POINTS, KINDS, REPLAYS, Modules  # noqa: E402
 
 
@@ -144,6 +146,58 @@ def mutants() -> dict[str, Any]:
     return {"mutants": len(states), "killed": states.count("killed")}
 
 
+def mutants_to_run() -> dict[str, list[str]]:
+    """Names of the mutants whose result is not that they were killed, by the reason."""
+    known = {name: m["outcome"] for name, m in record("mutants")["mutants"].items()}
+    there = sorted(path.stem for path in MUTANTS.glob("*.toml"))
+    reasons = {
+        "not killed": [name for name in there if known.get(name, "killed") != "killed"],
+        "without a result": [name for name in there if name not in known],
+        "no longer there": sorted(known.keys() - set(there)),
+    }
+    return {why: names for why, names in reasons.items() if names}
+
+
+def unsupportive(kind: evidence.Kind, kept: dict[str, Any]) -> list[str]:
+    """Names of the rows of a record that do not support the claim that they test."""
+    return [name for name, row in kind.rows(kept).items() if not SUPPORTS[kind](row)]
+
+
+def _audit_supports(row: dict[str, Any]) -> bool:
+    for r in row["results"]:
+        if r["verdict"] != "not refuted" or float(r["epsilon_lower"]) > r["epsilon_claimed"]:
+            return False
+        if r["mu_claimed"] is None:
+            continue
+        # An attack on a whole fit reaches the claimed μ; one that sees much less would not notice a mistake.
+        least = 0.9 * r["mu_claimed"] if r["part"] == "whole fit" else 0.0
+        if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < least:
+            return False
+    return True
+
+
+def _replays_support(row: dict[str, Any]) -> bool:
+    cells = row["neighbours"].values()
+    return bool(cells) and all(cell["passed"] == cell["runs"] > 0 for cell in cells)
+
+
+def _kills_support(row: dict[str, Any]) -> bool:
+    return row["sound"] == row["points"] > 0
+
+
+def _reader_supports(row: dict[str, Any]) -> bool:
+    whole = row["inputs"] == row["accepted"] + row["refused"] > 0
+    return whole and row["findings"] == 0 and row["slowest_seconds"] <= fuzzing.SECONDS
+
+
+SUPPORTS = {
+    AUDITS: _audit_supports,
+    REPLAYS: _replays_support,
+    KILL_POINTS: _kills_support,
+    FUZZ: _reader_supports,
+}
+
+
 def page(today: Modules | None = None) -> str:
     """README.md; ``today`` holds the hashes of the package's modules, by default those of the files."""
     text = (HERE / "template.md").read_text("utf-8")
@@ -170,7 +224,11 @@ def page(today: Modules | None = None) -> str:
 
 
 def report() -> int:
-    """Print how much of each record is of today's code, and which rows to measure; 1 if there are any."""
+    """Print how much of each record is of today's code, and what to measure; 1 if there is anything.
+
+    That is rows of other code, rows that are missing, rows that do not support the claim that they test, and
+    mutants that no test killed.
+    """
     today, code = evidence.modules_of(), 0
     for kind in KINDS:
         kept = record(kind.name)
@@ -178,12 +236,24 @@ def report() -> int:
         missing = import_module(kind.name).missing(kept)
         if missing:
             reasons["missing or incomplete"] = missing
+        failing = unsupportive(kind, kept)
+        if failing:
+            reasons["do not support the claim"] = failing
         print(evidence.sentence(kind, kept, today))
         for why, names in reasons.items():
             code = 1
             print(f"  {why} ({len(names)}): {'; '.join(names)}")
         if reasons:
             print(f"  To measure them: python reports/trust/{kind.name}.py")
+    gate = mutants_to_run()
+    known, there = record("mutants")["mutants"], [path.stem for path in MUTANTS.glob("*.toml")]
+    killed = sum(known.get(name, {}).get("outcome") == "killed" for name in there)
+    print(f"{killed} of {len(there)} mutants are killed.")
+    for why, names in gate.items():
+        code = 1
+        print(f"  {why} ({len(names)}): {'; '.join(names)}")
+    if gate:
+        print("  To run them: make mutants")
     return code
 
 

@@ -27,6 +27,7 @@ from runs import QUICK, WHOLE, Run, warm_up
 
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
 PASSED, FAILED = "passed", "FAILED"
+TESTS = ("tests", "reports")  # folders that have tests
 OUR_OWN = "tests/test_mutants.py"  # it fails on every mutant by design
 BASELINE, OTHERS = "(unchanged)", "(unchanged, tests that nobody expected)"
 
@@ -90,7 +91,9 @@ class Gate:
     def _start(self, job: Job) -> Run:
         copy = Path(tempfile.mkdtemp(prefix=f"{job.name}-", dir=self.folder))
         for path in ROOT.iterdir():
-            if path.name in (PACKAGE, "tests"):
+            if path.name == "conftest.py":
+                shutil.copy(path, copy)
+            elif path.name in (PACKAGE, *TESTS):
                 # With its compiled files: only what is changed is compiled again.
                 shutil.copytree(path, copy / path.name)
             elif not path.name.startswith("."):
@@ -102,7 +105,7 @@ class Gate:
             path.write_text(text, encoding="utf-8")
         arguments = list(job.tests)
         if job.whole:
-            arguments = ["tests", f"--ignore={OUR_OWN}"]
+            arguments = [*TESTS, f"--ignore={OUR_OWN}"]
         if job.mutant:
             arguments.append("-x")
         return Run(copy, arguments, QUICK if job.mutant and not job.whole else WHOLE)
@@ -155,7 +158,7 @@ def _write(path: Path, value: Any) -> None:
 def _fingerprint(options: Sequence[str]) -> str:
     """Of the code, the tests and the mutants: results of others do not stand."""
     digest = hashlib.sha256(repr((str(ROOT), sorted(options))).encode())
-    for folder in (PACKAGE, "tests"):
+    for folder in (PACKAGE, *TESTS):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".toml", ".css", ".html"):
                 digest.update(str(path).encode() + path.read_bytes())

@@ -61,10 +61,9 @@ class Watcher:
             crash = getattr(report.longrepr, "reprcrash", None)
             self.killer = report.nodeid
             self.why = str(crash.message if crash else report.longrepr).split("\n")[0][:300]
-            if (
-                self.why.startswith(SLIPS)
-                and "tests" not in Path(crash.path if crash else "").parts
-            ):
+            if self.why.startswith(SLIPS) and not {"tests", "reports"} & {
+                *Path(crash.path if crash else "").parts
+            }:
                 self.broken = f"{report.nodeid}: {self.why}"
 
     def pytest_collectreport(self, report: Any) -> None:

@@ -1,9 +1,7 @@
 """reports/bias: the exact gradient of the bias-aware objective, and a page that its results bear out."""
 
-import importlib
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -17,34 +15,14 @@ from tabsynth.training.networks import mlp
 from tabsynth.training.private_step import minus_scores
 
 torch.set_num_threads(1)
-FOLDER = Path(__file__).resolve().parents[1] / "reports" / "bias"
-# Other reports have modules of these names too.
-MODULES = (
-    "depth",
-    "ending",
-    "ends",
-    "exact",
-    "pictures",
-    "plans",
-    "run",
-    "study",
-    "wording",
-    "writing",
-)
+FOLDER = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
-def report() -> Iterator[dict[str, ModuleType]]:
-    """The report's modules by name, which other reports' modules of the same names do not meet."""
-    before = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
+def report(modules_of: Callable) -> Iterator[dict[str, ModuleType]]:
+    """The report's modules by name."""
+    with modules_of("bias") as modules:
+        yield modules
 
 
 @pytest.fixture

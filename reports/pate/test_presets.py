@@ -1,23 +1,19 @@
 """The report of PATE: classifiers' scores, agreement of rankings, and the page's tables."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "reports" / "pate"
 
 
 @pytest.fixture
-def modules(monkeypatch):
+def modules(script):
     """Parts of the report, as its run.py imports them."""
-    monkeypatch.syspath_prepend(str(PAGE))
-    spec = importlib.util.spec_from_file_location("pate_run", PAGE / "run.py")
-    run = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(run)
+    run = script("pate")
     return run.presets, run.presets.settings, run.without_noise
 
 

@@ -10,26 +10,25 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import config as configs
+import findings
 import numpy as np
 import pandas as pd
+import prediction
 import pytest
+import ranks
+import store
+import writing
+from config import Run
+from runner import Runner, Stopped, expected
 from scipy.stats import friedmanchisquare, rankdata
+from tables import DATA, TABLES
 
 from tabsynth import Column, Schema
 from tabsynth.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "reports" / "benchmark"
-sys.path.insert(0, str(BENCHMARK))
-import config as configs  # noqa: E402
-import findings  # noqa: E402
-import prediction  # noqa: E402
-import ranks  # noqa: E402
-import store  # noqa: E402
-import writing  # noqa: E402
-from config import Run  # noqa: E402
-from runner import Runner, Stopped, expected  # noqa: E402
-from tables import DATA, TABLES  # noqa: E402
 
 OURS = configs.load(BENCHMARK / "config.toml")
 MARGNET, PATE = (

@@ -1,10 +1,8 @@
 """reports/digits: its page is that of its results, and the dp-GAN document's own step is not private."""
 
-import importlib
 import json
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,20 +15,14 @@ from tabsynth.privacy.accounting.accountants import gaussian_delta, gaussian_eps
 from tabsynth.training.clipping import PerExampleClipper
 
 torch.set_num_threads(1)
-FOLDER = Path(__file__).resolve().parents[1] / "reports" / "digits"
+FOLDER = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
-def digits() -> Iterator[SimpleNamespace]:
-    """The report's modules; other reports have modules of the same names."""
-    names = [path.stem for path in FOLDER.glob("*.py")]
-    kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path.insert(0, str(FOLDER))
-    yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-    sys.path.remove(str(FOLDER))
-    for name in names:
-        del sys.modules[name]
-    sys.modules.update(kept)
+def digits(modules_of: Callable) -> Iterator[SimpleNamespace]:
+    """The report's modules."""
+    with modules_of("digits") as modules:
+        yield SimpleNamespace(**modules)
 
 
 def test_the_page_is_of_its_results(digits: SimpleNamespace) -> None:

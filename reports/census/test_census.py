@@ -18,10 +18,9 @@ from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.synthesizers.gan import dpwgan
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "synthesizers"))
 from fitted_tables import frame, small, wgan  # noqa: E402
-from test_report_pages import script  # noqa: E402
 
 SHARED = ROOT.parent / "shared"
 PERSONS = """RT,SERIALNO,PUMA,AGEP,SEX,ESR,RAC1P
@@ -40,8 +39,8 @@ H,5,01,6,-5000,4,
 
 
 @pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return script("census", monkeypatch)
+def report(script: Any) -> Any:
+    return script("census")
 
 
 @pytest.fixture

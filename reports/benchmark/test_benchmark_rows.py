@@ -1,32 +1,29 @@
 """The reports whose rows are the benchmark's: scores of classifiers, rows that lack them, and their pages."""
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import config as configs
+import disclosure
+import findings
 import numpy as np
 import pandas as pd
+import prediction
 import pytest
+import score
+import store
+import writing
+from config import Run
+from fit import build, fitted
+from runner import Runner
+from tables import Table
 
 from tabsynth import PATEGAN, Column, Schema
 from tabsynth.errors import InputError
 from tabsynth.synthesizers.pate.config import PATEConfig
 
-ROOT = Path(__file__).resolve().parents[1]
-BENCHMARK = ROOT / "reports" / "benchmark"
-sys.path.insert(0, str(BENCHMARK))
-import config as configs  # noqa: E402
-import disclosure  # noqa: E402
-import findings  # noqa: E402
-import prediction  # noqa: E402
-import score  # noqa: E402
-import store  # noqa: E402
-import writing  # noqa: E402
-from config import Run  # noqa: E402
-from fit import build, fitted  # noqa: E402
-from runner import Runner  # noqa: E402
-from tables import Table  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 OURS, PATE = (configs.load(ROOT / "reports" / n / "config.toml") for n in ("benchmark", "pate"))
 FIGURES = dict.fromkeys(("tvd1", "tvd2", "tvd3", "k_marginal", *prediction.NAMES), 0.5)

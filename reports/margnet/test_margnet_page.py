@@ -1,0 +1,54 @@
+"""The page of MargNet is whole while runs are missing, and says so."""
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "reports" / "benchmark"))
+import store  # noqa: E402
+from config import Run  # noqa: E402
+
+COST = {"cpu_seconds": 2.0, "seconds": 2.0, "peak_mib": 300.0, "spent": 0.9}
+
+
+def test_margnets_page_says_what_is_missing_and_what_is_below_the_floor(
+    tmp_path, monkeypatch, script
+):
+    margnet = script("margnet")
+    config = replace(margnet.CONFIG, store=tmp_path / "results.json")
+    monkeypatch.setattr(margnet, "HERE", tmp_path)
+    monkeypatch.setattr(margnet, "CONFIG", config)
+    shutil.copy(ROOT / "reports" / "margnet" / "template.md", tmp_path)
+    figures = dict.fromkeys(margnet.FIGURES, 0.5) | {"disclose_s1": 0.4, "control_s1": 0.3}
+    rows = {
+        "hospital-shuffled": {"table": "hospital"} | figures | {"dwpre_macro_mean": 0.45},
+    }
+    for system, epsilon, macro in (("margnet", 1.0, 0.4), ("margnet", 2.0, 0.6), ("aim", 1.0, 0.5)):
+        run = Run("hospital", system, epsilon, 0)
+        rows[run.key] = vars(run) | COST | figures | {"dwpre_macro_mean": macro}
+    rows[Run("hospital", "aim", 1.0, 0).key] |= {"cpu_seconds": 9.0}
+    stopped = Run("adult", "aim", 1.0, 0)
+    rows[stopped.key] = vars(stopped) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
+    for epsilon in (1.0, 8.0):
+        run = Run("adult", "margnet", epsilon, 0)
+        rows[run.key] = vars(run) | COST | figures
+    store.add(config.store, rows)
+    margnet.write_readme()
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert "<!--" not in page
+    assert (
+        "Macro F1 is below theirs (0.450) in 1 of 3 cells that were run: **MargNet** at ε = 1 (0.400)"
+        in page
+    )
+    assert "weighted F1 is not below theirs (0.500) in any of 3 cells" in page
+    assert "| Adult, 14 columns | 2 | +10.0 ± 0.0 | – | +10.0 | – | +10.0 | 2 of 2 | 0.2 |" in page
+    assert "4 of **MargNet**'s 4 cells are above the control's interval" in page
+    assert (
+        "| 4.5 | 1 not done, 1 not tried |" in page
+    )  # AIM's time over MargNet's, cells it did not end
+    assert page.count("- MST: ε = 0.5, 1, 2, 8, seeds 0, 1, 2") == 4  # every table
+    assert "| AIM | 1 | not done in 1,200 CPU s |" in page
+    assert "| AIM | 2 | not tried (not done at ε = 1) |" in page
+    assert "- **MargNet**: ε = 0.5, 8, seeds 0, 1, 2; ε = 1, 2, seeds 1, 2" in page
