@@ -1,6 +1,7 @@
 """The wheel works in an environment and a folder where there is no checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -87,6 +88,18 @@ def test_the_command_tells_its_version(environment, tmp_path):
     known = f"tabsynth {tabsynth.__version__}\n"
     assert run(tmp_path, environment / "tabsynth", "--version") == known
     assert run(tmp_path, environment / "python", "-m", "tabsynth", "--version") == known
+
+
+@pytest.mark.slow
+def test_the_long_description_has_no_relative_link_or_picture(environment, tmp_path):
+    script = "from importlib.metadata import metadata as m; print(m('tabsynth').get_payload())"
+    description = run(tmp_path, environment / "python", "-c", script)
+    assert description.startswith("# tabsynth\n") and "## Quickstart" in description
+    assert "Privacy (`docs/privacy.md`) states the guarantee" in description
+    targets = re.findall(r"\]\(([^)]*)\)", description)
+    targets += re.findall(r"(?:src|href)=\"([^\"]*)", description)
+    targets += re.findall(r"^\[[^\]]+\]:\s*(\S+)", description, re.MULTILINE)
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 @pytest.mark.slow
