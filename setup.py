@@ -7,7 +7,9 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PATHS = "Paths such as `docs/index.md` are files of the source distribution and of the repository.\n\n"
+PATHS = (
+    "Paths such as `docs/index.md` are files of the source distribution and of the repository.\n\n"
+)
 
 
 def long_description(readme: str) -> str:
