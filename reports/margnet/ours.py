@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tabsynth import MargNet
+from tabsynth import MargNet, Schema
 from tabsynth.synthesizers.margnet import measurement as measuring
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.mixture import Mixture
@@ -56,19 +56,27 @@ def unrounded(self: Mixture, rows: int, rng: Any, **more: Any) -> np.ndarray:
     return ROUNDED(self, rows, rng, **{**more, "rounded": False})
 
 
+ABLATED = (("census", 1.0), ("census", 8.0), ("hospital", 1.0))
+AT_ONE = (("census", 1.0), ("hospital", 1.0))
+AT_EIGHT = (("census", 8.0),)
+
+
 @dataclass(frozen=True)
 class Variant:
     """One design choice taken out: by configuration, or in the code.
 
-    ``replaced`` holds (object, attribute, value), ``hints`` more arguments of MargNet; ``control`` is the variant
-    that it is compared with, "" for MargNet with its defaults.
+    ``replaced`` holds (object, attribute, value), ``hints`` more arguments of MargNet, ``impossible`` combinations
+    of values that the schema declares impossible; ``control`` is the variant that it is compared with, "" for
+    MargNet with its defaults, and ``cells`` the tables and epsilons where it is fitted.
     """
 
     title: str
     config: dict[str, Any] = field(default_factory=dict)
     hints: dict[str, Any] = field(default_factory=dict)
     replaced: tuple[tuple[Any, str, Callable], ...] = ()
+    impossible: tuple[dict[str, Any], ...] = ()
     control: str = ""
+    cells: tuple[tuple[str, float], ...] = ABLATED
 
 
 VARIANTS = {
@@ -76,7 +84,11 @@ VARIANTS = {
         "the budget in equal shares, not ∝ cells^(2/3)",
         replaced=((measuring, "shares_by_cells", equal_shares),),
     ),
-    "no-bumps": Variant("a free code a value, no bumps in ordered columns", {"bumps": ()}),
+    "no-bumps": Variant(
+        "a free code a value, no bumps in ordered columns",
+        {"bumps": ()},
+        cells=(*ABLATED, ("adult", 1.0), ("census-24", 1.0)),
+    ),
     "no-groups": Variant(
         "rare values counted by themselves", replaced=((measuring, "groups_of", no_groups),)
     ),
@@ -94,46 +106,100 @@ VARIANTS = {
         "one-way counts once, however high their noise",
         replaced=((measuring, "share_of_columns", no_share),),
     ),
-    "scored": Variant("a part of the budget for scores of pairs", {"max_unscored": 0}),
+    # Whether pairs are scored follows from the number of columns.
+    "scored": Variant(
+        "a part of the budget for scores of pairs", {"max_unscored": 0}, cells=ABLATED[:2]
+    ),
     "unscored": Variant(
         "all pairs counted, none scored",
         {"max_unscored": 10_000},
         replaced=((measuring, "worth_counting", all_pairs),),
+        cells=ABLATED[2:],
     ),
 }
-PLAIN = "plain"
+PLAIN, ZEROS = "plain", "zeros"
+AGED = "AGEP"
+WITH_ZEROS = "control of those: rows declared impossible, no bumps"
+# Facts of the census table's data dictionary.
+IMPOSSIBLE = (
+    {AGED: {"low": 15, "high": 99}, "MSP": None},
+    {AGED: {"low": 0, "high": 14}, "MSP": [1, 2, 3, 4, 5, 6]},
+    {AGED: {"low": 0, "high": 14}, "PINCP_DECILE": list(range(10))},
+    {AGED: {"low": 0, "high": 15}, "INDP_CAT": list(range(19))},
+    {AGED: {"low": 3, "high": 99}, "EDU": None},
+    {AGED: {"low": 0, "high": 2}, "EDU": list(range(1, 13))},
+)
 
 
-def setting(title: str, **config: Any) -> Variant:
+def setting(title: str, *, cells: tuple[tuple[str, float], ...] = AT_ONE, **config: Any) -> Variant:
     """One setting neutralised, without bumps, which halves the time of a fit; so is the control."""
-    return Variant(title, {"bumps": (), **config}, control=PLAIN)
+    return Variant(title, {"bumps": (), **config}, control=PLAIN, cells=cells)
 
 
-# Of census and hospital at epsilon 1. Settings that act on scored pairs do nothing on the census table.
+def of_zeros(title: str, **config: Any) -> Variant:
+    """The same with rows that are declared impossible."""
+    return Variant(
+        title,
+        {"bumps": (), **config},
+        impossible=IMPOSSIBLE,
+        control="" if title == WITH_ZEROS else ZEROS,
+        cells=(("census", 1.0),),
+    )
+
+
+# Settings that act on scored pairs do nothing on the census table, those of triples nothing at epsilon 1.
 SETTINGS = {
-    PLAIN: Variant("control of the settings below: no bumps", {"bumps": ()}),
+    PLAIN: Variant(
+        "control of the settings below: no bumps",
+        {"bumps": ()},
+        cells=(*AT_ONE, *AT_EIGHT, ("census-24", 1.0)),
+    ),
     "min_entropy": setting("min_entropy = 1", min_entropy=1.0),
     "short_steps": setting("short_steps = 1", short_steps=1.0),
     "noisy_dependence": setting("noisy_dependence ≈ 0", noisy_dependence=1e-9),
     "patience": setting("no patience", patience=10**6),
-    "smoothing_low": setting("no lower bound of smoothing_range", smoothing_range=(0.0, 0.1)),
+    "smoothing_low": setting(
+        "no lower bound of smoothing_range", cells=(*AT_ONE, *AT_EIGHT), smoothing_range=(0.0, 0.1)
+    ),
     "smoothing_high": setting(
         "no upper bound of smoothing_range", smoothing_range=(0.005, math.inf)
     ),
     "max_merged": setting("max_merged = 1", max_merged=1.0),
     "strong_margin": setting("strong_margin = 0", strong_margin=0.0),
-    "strong_dependence": setting("no pair counted in finer groups", strong_dependence=9.0),
+    "strong_dependence": setting(
+        "no pair counted in finer groups",
+        cells=(*AT_ONE, ("census-24", 1.0)),
+        strong_dependence=9.0,
+    ),
     "score_margin": setting("score_margin = 0", score_margin=0.0),
     "residual_noise": setting("residual_noise = 1", residual_noise=1.0),
     "max_one_way_share": setting("max_one_way_share = 0.999", max_one_way_share=0.999),
     "one_way_share": setting("one_way_share = 0.04", one_way_share=0.04),
     "scores_share": setting("scores_share = 0.1", scores_share=0.1),
     "group_noise": setting("group_noise = 9", group_noise=9.0),
+    "stop": setting("stop = 0", stop=0.0),
+    "max_group": setting("max_group = 1", max_group=1.0),
+    "latent_dim": setting("latent_dim = 16", latent_dim=16),
+    "hidden": setting("hidden = ()", hidden=()),
+    "learning_rate": setting("learning_rate = 0.003", learning_rate=3e-3),
+    "steps": setting("steps = 1500", steps=1500),
+    "one_way_noise": setting("one_way_noise = 0.01", one_way_noise=0.01),
+    "max_merged_in_triples": setting(
+        "max_merged_in_triples = 1", cells=AT_EIGHT, max_merged_in_triples=1.0
+    ),
+    "max_triples": setting("max_triples = 40", cells=AT_EIGHT, max_triples=40),
+    "triples_share": setting("triples_share = 0.15", cells=AT_EIGHT, triples_share=0.15),
+    ZEROS: of_zeros(WITH_ZEROS),
+    "zero_steps": of_zeros("no steps against impossible rows", zero_steps=1),
+    "zero_rate": of_zeros("zero_rate = 1", zero_rate=1.0),
+    "zero_std": of_zeros("zero_std = 1", zero_std=1.0),
 }
 HINTS = {
-    "default": Variant("as it is"),
-    "workload": Variant("workload=[(PUMA, AGEP)]", hints={"workload": [("PUMA", "AGEP")]}),
-    "target": Variant("target=PINCP_DECILE", hints={"target": "PINCP_DECILE"}),
+    "default": Variant("as it is", cells=AT_ONE[:1]),
+    "workload": Variant(
+        "workload=[(PUMA, AGEP)]", hints={"workload": [("PUMA", "AGEP")]}, cells=AT_ONE[:1]
+    ),
+    "target": Variant("target=PINCP_DECILE", hints={"target": "PINCP_DECILE"}, cells=AT_ONE[:1]),
 }
 
 
@@ -151,6 +217,8 @@ def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str
     with ExitStack() as stack:
         for place, name, value in chosen.replaced:
             stack.enter_context(patch.object(place, name, value))
+        if chosen.impossible:
+            schema = Schema(schema.columns, impossible=chosen.impossible)
         model = MargNet(
             schema,
             epsilon=float(epsilon),

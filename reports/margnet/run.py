@@ -32,27 +32,14 @@ from tables import DATA  # noqa: E402
 CONFIG = configs.load(HERE / "config.toml")
 RESULTS = HERE / "results.json"
 TABLES, EPSILONS = CONFIG.tables, CONFIG.epsilons
-ABLATED = [("census", 1.0), ("census", 8.0), ("hospital", 1.0)]
 SETTINGS_AT = 1.0
-# Whether pairs are scored follows from the number of columns: there these are MargNet as it is.
-SAME = {("census", "unscored"), ("hospital", "scored")}
 WISHED_PAIR, WISHED_TARGET = {"PUMA", "AGEP"}, "PINCP_DECILE"
 FIGURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 RUNS = [
-    *(
-        configs.Run(t, f"margnet:{v}", e, s)
-        for v in VARIANTS
-        for t, e in ABLATED
-        if (t, v) not in SAME
-        for s in CONFIG.seeds
-    ),
-    *(
-        configs.Run(t, f"margnet:{v}", SETTINGS_AT, s)
-        for s in CONFIG.seeds
-        for t in ("hospital", "census")
-        for v in SETTINGS
-    ),
-    *(configs.Run("census", f"margnet:{v}", 1.0, s) for v in HINTS for s in CONFIG.seeds),
+    configs.Run(table, f"margnet:{name}", epsilon, seed)
+    for seed in CONFIG.seeds
+    for name, variant in (VARIANTS | SETTINGS | HINTS).items()
+    for table, epsilon in variant.cells
 ]
 
 
@@ -161,7 +148,7 @@ def ablation() -> list[str]:
     results = load_results()
     missing = [
         f"- {TABLES[table].title}, ε = {epsilon:g}: {not_run(table, epsilon, VARIANTS)}"
-        for table, epsilon in ABLATED
+        for table, epsilon in dict.fromkeys((run.table, run.epsilon) for run in RUNS)
         if any(
             (run.table, run.epsilon) == (table, epsilon) and run.key not in results
             for run in RUNS
@@ -172,7 +159,7 @@ def ablation() -> list[str]:
     done = [run for run in settings if run.key in results]
     return [
         *missing,
-        f"- Settings at ε = {SETTINGS_AT:g}: {len(done)} of {len(settings)} runs were made, of"
+        f"- Settings: {len(done)} of {len(settings)} runs were made, of"
         f" {len({run.system for run in done})} of {len(SETTINGS)} variants.",
     ]
 
