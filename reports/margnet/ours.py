@@ -122,11 +122,11 @@ AGED = "AGEP"
 WITH_ZEROS = "control of those: rows declared impossible, no bumps"
 # Facts of the census table's data dictionary.
 IMPOSSIBLE = (
-    {AGED: {"low": 15, "high": 99}, "MSP": None},
+    {AGED: {"low": 15, "high": 99}, "MSP": [None]},
     {AGED: {"low": 0, "high": 14}, "MSP": [1, 2, 3, 4, 5, 6]},
     {AGED: {"low": 0, "high": 14}, "PINCP_DECILE": list(range(10))},
     {AGED: {"low": 0, "high": 15}, "INDP_CAT": list(range(19))},
-    {AGED: {"low": 3, "high": 99}, "EDU": None},
+    {AGED: {"low": 3, "high": 99}, "EDU": [None]},
     {AGED: {"low": 0, "high": 2}, "EDU": list(range(1, 13))},
 )
 
