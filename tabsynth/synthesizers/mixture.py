@@ -136,13 +136,13 @@ class Restricted:
     ) -> np.ndarray:
         """The same where there is too much for all their cumulative probabilities."""
         values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
-        found = np.empty(len(which), dtype=np.int64)
+        values_drawn = np.empty(len(which), dtype=np.int64)
         pieces = len(which) * self.sizes[j] // CELLS + 1
         for some in np.array_split(np.arange(len(which)), pieces):
             upto = (values[component[some]] * self._allowed[j][which[some]]).cumsum(axis=1)
             level = _level(upto[:, -1], rng)
-            found[some] = (upto <= level[:, None]).sum(axis=1)
-        return found
+            values_drawn[some] = (upto <= level[:, None]).sum(axis=1)
+        return values_drawn
 
     def expected(self, part: np.ndarray) -> np.ndarray:
         """Expected counts of all pairs of codes in rows of the given parts, shape (width, width).
