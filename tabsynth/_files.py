@@ -69,16 +69,16 @@ def size_of(
 ) -> int:
     """Bytes of a regular file of at most ``most``: a pipe or a device may never end."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as cause:
         raise error(f"Cannot read {what} {path}: {cause.strerror}.") from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise error(f"Cannot read {what} {path}: Is a directory.")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise error(f"Cannot read {what} {path}: it is not a regular file.")
-    if found.st_size > most:
+    if status.st_size > most:
         raise error(f"{path}: larger than {most:,} bytes; not a {what}.")
-    return found.st_size
+    return status.st_size
 
 
 def read_json(path: str | Path, what: str) -> Any:
@@ -130,11 +130,11 @@ class _Refused(ValueError):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Readers differ in which of two equal keys they take, so that a file could say two things."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         raise _Refused(f"key {shown(counts.most_common(1)[0][0])} is given twice")
-    return found
+    return members
 
 
 def _integer(text: str) -> int:
@@ -153,11 +153,13 @@ def _finite(text: str) -> float:
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
-        level = [held for held in level if isinstance(held, dict | list)]
+        level = [container for container in level if isinstance(container, dict | list)]
         if not level:
             return
         level = [
-            item for held in level for item in (held.values() if isinstance(held, dict) else held)
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
         ]
     raise _Refused(f"nested more than {MAX_JSON_DEPTH} deep")
 

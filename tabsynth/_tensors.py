@@ -102,10 +102,10 @@ def _facts(metadata: Mapping[str, str], path: Path, what: str, format: str) -> d
     if text is None:
         raise FileFormatError(f"{path} holds weights, but is not a tabsynth {what}.")
     facts = parse_json(text, path, f"tabsynth {what}")
-    found = facts.get("format") if isinstance(facts, dict) else None
-    if found != format:
+    stated = facts.get("format") if isinstance(facts, dict) else None
+    if stated != format:
         raise FileFormatError(
-            f"{path} has {what} format {shown(found)}, this version reads {format!r}; use the"
+            f"{path} has {what} format {shown(stated)}, this version reads {format!r}; use the"
             " version of tabsynth that wrote it."
         )
     return dict(facts)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from ours import SETTINGS, VARIANTS
+from ours import REMOVED, SETTINGS, VARIANTS
 
 FIGURES = {
     "tvd2": "tvd2",
@@ -20,6 +20,7 @@ FIGURES = {
     "f1_weighted": "dwpre_weighted_mean",
 }
 COLUMNS = ("variant", "control", "table", "epsilon", "seed", *FIGURES, "cpu_seconds", "code")
+ALL = VARIANTS | SETTINGS | REMOVED
 EARLIER = "earlier"  # rows that were measured before the code's hash was kept
 PANELS = {
     "tvd2": "tvd2 (lower is better)",
@@ -29,13 +30,13 @@ PANELS = {
 
 def control_of(system: str) -> str:
     """The system whose rows a variant is compared with."""
-    about = (VARIANTS | SETTINGS)[system.partition(":")[2]]
+    about = ALL[system.partition(":")[2]]
     return f"margnet:{about.control}" if about.control else "margnet"
 
 
 def rows(results: Mapping[str, Mapping]) -> list[dict]:
     """One row a fit, in the columns of the CSV: every variant and every control."""
-    systems = {f"margnet:{name}" for name in VARIANTS | SETTINGS} | {"margnet"}
+    systems = {f"margnet:{name}" for name in ALL} | {"margnet"}
     cells = {(r["table"], r["epsilon"]) for r in results.values() if ":" in r.get("system", "")}
     kept = [
         row
@@ -89,7 +90,7 @@ def changes(
 def draw(results: Mapping[str, Mapping], epsilon: float, path: Path) -> None:
     """Each variant's change of two figures at one epsilon: a dot a seed; the bar is the seeds' spread."""
     tables = sorted({r["table"] for r in results.values() if ":" in r.get("system", "")})
-    abouts = VARIANTS | SETTINGS
+    abouts = ALL
     names = [
         n
         for n in abouts
@@ -111,7 +112,7 @@ def draw(results: Mapping[str, Mapping], epsilon: float, path: Path) -> None:
                 axis.axvspan(-spread, spread, color=f"C{place}", alpha=0.12, lw=0)
             for y, name in enumerate(names):
                 found = changes(results, f"margnet:{name}", table, epsilon, key)
-                heights = np.full(len(found), y + 0.15 - 0.3 * place)
+                heights = np.full(len(found), y + 0.2 * (place - (len(tables) - 1) / 2))
                 axis.plot(found, heights, "o", ms=4, color=f"C{place}", alpha=0.8)
             axis.plot([], [], "o", color=f"C{place}", label=table)
         axis.axvline(0, color="black", lw=0.8)

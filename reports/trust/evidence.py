@@ -123,6 +123,9 @@ class Watch:
 # Records and their rows.
 
 
+SHOWN = 3  # modules, before "and so many other modules"
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of evidence: the name of its record, what it counts, and how to find both there."""
@@ -202,7 +205,9 @@ def stale(kind: Kind, record: dict[str, Any], today: Modules) -> dict[str, list[
         if found == UNKNOWN:
             reasons.setdefault("of unknown code", []).append(name)
         elif found == EARLIER:
-            why = f"changed since: {', '.join(changed(record, row, today))}"
+            modules = changed(record, row, today)
+            more = f" and {len(modules) - SHOWN} other modules" if len(modules) > SHOWN else ""
+            why = f"changed since: {', '.join(modules[:SHOWN])}{more}"
             reasons.setdefault(why, []).append(name)
     return reasons
 

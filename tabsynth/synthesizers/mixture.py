@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
-from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Zero
 from tabsynth.training.networks import mlp
 
@@ -137,13 +136,13 @@ class Restricted:
     ) -> np.ndarray:
         """The same where there is too much for all their cumulative probabilities."""
         values = self.mixture[:, self.starts[j] : self.starts[j] + self.sizes[j]]
-        found = np.empty(len(which), dtype=np.int64)
+        values_drawn = np.empty(len(which), dtype=np.int64)
         pieces = len(which) * self.sizes[j] // CELLS + 1
         for some in np.array_split(np.arange(len(which)), pieces):
             upto = (values[component[some]] * self._allowed[j][which[some]]).cumsum(axis=1)
             level = _level(upto[:, -1], rng)
-            found[some] = (upto <= level[:, None]).sum(axis=1)
-        return found
+            values_drawn[some] = (upto <= level[:, None]).sum(axis=1)
+        return values_drawn
 
     def expected(self, part: np.ndarray) -> np.ndarray:
         """Expected counts of all pairs of codes in rows of the given parts, shape (width, width).
@@ -249,11 +248,6 @@ def _log(x: np.ndarray) -> np.ndarray:
         return np.log(x)
 
 
-LEAST_BUMP = 0.5  # in values: a narrower bump is a value by itself
-CLOSEST = 8.0  # bumps are no closer than their width over this
-LEAST_HEIGHT = (
-    1e-9  # of a bump's peak; much less is not a normal float, and costs 100 times the time
-)
 CHUNK = 131_072  # rows that are drawn together
 MAX_ROUNDED = 4_096  # width past which pair counts are not held: rows are then only stratified
 NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less than 1
@@ -264,70 +258,33 @@ BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch mov
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
 
-def dictionary(column: Column, widths: Sequence[float]) -> np.ndarray | None:
-    """The distributions that a column's distribution is mixed of, shape (atoms, size), if any.
-
-    First each value by itself, then, for each width, a Gaussian bump at each value in the column's
-    order, or at every so many where bumps are wide: closer ones are all but the same. Null has no place in
-    that order: it is an atom by itself. None where a column has no order, or too few values for bumps.
-    """
-    cells = column.cells
-    used = [w * cells for w in widths if w * cells >= LEAST_BUMP]
-    if not column.ordered or not used:
-        return None
-    distance = np.arange(cells)[:, None] - np.arange(cells)
-    parts = [np.eye(column.size)]
-    for width in used:
-        bump = np.exp(-0.5 * (distance / width) ** 2)
-        bump[bump < LEAST_HEIGHT] = 0
-        part = np.eye(column.size)
-        part[:cells, :cells] = bump / bump.sum(axis=1, keepdims=True)
-        apart = max(1, int(width / CLOSEST))
-        parts.append(part[np.r_[apart // 2 : cells : apart, cells : column.size]])
-    return np.concatenate(parts)
-
-
 class MixtureNetwork(nn.Module):
-    """K learned inputs → MLP → a softmax a column, over its values or its dictionary's atoms."""
+    """K learned inputs → MLP → a softmax over the values of each column."""
 
     def __init__(
         self,
         layout: Layout,
-        columns: Sequence[Column],
         components: int,
         latent_dim: int,
         hidden: Sequence[int],
-        bumps: Sequence[float],
         rng: torch.Generator,
     ) -> None:
         super().__init__()
+        self.sizes = [block.size for block in layout.blocks]
         self.inputs = nn.Parameter(torch.randn(components, latent_dim, generator=rng))
-        self.atoms = []
-        for j, (column, block) in enumerate(zip(columns, layout.blocks, strict=True)):
-            book = dictionary(column, bumps)
-            codebook = None if book is None else torch.tensor(book, dtype=torch.float32)
-            self.register_buffer(f"book{j}", codebook, persistent=False)
-            self.atoms.append(block.size if codebook is None else len(codebook))
-        self.body = mlp([latent_dim, *hidden, sum(self.atoms)], rng)
+        self.body = mlp([latent_dim, *hidden, sum(self.sizes)], rng)
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
-        """Set the last bias to log p, of a bump to that of its middle; p is strictly positive."""
-        parts = []
-        for j, p in enumerate(marginals):
-            book = self.get_buffer(f"book{j}")
-            parts.append(np.log(p) if book is None else np.log(p)[book.argmax(dim=1).numpy()])
+        """Set the last bias to the log of each column's distribution, all of whose entries are positive."""
         last = self.body[-1]
         assert isinstance(last, nn.Linear)
-        last.bias.copy_(torch.as_tensor(np.concatenate(parts)))
+        last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
 
     def forward(self) -> Tensor:
         """Probabilities, shape (components, layout.width)."""
-        parts = []
-        for j, logits in enumerate(self.body(self.inputs).split(self.atoms, dim=1)):
-            weights, book = torch.softmax(logits, dim=1), self.get_buffer(f"book{j}")
-            parts.append(weights if book is None else weights @ book)
-        return torch.cat(parts, dim=1)
+        logits = self.body(self.inputs).split(self.sizes, dim=1)
+        return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
 
 
 class Mixture(nn.Module):

@@ -33,12 +33,12 @@ def _places(text: str) -> list[int]:
     """Where in a text an apostrophe is needed: the first places of its lines that would run."""
     if not _suspicious(text):
         return []
-    found, place = [], 0
+    places, place = [], 0
     for line in text.splitlines(keepends=True):
         if (place == 0 and text[0] in _FIRST) or _runs(line):
-            found.append(place)
+            places.append(place)
         place += len(line)
-    return found
+    return places
 
 
 def _suspicious(text: str) -> bool:
@@ -90,22 +90,22 @@ def escape_formulas(table: pd.DataFrame) -> pd.DataFrame:
     return escaped.set_axis([_escape(name) for name in names], axis=1)
 
 
-def unescaped(text: str, known: Collection[object]) -> str:
-    """The text of ``known`` that was escaped as ``text``; else ``text`` as it is."""
-    if APOSTROPHE not in text or text in known:
+def unescaped(text: str, declared: Collection[object]) -> str:
+    """The text of ``declared`` that was escaped as ``text``; else ``text`` as it is."""
+    if APOSTROPHE not in text or text in declared:
         return text
     lines = text.splitlines(keepends=True)
     whole = "".join(line.removeprefix(APOSTROPHE) for line in lines)
     bare = [text[1:] if text.startswith(APOSTROPHE) else text, whole]
     if len(lines) > 1:  # some lines may have had an apostrophe of their own
-        bare += [value for value in known if isinstance(value, str)]
-    return next((value for value in bare if value in known and _escape(value) == text), text)
+        bare += [value for value in declared if isinstance(value, str)]
+    return next((value for value in bare if value in declared and _escape(value) == text), text)
 
 
 def _texts(column: pd.Series) -> list[str]:
     """The distinct texts of a column."""
-    held = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    return [value for value in pd.Series(held).dropna().unique() if isinstance(value, str)]
+    values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return [value for value in pd.Series(values).dropna().unique() if isinstance(value, str)]
 
 
 def _escape(text: str) -> str:

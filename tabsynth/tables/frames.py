@@ -97,9 +97,9 @@ def without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
     if not any(isinstance(dtype, pd.ArrowDtype) for dtype in frame.dtypes):
         return frame
     parts = {j: _without_arrow_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
-    found = pd.DataFrame(parts, index=frame.index).set_axis(frame.columns, axis=1)
-    found.attrs = frame.attrs
-    return found
+    result = pd.DataFrame(parts, index=frame.index).set_axis(frame.columns, axis=1)
+    result.attrs = frame.attrs
+    return result
 
 
 def _without_arrow_dtype(values: pd.Series) -> pd.Series:
@@ -107,8 +107,8 @@ def _without_arrow_dtype(values: pd.Series) -> pd.Series:
 
     if not isinstance(values.dtype, pd.ArrowDtype):
         return values
-    held = pa.array(values.array)
-    chunks = held.chunks if isinstance(held, pa.ChunkedArray) else [held]
+    array = pa.array(values.array)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     column = pa.chunked_array(chunks, type=values.dtype.pyarrow_dtype)
     return column_from_arrow(column, str(values.name)).set_axis(values.index)
 

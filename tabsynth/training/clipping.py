@@ -488,8 +488,8 @@ class FactoredGradients:
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         measure(self.factors)
         for factor in self.factors:
-            found = factor.squares() if reference is None else factor.squares_from(named)
-            for key, square in found.items():
+            of_factor = factor.squares() if reference is None else factor.squares_from(named)
+            for key, square in of_factor.items():
                 squares[group[key]] = squares[group[key]] + square
             j = group[id(factor.layer.weight)]
             products[j] = products[j] + factor.size.square()

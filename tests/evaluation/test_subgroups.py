@@ -24,6 +24,12 @@ def test_a_minority_that_fares_worse_is_found():
     unfair = subgroup_gap(tables(train, wrong), 0, np.random.default_rng(0))
     assert fair.value < 0.02 < 0.2 < unfair.low <= unfair.value
     assert unfair.parts[0].name == "2" and unfair.parts[0].value > 0.3
+    compared = unfair.details
+    assert compared.worst.name == "2" and compared.worst.distance == unfair.parts[0].value
+    assert compared.worst.rows == int((train[:, 0] == 2).sum()) and compared.gap == unfair.synthetic
+    assert compared.worst.distance - compared.best.distance == pytest.approx(unfair.value)
+    assert compared.unequal and compared.too_small == () and compared.groups == 3
+    assert fair.details.unequal is (fair.low > 0)
     gone = subgroup_gap(tables(train, synthetic[synthetic[:, 0] != 1]), 0, rng)
     assert gone.parts[0].name == "1" and gone.parts[0].value == 1.0
     assert gone.high == 1.0 and unfair.baseline.low <= unfair.baseline.value <= unfair.baseline.high
@@ -67,8 +73,10 @@ def test_small_groups_are_named():
     assert "fewer than 20 training rows are not judged: 1." in gap.reading
     assert [p.name for p in gap.parts[:2]] != ["1"] and gap.parts[2].name == "1"
     assert gap.parts[2].n == 7 and math.isnan(gap.parts[2].value) and gap.value >= 0
+    assert (gap.details.groups, gap.details.too_small) == (3, ("1",))
     none = subgroup_gap(tables(train[:5], synthetic), 0, rng)
     assert math.isnan(none.value) and math.isnan(none.baseline.value) and none.parts
+    assert none.details.worst is None and none.details.best is None and not none.details.unequal
     found = measure(
         train,
         synthetic,

@@ -70,8 +70,8 @@ def test_smoothed_counts_are_nearer_to_the_truth() -> None:
 
 
 @pytest.mark.parametrize("std", [0.0, 0.3, 4.0, 40.0, 90.0])
-def test_counts_of_little_and_of_much_noise_stay(std: float) -> None:
+def test_counts_of_no_and_of_much_noise_stay(std: float) -> None:
     """What noise of a 16 by 16 table hides is 8 standard deviations."""
     _, noisy, found = halves(std, 1.0)
-    little, much = MargNetConfig().smoothing_range
-    assert (found is noisy) == (not little <= 8 * std / 4000 <= much) == (std not in (4.0, 40.0))
+    most = MargNetConfig().max_smoothing_noise
+    assert (found is noisy) == (not 0 < 8 * std / 4000 <= most) == (std in (0.0, 90.0))

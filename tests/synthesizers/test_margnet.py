@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, Schema
 from tabsynth.encoding import Layout, TableEncoder
 from tabsynth.privacy.noise.counts import Measured, by_value, count_rows
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
-from tabsynth.synthesizers.mixture import Mixture, dictionary
+from tabsynth.synthesizers.mixture import Mixture
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle
 
@@ -62,9 +60,7 @@ def tiny(**changes: Any) -> MargNetConfig:
 def fit_of(
     measured: list[Measured], sizes: tuple[int, ...], rows: float, seed: int = 0, **changes: Any
 ) -> MargNetFit:
-    return MargNetFit(
-        layout_of(*sizes), columns_of(*sizes), tiny(**changes), measured, rows, rng(seed)
-    )
+    return MargNetFit(layout_of(*sizes), tiny(**changes), measured, rows, rng(seed))
 
 
 def correlated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -98,8 +94,8 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
 def test_it_learns_a_correlated_table_without_noise() -> None:
     """Pairs come within a tenth of what independent columns miss."""
     index, sizes = correlated()
-    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0, stop=1e9)
-    assert fit.fit(TrainingMonitor()) == 600
+    fit = fit_of(counted(index, sizes, 0.0), sizes, float(len(index)), entropy=0.0)
+    assert fit.fit(TrainingMonitor(), 600) == 600
     shuffled = np.random.default_rng(1).permuted(index, axis=0)
     floor = distance(index, shuffled, sizes)
     assert floor > 0.1
@@ -112,9 +108,8 @@ def test_it_stops_at_the_noise() -> None:
     measured = counted(index, sizes, 12.0, seed=1)
     fit = fit_of(measured, sizes, float(len(index)), continuation=0.0)
     assert fit.fit(TrainingMonitor()) == 600
-    assert fit.done and 3 < len(fit.errors) < 300
-    level = 1 - 1.75 * math.sqrt(2 / sum(m.counts.size for m in measured))
-    assert 0.6 < level < 0.8 and fit.errors[-1] <= level < min(fit.errors[:-1])
+    assert fit.noise_step is not None and 3 < len(fit.errors) < 300
+    assert fit.errors[-1] <= 1 < min(fit.errors[:-1])
     # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
     again = fit_of(measured, sizes, float(len(index)), continuation=0.0)
     for i in range(len(fit.errors)):
@@ -123,9 +118,9 @@ def test_it_stops_at_the_noise() -> None:
         fit.mixture().probabilities, again.mixture().probabilities, rtol=0, atol=0
     )
     # The noise is what is left: without a stop the loss goes on down.
-    longer = fit_of(measured, sizes, float(len(index)), stop=1e9)
-    longer.fit(TrainingMonitor())
-    assert longer.errors[-1] < 0.8 * level and not longer.done
+    longer = fit_of(measured, sizes, float(len(index)))
+    longer.fit(TrainingMonitor(), 600)
+    assert longer.errors[-1] < 0.8 and longer.noise_step is None
 
 
 @pytest.mark.slow
@@ -138,22 +133,25 @@ def test_it_goes_on_past_the_noise() -> None:
     fits = [fit_of(measured, sizes, float(len(index)), continuation=1.5) for _ in range(2)]
     fit, other = fits
     fit.fit(TrainingMonitor())
-    assert 0.5 < fit.clarity == stopped.clarity < 1
+    assert 0.5 < fit.entropy_share == stopped.entropy_share < 1
     turned = len(stopped.errors) - 1
-    assert stopped.turned == fit.turned == turned and fit.errors[: turned + 1] == stopped.errors
+    assert (
+        stopped.noise_step == fit.noise_step == turned
+        and fit.errors[: turned + 1] == stopped.errors
+    )
     # Where less is clear it goes on for less.
-    assert len(fit.errors) == turned + int(1.5 * fit.clarity * turned) < 400
+    assert len(fit.errors) == turned + int(1.5 * fit.entropy_share * turned) < 600
     assert fit.errors[-1] < stopped.errors[-1]
     moved = np.abs(np.diff(fit.errors))
     assert moved[-5:].max() < 0.1 * moved[turned : turned + 5].max()
     # Set back to its state on the way, it takes the same steps.
     half = turned + turned // 2
     for i in range(half):
-        other.step(i, 400)
+        other.step(i, 600)
     again = fit_of(measured, sizes, float(len(index)), seed=9, continuation=1.5)
     again.load_state_dict(other.state_dict())
-    for i in range(half, 400):
-        again.step(i, 400)
+    for i in range(half, 600):
+        again.step(i, 600)
     assert again.errors == fit.errors
 
 
@@ -170,17 +168,17 @@ def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
     index, sizes = correlated()
     fit = fit_of(counted(index, sizes, 12.0, seed=1), sizes, float(len(index)))
     fit.fit(TrainingMonitor())
-    turned, steps = fit.turned, len(fit.errors)
+    turned, steps = fit.noise_step, len(fit.errors)
     assert turned is not None and steps == len(taken) > 2 * turned
     rates, weights = np.array(taken).T
-    before = np.arange(turned) / 400
+    before = np.arange(turned) / 600
     np.testing.assert_allclose(rates[:turned], [0.03 * one_cycle(t) for t in before])
     np.testing.assert_allclose(weights[:turned], 1 - before)
     left = np.linspace(1, 0, steps - turned, endpoint=False)
-    highest = 0.03 * one_cycle(turned / 400)
+    highest = 0.03 * one_cycle(turned / 600)
     np.testing.assert_allclose(rates[turned:], highest * np.sin(np.pi * left / 2) ** 2)
-    assert fit.leaning == 2
-    np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 400) * left)
+    assert fit.late_entropy == 2
+    np.testing.assert_allclose(weights[turned:], 2 * (1 - turned / 600) * left)
 
 
 def test_smoothed_counts_lead_nearer_to_the_table() -> None:
@@ -199,19 +197,6 @@ def test_smoothed_counts_lead_nearer_to_the_table() -> None:
     assert away[1.0] < 0.95 * away[0.0]
 
 
-@pytest.mark.slow
-def test_it_stops_where_nothing_is_gained() -> None:
-    """Exact counts of a table that few components explain: no need for all the steps."""
-    index, sizes = correlated()
-    measured = counted(index, sizes, 1e-9)
-    settings = {"stop": 0.0, "entropy": 0.0, "steps": 4000, "patience": 60, "continuation": 0.0}
-    fit = fit_of(measured, sizes, float(len(index)), **settings)
-    fit.fit(TrainingMonitor())
-    assert fit.done and 1200 + 60 < len(fit.errors) < 4000
-    assert min(fit.errors[-60:]) > 0.99 * min(fit.errors[:-60])
-    assert fit.errors[-1] < 1e-2 * fit.errors[0]
-
-
 def test_components_follow_the_columns() -> None:
     found = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
     assert found == [200, 300, 1000, 1000]
@@ -224,8 +209,8 @@ def test_entropy_of_rows() -> None:
     measured = counted(index, sizes, 5.0)
     entropies = []
     for weight in (0.0, 20.0):
-        fit = fit_of(measured, sizes, float(len(index)), entropy=weight, stop=1e9)
-        fit.fit(TrainingMonitor())
+        fit = fit_of(measured, sizes, float(len(index)), entropy=weight)
+        fit.fit(TrainingMonitor(), 600)
         p = fit.mixture().probabilities.double().clamp_min(1e-12)
         entropies.append(float(-(p * p.log()).sum(1).mean()))
         assert fit.errors[-1] < 0.1 * fit.errors[0]
@@ -241,9 +226,9 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     measured = counted(index, sizes, 30.0)
     found = []
     for weight in (0.3, 0.3 * 24 * 10):
-        settings = {"entropy": weight, "steps": 200, "stop": 1e9, "smoothing": 0.0}
+        settings = {"entropy": weight, "steps": 200, "smoothing": 0.0}
         fit = fit_of(measured, sizes, 500.0, **settings)
-        fit.fit(TrainingMonitor())
+        fit.fit(TrainingMonitor(), 200)
         found.append(fit.errors[-1])
     assert found[0] < 1.05 and found[1] > found[0]
 
@@ -251,7 +236,7 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
 def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
     """Columns that follow the first, just above the noise of a cell: the fit comes down to the noise soon.
 
-    With all of entropy's weight it has not by the last step.
+    With all of entropy's weight it takes several times as long.
     """
     generator = np.random.default_rng(0)
     first = generator.integers(0, 3, (400, 1))
@@ -262,31 +247,31 @@ def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
     for least in (MargNetConfig().min_entropy, 1.0):
         fit = fit_of(measured, (3,) * 12, 400.0, smoothing=0.0, min_entropy=least)
         fit.fit(TrainingMonitor())
-        assert 1 < fit.errors[0] < 2 and fit.clarity == least
+        assert 1 < fit.errors[0] < 2 and fit.entropy_share == least
         fits.append(fit)
-    assert fits[0].done and len(fits[0].errors) < 150
-    assert not fits[1].done and len(fits[1].errors) == 400
+    early, late = (fit.noise_step for fit in fits)
+    assert early is not None and len(fits[0].errors) < 150
+    assert late is None or late > 3 * early
 
 
-def test_entropy_and_the_schedule_follow_what_counts_show() -> None:
-    """By what independent columns leave unexplained, a column.
+def test_the_weight_of_entropy_follows_what_counts_show() -> None:
+    """By what independent columns leave unexplained, for each column.
 
-    Entropy has a tenth to all of its weight, past the noise twice as much or less; the schedule two thirds
-    of the steps or more.
+    It is a tenth to all of its weight, after the noise level twice as much or less.
     """
     fit = fit_of(counted(*correlated(300), 3.0), (4, 4, 3, 2), 300.0)
-    assert fit.clarity == 1 and fit.planned == 600
-    for shown, part, more, planned in (
-        (-50, 0.1, 2, 400),
-        (199, 0.1, 2, 400),
-        (1000, 0.5, 2, 400),
-        (2000, 1, 2, 400),
-        (50_000, 1, 2, 400),
-        (200_000, 1, 1.25, 550),
+    assert fit.entropy_share == 1
+    for dependence, share, late in (
+        (-50, 0.1, 2),
+        (199, 0.1, 2),
+        (1000, 0.5, 2),
+        (2000, 1, 2),
+        (50_000, 1, 2),
+        (200_000, 1, 1.25),
     ):
-        fit.errors = [1 + shown * 4 / fit.loss.cells, 1.0]
-        assert fit.clarity == pytest.approx(part) and fit.leaning == pytest.approx(more)
-        assert fit.planned == planned
+        fit.errors = [1 + dependence * 4 / fit.loss.cells, 1.0]
+        assert fit.entropy_share == pytest.approx(share)
+        assert fit.late_entropy == pytest.approx(late)
 
 
 def test_state_goes_on_where_it_was() -> None:
@@ -323,7 +308,7 @@ def test_a_trial_takes_as_many_steps_as_it_may() -> None:
 
 def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps are to be timed: on made-up rows a fit would soon be done."""
-    monkeypatch.setattr(MargNetFit, "_settled", lambda self: True)
+    monkeypatch.setattr(MargNetFit, "_at_noise", lambda *_: True)
     index, sizes = correlated(100)
     lengths = []
     for most in (8, None):
@@ -334,7 +319,7 @@ def test_a_trial_does_not_stop_at_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_first_rows_follow_the_one_way_counts() -> None:
-    """Also where an ordered column is made of bumps, and null is none of them."""
+    """Also of a column of many values, and of null."""
     column = Column(
         name="a",
         kind="ordinal",
@@ -347,7 +332,7 @@ def test_the_first_rows_follow_the_one_way_counts() -> None:
     counts[80] = 5000
     config = tiny()
     measured = [Measured((0,), counts, 1.0)]
-    fit = MargNetFit(layout, [column], config, measured, counts.sum(), rng())
+    fit = MargNetFit(layout, config, measured, counts.sum(), rng())
     with torch.no_grad():
         fit.network.body[-1].weight.zero_()
     found = fit.mixture().probabilities.double().mean(0).numpy()
@@ -359,57 +344,6 @@ def test_one_cycle() -> None:
     assert found[0] == pytest.approx(0.04) and max(found) == 1.0 and found[-1] < 1e-12
     peak = int(np.argmax(found))
     assert all(np.diff(found[: peak + 1]) > 0) and all(np.diff(found[peak:]) < 0)
-
-
-# Dictionaries.
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    cells=st.integers(1, 60),
-    nulls=st.booleans(),
-    widths=st.lists(st.floats(0.005, 0.3), max_size=3),
-)
-def test_atoms_are_distributions(cells: int, nulls: bool, widths: list[float]) -> None:
-    """Each sums to 1; the first are the values by themselves; null stays by itself."""
-    column = Column(
-        name="a", kind="ordinal", dtype="Int64", nulls=nulls, categories=tuple(range(cells))
-    )
-    book = dictionary(column, widths)
-    used = [w * cells for w in widths if w * cells >= 0.5]
-    if book is None:
-        assert not used
-        return
-    assert book.shape == (column.size * (1 + len(used)), column.size)
-    np.testing.assert_allclose(book.sum(1), 1)
-    np.testing.assert_array_equal(book[: column.size], np.eye(column.size))
-    for i, width in enumerate(used, start=1):
-        part = book[i * column.size : (i + 1) * column.size]
-        if nulls:
-            assert part[-1, -1] == 1 and not part[-1, :-1].any() and not part[:-1, -1].any()
-        middle = part[cells // 2, :cells]
-        assert middle.argmax() == cells // 2
-        near = abs(np.arange(cells) - cells // 2) <= 3 * width
-        assert middle[near].sum() > 0.98
-    category = Column(name="a", kind="categorical", dtype="int64", categories=tuple(range(cells)))
-    assert dictionary(category, widths) is None
-
-
-@pytest.mark.slow
-def test_wide_bumps_are_apart() -> None:
-    """Of a column of very many values; null and each value have an atom still, every value has bumps."""
-    column = Column(
-        name="a", kind="numeric", dtype="Int64", low=0, high=3999, bins=4000, nulls=True
-    )
-    book = dictionary(column, (0.01, 0.04))
-    assert book is not None and book.shape == (4001 + 801 + 201, 4001)
-    np.testing.assert_allclose(book.sum(1), 1)
-    for part, apart in ((book[4001:4802], 5), (book[4802:], 20)):
-        assert part[-1].argmax() == 4000 and part[-1, -1] == 1
-        assert (np.diff(part[:-1].argmax(1)) == apart).all()
-        # Of equal parts of all of them, no value has much less than another.
-        even = part[:-1].mean(0)[700:3300]
-        assert even.min() > 0.99 * even.max()
 
 
 # Whole rows.
@@ -515,17 +449,14 @@ def test_samples_repeat_with_their_stream() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        *({k: 0} for k in ("components", "latent_dim", "steps", "patience", "max_cells")),
+        *({k: 0} for k in ("components", "latent_dim", "steps", "max_cells")),
         {"memory": 0},
         {"max_unscored": -1},
         {"hidden": (8, 0)},
-        {"bumps": (0.0,)},
         {"learning_rate": 2.0},
-        {"bumps": (1.5,)},
-        {"bumps": 0.01},
         *({"hidden": v} for v in (128, None, "128")),
         *({"learning_rate": v} for v in (0, -1, math.nan, "1")),
-        *({k: v} for k in ("stop", "entropy") for v in (-1, math.inf, math.nan, "1")),
+        *({k: v} for k in ("continuation", "entropy") for v in (-1, math.inf, math.nan, "1")),
         *({"smoothing": v} for v in (-0.1, 1.1, math.nan, "1")),
         {"components": 2.5},
     ],

@@ -270,12 +270,12 @@ def test_impossible_rows_have_their_part_of_a_time_limit(
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     step = MargNetFit.step_from_zeros
     monkeypatch.setattr(MargNetFit, "step_from_zeros", lambda *a: (taken.append(a[1]), step(*a))[1])
-    layout, columns = TableEncoder(ZEROS).layout, ZEROS.columns
+    layout = TableEncoder(ZEROS).layout
     singles = [
         Measured((j,), np.full(size, 600 / size), 2.0) for j, size in enumerate(layout.sizes)
     ]
     config, rng = MargNetConfig(components=20, hidden=(8,)), torch.Generator().manual_seed(0)
-    fit = MargNetFit(layout, columns, config, singles, 600.0, rng, zeros=TableEncoder(ZEROS).zeros)
+    fit = MargNetFit(layout, config, singles, 600.0, rng, zeros=TableEncoder(ZEROS).zeros)
     assert fit.fit(TrainingMonitor(deadline=100.0)) == len(fit.errors) < 75 and len(taken) > 20
     monkeypatch.undo()
     with caplog.at_level("WARNING"):

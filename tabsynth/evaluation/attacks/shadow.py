@@ -157,12 +157,12 @@ def shadow_attack(
         )
     draws = np.random.default_rng([seed, 2])
 
-    def made(table: np.ndarray) -> np.ndarray:
+    def synthetic_index(table: np.ndarray) -> np.ndarray:
         return indexed_synthetic(encoder, make(encoder.from_index(table, draws))).index
 
     half = fits // (2 * TARGETS)
     return shadow_membership(
-        made,
+        synthetic_index,
         others,
         targets,
         sizes,

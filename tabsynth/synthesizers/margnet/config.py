@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tabsynth._validate import between, integer, shown, widths
-from tabsynth.errors import InputError
+from tabsynth._validate import between, integer, widths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +21,12 @@ class MargNetConfig:
         Length of the learned input of each component.
     hidden : tuple of int
         Widths of the network's hidden layers.
-    bumps : tuple of float
-        Standard deviations of the Gaussian bumps that distributions of ordered columns are mixed of, as shares
-        of the number of values. ``()`` gives each value a logit of its own, and takes half the time.
     steps : int
         The maximum number of optimisation steps.
-    short_steps : float
-        Share of ``steps`` that the schedule plans where the counts show little beyond independence.
     learning_rate : float
         The highest rate of the one-cycle schedule of Adam; at most 1.
-    stop : float
-        The fit has reached the noise where its mean squared error, in units of the noise's variance, is at most
-        1 - stop · √(2 / cells).
-    patience : int
-        The fit also ends where this many steps reduce the error by at most ``min_improvement``.
-    min_improvement : float
-        A share of the error, from 0 to 1.
     continuation : float
-        After it has reached the noise, the fit continues for this many times the steps so far, scaled like the
+        After the mean squared error of the counts has come down to the variance of their noise, the fit continues for this many times the steps so far, scaled like the
         weight of entropy, while the learning rate falls to 0. 0 ends the fit at once.
     entropy : float
         Weight of the mean entropy of the components in the loss. It falls linearly to 0 with the last step, and is
@@ -50,12 +37,13 @@ class MargNetConfig:
         The excess of the counts over independence, in variances of the noise for each column, from which entropy
         has its whole weight.
     noisy_dependence : float
-        The same excess, below which the fit plans ``short_steps`` and entropy weighs twice as much at its end.
+        The same excess, below which entropy weighs twice as much after the fit has reached the noise; with more, the
+        weight falls towards once.
     smoothing : float
         From 0 to 1: how far noisy counts of pairs are moved to counts whose departure from independence has its
         singular values shrunk (Gavish and Donoho 2017).
-    smoothing_range : tuple of float
-        Only pairs whose largest singular value of pure noise, as a share of the rows, is in this range are smoothed.
+    max_smoothing_noise : float
+        Only pairs whose largest singular value of pure noise is at most this share of the rows are smoothed.
     one_way_share : float
         Share of the privacy budget, in units of 1/σ², of the one-way counts.
     scores_share : float
@@ -63,28 +51,19 @@ class MargNetConfig:
     max_unscored : int
         With more pairs than this, noisy scores of all pairs are released first, and only pairs that are worth
         their noise are counted.
-    score_margin : float
-        A score counts as its value less this many standard deviations of its noise.
     residual_noise : float
         Share of the noise of counts that is left after a fit to all of them: the cost of counting a pair.
     group_noise : float
         Rarer values are merged into groups of at least this many standard deviations of a pair's counts.
-    max_merged : float
-        The largest share of all rows whose values of an unordered column are merged, in counts of pairs.
+    pairs_per_column : float
+        The noise of a pair's counts is, for the groups, that of so many pairs for each column, or of all pairs if
+        these are fewer.
     max_merged_in_triples : float
-        The same in counts of triples.
+        The largest share of all rows whose values of an unordered column are merged in counts of triples.
     max_group : float
         Share of the rows: an unordered value of more is never merged, and a group of ordered values needs no more.
     one_way_noise : float
         Mean L1/2 noise of a column's counts, as a share of the rows, above which columns are counted again.
-    max_one_way_share : float
-        The largest share of the joint counts' budget for counting columns again.
-    strong_dependence : float
-        L1 distance from independence, as a share of the rows (at most 2), from which a pair is counted in finer groups.
-    strong_margin : float
-        How sure that distance must be, in standard deviations of a score's noise.
-    strong_refinement : float
-        How many times smaller the groups of such a pair are.
     triples_share : float
         Share of the joint counts' budget for triples, where there are as many triples as pairs.
     triples_noise : float
@@ -96,11 +75,10 @@ class MargNetConfig:
     rows_tolerance : float
         A declared number of rows is rejected where the noisy counts differ by more standard deviations than this.
     zero_steps : int
-        Optimisation steps against rows that the schema declares impossible, after the others.
+        Optimisation steps against rows that the schema declares impossible, after the others. Without them the
+        values whose rows are often impossible become rare.
     zero_rate : float
         Their highest learning rate, as a share of ``learning_rate``.
-    zero_std : float
-        Standard deviation, in rows, that the counts of impossible rows are weighed by.
     counts_time : float
         Share of a time limit for the other steps, where the schema declares impossible rows.
     max_cells : int
@@ -114,34 +92,24 @@ class MargNetConfig:
     components: int | None = None
     latent_dim: int = 64
     hidden: tuple[int, ...] = (128,)
-    bumps: tuple[float, ...] = (0.01, 0.04)
     steps: int = 3000
-    short_steps: float = 2 / 3
     learning_rate: float = 1e-2
-    stop: float = 1.75
-    patience: int = 300
-    min_improvement: float = 0.01
     continuation: float = 2.0
     entropy: float = 1.0
     min_entropy: float = 0.1
     clear_dependence: float = 2000.0
     noisy_dependence: float = 50_000.0
     smoothing: float = 0.5
-    smoothing_range: tuple[float, float] = (0.005, 0.1)
+    max_smoothing_noise: float = 0.1
     one_way_share: float = 0.08
     scores_share: float = 0.05
     max_unscored: int = 66
-    score_margin: float = 1.0
     residual_noise: float = 0.3
     group_noise: float = 18.0
-    max_merged: float = 0.2
+    pairs_per_column: float = 3.0
     max_merged_in_triples: float = 0.5
     max_group: float = 0.05
     one_way_noise: float = 0.03
-    max_one_way_share: float = 0.5
-    strong_dependence: float = 0.9
-    strong_margin: float = 3.0
-    strong_refinement: float = 6.0
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
@@ -149,54 +117,37 @@ class MargNetConfig:
     rows_tolerance: float = 6.0
     zero_steps: int = 300
     zero_rate: float = 0.3
-    zero_std: float = 5.0
     counts_time: float = 0.7
     max_cells: int = 1_000_000
     memory: int = 1_024
 
     def __post_init__(self) -> None:
-        for name in ("latent_dim", "steps", "patience", "zero_steps", "max_cells", "memory"):
+        for name in ("latent_dim", "steps", "zero_steps", "max_cells", "memory"):
             integer(name, getattr(self, name))
         for name in ("max_unscored", "max_triples"):
             integer(name, getattr(self, name), least=0)
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
-        for name in ("bumps", "smoothing_range"):
-            if not isinstance(getattr(self, name), list | tuple):
-                raise InputError(
-                    f"Expected {name} to be a tuple of shares, got {shown(getattr(self, name))}."
-                )
-        for width in self.bumps:
-            between("bumps", width, 0, 1, low_open=True)
-        if len(self.smoothing_range) != 2:
-            raise InputError(
-                f"Expected smoothing_range to be two numbers, got {shown(self.smoothing_range)}."
-            )
-        for limit in self.smoothing_range:
-            between("smoothing_range", limit, 0, math.inf)
-        for name in (
-            "smoothing",
-            "min_entropy",
-            "max_merged",
-            "max_merged_in_triples",
-            "max_group",
-        ):
+        for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
             between(name, getattr(self, name), 0, 1)
-        for name in ("max_one_way_share", "triples_share", "min_improvement"):
-            between(name, getattr(self, name), 0, 1, high_open=True)
-        for name in ("short_steps", "learning_rate", "zero_rate", "counts_time"):
+        between("triples_share", self.triples_share, 0, 1, high_open=True)
+        for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
         for name in ("one_way_share", "scores_share"):
             between(name, getattr(self, name), 0, 0.5, low_open=True, high_open=True)
         for name in (
-            "stop", "continuation", "entropy", "score_margin", "residual_noise", "strong_dependence",
-            "strong_margin", "triples_noise", "rows_tolerance",
-        ):  # fmt: skip
+            "continuation",
+            "entropy",
+            "residual_noise",
+            "triples_noise",
+            "rows_tolerance",
+        ):
             between(name, getattr(self, name), 0, math.inf, high_open=True)
+        between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
-            "clear_dependence", "noisy_dependence", "group_noise", "one_way_noise", "strong_refinement",
-            "workload_weight", "zero_std",
+            "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
+            "workload_weight",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 

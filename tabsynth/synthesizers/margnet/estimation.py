@@ -12,8 +12,6 @@ rounds, by the exponential mechanism, and weigh the last one most. Rare values a
 NOTE[DIFF] The loss of each cell is in units of its noise. Where it has come down to that noise, the fit goes
 on for some times as long, as its rate falls to 0 and entropy weighs more; the papers take a fixed number of steps.
 NOTE[DIFF] The fit goes half way from the noisy counts of pairs to counts of fewer directions, as said above.
-NOTE[DIFF] The distribution of an ordered column is a mixture of bumps of several widths and of single
-values, not of single values alone.
 NOTE[DIFF] Inputs are learned, and the entropy of the rows has a small weight in the loss: counts of pairs
 leave the rest open, and sharp rows would fill it in with chance.
 """
@@ -30,13 +28,12 @@ from torch import Tensor
 from tabsynth.encoding.table import Layout
 from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, Measured, in_groups, number_of, probabilities
-from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Zero
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import Resolution
 from tabsynth.synthesizers.mixture import Mixture, MixtureNetwork
 from tabsynth.training.loop import TrainingMonitor, run_steps
-from tabsynth.training.networks import WARM_UP, one_cycle
+from tabsynth.training.networks import one_cycle
 
 
 def shrunk(matrix: np.ndarray) -> np.ndarray:
@@ -72,7 +69,7 @@ def smoothed(
 ) -> Mapping[tuple[int, ...], np.ndarray]:
     """Counts of pairs, moved part of the way to those whose departure from independence is shrunk.
 
-    Below ``config.smoothing_range`` weak directions are worth having; above it hardly any differ from noise.
+    Above ``config.max_smoothing_noise`` hardly any direction differs from noise.
 
     Parameters
     ----------
@@ -91,10 +88,10 @@ def smoothed(
         Of the pairs that are moved.
     """
     moved: dict[tuple[int, ...], np.ndarray] = {}
-    part, (little, much) = config.smoothing, config.smoothing_range
+    part = config.smoothing
     for m in measured if part else ():
         hidden = m.std * sum(map(math.sqrt, m.counts.shape)) / rows
-        if len(m.columns) == 2 and little <= hidden <= much:
+        if len(m.columns) == 2 and 0 < hidden <= config.max_smoothing_noise:
             groups = resolution.of(m.columns)
             one, other = (in_groups(shares[j], [groups[j]]) for j in m.columns)
             apart = m.counts - rows * np.outer(one, other)
@@ -131,45 +128,6 @@ class Grouped:
     def back(self, gradient: Tensor) -> Tensor:
         """The gradient in P of a gradient in Q."""
         return gradient if self.same else gradient[:, self.spots]
-
-
-@dataclass(frozen=True, eq=False)
-class Strong:
-    """A pair in finer groups than the others.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    slope : float
-        What an expectation is scaled by.
-    target, away : Tensor, shape (groups of one, groups of the other)
-        The noisy counts, scaled alike, and how far the aims are below them.
-    """
-
-    columns: tuple[int, ...]
-    slope: float
-    target: Tensor
-    away: Tensor
-
-
-class StrongPairs:
-    """Pairs that have a small GEMM each."""
-
-    def __init__(self, groups: Grouped, pairs: Sequence[Strong]) -> None:
-        self.groups, self.pairs = groups, pairs
-
-    def __call__(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared error, and half the way up."""
-        q = self.groups.of(p)
-        loss, gradient = p.new_zeros(()), torch.zeros_like(q)
-        for pair in self.pairs:
-            a, b = (self.groups.spans[j] for j in pair.columns)
-            error = (q[:, a].T @ q[:, b]).mul_(pair.slope).sub_(pair.target)
-            loss += error.square().sum()
-            error.add_(pair.away).mul_(pair.slope)
-            gradient[:, a] += q[:, b] @ error.T
-            gradient[:, b] += q[:, a] @ error
-        return loss, self.groups.back(gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +238,7 @@ class Zeros:
     zeros : sequence of Zero
         By column number, which of its values.
     scale : float
-        Rows a component, over the standard deviation that impossible rows are weighed by.
+        Rows for each component.
     """
 
     def __init__(
@@ -312,8 +270,7 @@ class Zeros:
 class CountLoss:
     """Mean squared error of the counts that a mixture expects, cell by cell in units of their noise.
 
-    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another; strong ones, in finer
-    groups, have a small GEMM each. Triples are as many GEMMs as there are pairs (a, b) that begin one:
+    All pairs of columns are blocks of QᵀQ, one GEMM, and the gradient is another. Triples are as many GEMMs as there are pairs (a, b) that begin one:
     (Q_a ⊗ Q_b)ᵀ Q_c of all their c, with coarser groups, and in blocks of groups of a where that is too large.
 
     Parameters
@@ -327,15 +284,13 @@ class CountLoss:
         Rows of P.
     resolution : Resolution, optional
         None: each value by itself.
-    zeros : sequence of Zero
-        Structural zeros: combinations of values that no row has.
     aims : mapping of a pair to ndarray, optional
         Counts that the way down leads to, where these are others than the noisy ones that the loss is of.
     memory : int
         Bytes for Q_a ⊗ Q_b, the counts of its triples, and the gradients of both; at least one group of
         a is taken at once.
-    zero_std : float
-        As in :class:`MargNetConfig`.
+    zeros : sequence of Zero
+        Structural zeros: combinations of values that no row has. Errors of their counts are in rows.
     """
 
     def __init__(
@@ -347,13 +302,12 @@ class CountLoss:
         resolution: Resolution | None = None,
         device: torch.device | str = "cpu",
         *,
-        zeros: Sequence[Zero] = (),
         aims: Mapping[tuple[int, ...], np.ndarray] | None = None,
         memory: int = 2**30,
-        zero_std: float = MargNetConfig.zero_std,
+        zeros: Sequence[Zero] = (),
     ) -> None:
         self.scale = rows / components
-        self.zeros = Zeros(layout, zeros, self.scale / zero_std, device) if zeros else None
+        self.zeros = Zeros(layout, zeros, self.scale, device) if zeros else None
         by = resolution or Resolution.by_value(layout.sizes)
         self.pairs = Grouped(layout, by.pairs, device)
         self.cells = sum(m.counts.size for m in measured)
@@ -362,7 +316,7 @@ class CountLoss:
         singles = np.zeros((2, layout.width), dtype=np.float32)
         aims = aims or {}
         away = np.zeros_like(pairs[0]) if aims else None
-        strong, begun = list[Strong](), dict[Prefix, list[tuple[int, float, np.ndarray]]]()
+        begun = dict[Prefix, list[tuple[int, float, np.ndarray]]]()
         for m in measured:
             std = max(m.std, LEAST_STD)
             slope, target = self.scale / std, m.counts / std
@@ -370,10 +324,6 @@ class CountLoss:
                 block = layout.blocks[m.columns[0]]
                 singles[0, block.start : block.stop] = slope
                 singles[1, block.start : block.stop] = target
-            elif m.columns in by.strong:
-                arrays = (target, (m.counts - aims.get(m.columns, m.counts)) / std)
-                tensors = (torch.from_numpy(x).float().to(device) for x in arrays)
-                strong.append(Strong(m.columns, slope, *tensors))
             elif len(m.columns) == 2:
                 one, other = (self.pairs.spans[j] for j in m.columns)
                 pairs[0, one, other], pairs[1, one, other] = slope, target
@@ -386,22 +336,18 @@ class CountLoss:
                 begun.setdefault((a, b), []).append((c, slope, target))
             else:
                 raise InputError(f"Expected counts of one to three columns, got {len(m.columns)}.")
-        self.terms: list[StrongPairs | Triples] = []
-        if strong:
-            self.terms.append(StrongPairs(Grouped(layout, by.fine, device), strong))
-        if begun:
-            self.terms.append(Triples(Grouped(layout, by.triples, device), begun, memory, device))
+        triples = Grouped(layout, by.triples, device) if begun else None
+        self.triples = None if triples is None else Triples(triples, begun, memory, device)
         self.slope, self.target = torch.from_numpy(pairs).to(device)
         self.away = None if away is None else torch.from_numpy(away).to(device)
         self.slope1, self.target1 = torch.from_numpy(singles).to(device)
 
     @torch.no_grad()
     def __call__(self, p: Tensor, zeros: float = 0.0) -> tuple[float, Tensor]:
-        """The loss of probabilities ``p``, shape (components, layout.width), and the way up.
+        """The loss of probabilities ``p``, shape (components, layout.width), and its gradient.
 
-        That is its gradient, but for the pairs that have other aims: there it is the gradient of the
-        distance from these.
-        ``zeros`` is the weight of impossible rows, from 0 to 1; they are in the gradient alone.
+        For the pairs that have other aims, the gradient is that of the distance from these. ``zeros`` is the
+        weight of impossible rows, from 0 to 1; they are in the gradient alone.
         """
         q = self.pairs.of(p)
         error = (q.T @ q).mul_(self.slope).sub_(self.target)
@@ -412,9 +358,9 @@ class CountLoss:
             error.add_(self.away)
         gradient = self.pairs.back(q @ error.mul_(self.slope))
         gradient = gradient.add_(error1 * self.slope1)
-        for term in self.terms:
-            more, slopes = term(p)
-            loss += more
+        if self.triples is not None:
+            of_triples, slopes = self.triples(p)
+            loss += of_triples
             gradient.add_(slopes)
         if self.zeros and zeros:
             self.zeros.add(p, gradient, zeros)
@@ -433,7 +379,6 @@ class MargNetFit:
     ----------
     layout : Layout
         One-hot.
-    columns : sequence of Column
     config : MargNetConfig
     measured : sequence of Measured
         All one-way counts, and some of two and three columns, group by group.
@@ -450,7 +395,6 @@ class MargNetFit:
     def __init__(
         self,
         layout: Layout,
-        columns: Sequence[Column],
         config: MargNetConfig,
         measured: Sequence[Measured],
         rows: float,
@@ -461,20 +405,15 @@ class MargNetFit:
     ) -> None:
         self.config, self.layout = config, layout
         resolution = resolution or Resolution.by_value(layout.sizes)
-        self.components = config.rows_of_mixture(len(columns))
+        columns = len(layout.blocks)
+        self.components = config.rows_of_mixture(columns)
         self.network = MixtureNetwork(
-            layout,
-            columns,
-            self.components,
-            config.latent_dim,
-            config.hidden,
-            config.bumps,
-            rng,
+            layout, self.components, config.latent_dim, config.hidden, rng
         )
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
         shares = [
             probabilities(m.counts.ravel(), rows, m.std)
-            for m in (single[j] for j in range(len(columns)))
+            for m in (single[j] for j in range(columns))
         ]
         self.network.start_from(shares)
         self.network.to(device)
@@ -485,20 +424,19 @@ class MargNetFit:
             self.components,
             resolution,
             device,
-            zeros=zeros,
             aims=smoothed(measured, shares, rows, resolution, config),
             memory=config.memory * 2**20,
-            zero_std=config.zero_std,
+            zeros=zeros,
         )
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.errors: list[float] = []
-        self.turned: int | None = None  # the step that found it done
+        self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
 
     def fit(self, monitor: TrainingMonitor, most: int | None = None) -> int:
         """Fit to the noise level and beyond, to the last step or the deadline; returns the steps done.
 
-        Steps after that do nothing, but in a trial of ``most`` steps, which are to take their time. Then come
+        Steps after that do nothing, except in a trial of ``most`` steps, which are to take their time. Then come
         those that make impossible rows rare: before the components differ, the shortest way would be to make
         one side of each combination rare in all of them.
         """
@@ -518,89 +456,65 @@ class MargNetFit:
         p = self.network()
         loss, gradient = self.loss(p)
         self.errors.append(loss)
-        if not (self.done or self.trial) and self._settled():
-            self.turned = i
-        planned, last = min(steps, self.planned), self._last(steps)
+        if self.noise_step is None and not self.trial and self._at_noise(loss):
+            self.noise_step = i
+        last = self._last(steps)
         if i < last:
-            rate, entropy = one_cycle(i / planned), 1 - i / planned
-            if self.turned is not None:
-                left = (last - i) / (last - self.turned)
-                rate = one_cycle(self.turned / planned) * (1 - math.cos(math.pi * left)) / 2
-                entropy = self.leaning * (1 - self.turned / planned) * left
+            rate, entropy = one_cycle(i / steps), 1 - i / steps
+            if self.noise_step is not None:
+                left = (last - i) / (last - self.noise_step)
+                rate = one_cycle(self.noise_step / steps) * (1 - math.cos(math.pi * left)) / 2
+                entropy = self.late_entropy * (1 - self.noise_step / steps) * left
             self._descend(p, gradient, rate * self.config.learning_rate, entropy)
+
+    def _at_noise(self, loss: float) -> bool:
+        """Whether the mean squared error is no more than the noise's variance."""
+        return loss <= 1
 
     def _last(self, steps: int) -> int:
         """The first of ``steps`` that does nothing."""
-        planned = min(steps, self.planned)
-        if self.turned is None:
-            return planned
-        return min(
-            planned, self.turned + int(self.config.continuation * self.clarity * self.turned)
-        )
+        if self.noise_step is None:
+            return steps
+        further = int(self.config.continuation * self.entropy_share * self.noise_step)
+        return min(steps, self.noise_step + further)
 
     def step_from_zeros(self, i: int, steps: int) -> None:
         """Step ``i`` of ``steps`` away from impossible rows, whose weight grows to that of counts."""
-        p, past = self.network(), (i + 1) / steps
-        _, gradient = self.loss(p, past)
+        p = self.network()
+        _, gradient = self.loss(p, (i + 1) / steps)
         rate = self.config.zero_rate * self.config.learning_rate * min(1.0, 3 * (1 - i / steps))
-        entropy = 1 - min(1.0, len(self.errors) / self.planned)
-        self._descend(p, gradient, rate, 0.0 if self.done and self.config.continuation else entropy)
+        finished = self.noise_step is not None and self.config.continuation
+        entropy = 0.0 if finished else 1 - min(1.0, len(self.errors) / self.config.steps)
+        self._descend(p, gradient, rate, entropy)
 
     def _descend(self, p: Tensor, gradient: Tensor, rate: float, entropy: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.config.entropy:
             logs = p.detach().clamp_min(TINY).log_()
-            weight = self.config.entropy * self.clarity * entropy / len(self.layout.blocks)
+            weight = self.config.entropy * self.entropy_share * entropy / len(self.layout.blocks)
             gradient.add_(logs, alpha=weight / self.components)
         self.optimizer.zero_grad(set_to_none=True)
         p.backward(gradient)
         self.optimizer.step()
 
     @property
-    def clarity(self) -> float:
-        """Part of its weight that entropy has: by what the counts show."""
-        return (
-            min(1.0, max(self.config.min_entropy, self.shown / self.config.clear_dependence))
-            if self.errors
-            else 1.0
-        )
+    def entropy_share(self) -> float:
+        """Part of its weight that entropy has, by how far the counts are from independence."""
+        if not self.errors:
+            return 1.0
+        share = self.dependence / self.config.clear_dependence
+        return min(1.0, max(self.config.min_entropy, share))
 
     @property
-    def leaning(self) -> float:
-        """How many times that part it has past the noise: twice, and less where the counts show much."""
-        return 1 + self._noisy
+    def late_entropy(self) -> float:
+        """What that weight is multiplied by after the noise level: from 2 to 1, by the same distance."""
+        return 1 + self.config.noisy_dependence / max(self.dependence, self.config.noisy_dependence)
 
     @property
-    def planned(self) -> int:
-        """The steps of the schedule: two thirds of those it may take, and more where the counts show much."""
-        return round(self.config.steps * (1 - (1 - self.config.short_steps) * self._noisy))
-
-    @property
-    def _noisy(self) -> float:
-        """From 1, where the counts show little, to 0."""
-        noisy = self.config.noisy_dependence
-        return noisy / max(self.shown, noisy) if self.errors else 0.0
-
-    @property
-    def shown(self) -> float:
-        """What independent columns, the start, leave unexplained, in the noise's variances and a column."""
+    def dependence(self) -> float:
+        """Excess error of independent columns, where the fit starts, in variances of noise for each column."""
         return self.loss.cells * (self.errors[0] - 1) / len(self.layout.blocks)
-
-    @property
-    def done(self) -> bool:
-        """Whether the loss had come down to the noise, or came down no more, in some step."""
-        return self.turned is not None
-
-    def _settled(self) -> bool:
-        level = 1 - self.config.stop * math.sqrt(2 / self.loss.cells)
-        if self.errors[-1] <= level:
-            return True
-        past = len(self.errors) - self.config.patience
-        # Not while the learning rate grows.
-        if past <= WARM_UP * self.planned:
-            return False
-        return min(self.errors[past:]) > (1 - self.config.min_improvement) * min(self.errors[:past])
 
     @torch.no_grad()
     def mixture(self) -> Mixture:
@@ -622,14 +536,14 @@ class MargNetFit:
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "found": torch.tensor(self.errors, dtype=torch.float64),
-            "turned": torch.tensor(-1 if self.turned is None else self.turned),
+            "errors": torch.tensor(self.errors, dtype=torch.float64),
+            "noise_step": torch.tensor(-1 if self.noise_step is None else self.noise_step),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of :meth:`state_dict`."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.errors = state["found"].tolist()
-        turned = int(state["turned"])
-        self.turned = None if turned < 0 else turned
+        self.errors = state["errors"].tolist()
+        noise_step = int(state["noise_step"])
+        self.noise_step = None if noise_step < 0 else noise_step

@@ -56,7 +56,6 @@ def margnet(
     measured = marginals.joint(one_way, selection)
     estimate = MargNetFit(
         encoder.layout,
-        encoder.schema.columns,
         config,
         measured.counts,
         measured.rows,

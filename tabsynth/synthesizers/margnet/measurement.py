@@ -7,7 +7,7 @@ schema and from the releases of earlier stages.
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -44,7 +44,6 @@ from tabsynth.synthesizers.margnet.selection import (
     pairs_within,
     share_of_columns,
     share_of_triples,
-    strong_pairs,
     triples_within,
     worth_counting,
 )
@@ -191,15 +190,9 @@ class PrivateMarginals:
                 self.monitor.once(SCORES, lambda: self._without_release(account))
         if SCORES in self.spends and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
-            scores, std = self._scores(account, pairs, expected, by.pairs)
-            scores -= self.config.score_margin * std
+            scores = self._scores(account, pairs, expected, by.pairs)
             distances = dict(zip(pairs, scores, strict=True))
             chosen = worth_counting(pairs, scores, by.pairs, noise, self.workload, self.config)
-            surely = {pair: distances[pair] - self.config.strong_margin * std for pair in chosen}
-            strong = strong_pairs(
-                surely, rows, by.pairs, by.fine, cells, self.config.strong_dependence
-            )
-            by = replace(by, strong=strong)
         triples = self._triples(chosen, distances, by.triples, noise / rows)
         return Selection(chosen, triples, by)
 
@@ -270,15 +263,13 @@ class PrivateMarginals:
 
         coarsest, columns_ = self.config.max_group, len(self.columns)
 
-        def groups(least: float, merged: float = self.config.max_merged) -> Groups:
+        def groups(least: float, merged: float = 1.0) -> Groups:
             columns = zip(self.schema.columns, shares, strict=True)
             return [groups_of(column, share, least, merged, coarsest) for column, share in columns]
 
         least = least_rows(noise, columns_, math.comb(columns_, 2), self.config) / rows
         coarse = groups(coarsest, self.config.max_merged_in_triples)
-        return Resolution(
-            self.whole.values, groups(least), coarse, groups(least / self.config.strong_refinement)
-        )
+        return Resolution(self.whole.values, groups(least), coarse)
 
     def _triples(
         self, pairs: Sequence[Pair], distances: Mapping[Pair, float], coarse: Groups, noise: float
@@ -336,11 +327,8 @@ class PrivateMarginals:
         pairs: Sequence[Pair],
         expected: Sequence[np.ndarray],
         groups: Groups,
-    ) -> tuple[np.ndarray, float]:
-        """Distances of pairs from independence, in rows, less what chance alone makes of the rows.
-
-        And the standard deviation of their noise.
-        """
+    ) -> np.ndarray:
+        """Distances of pairs from independence, in rows, less what chance alone makes of the rows."""
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
             a, b = (expected[j] for j in pair)
@@ -352,4 +340,4 @@ class PrivateMarginals:
 
         distances = self.monitor.once(SCORES, release)["distances"]
         by_chance = [chance_distance(independent(pair)) for pair in pairs]
-        return distances - by_chance, account.noise_multiplier * math.sqrt(len(pairs))
+        return distances - by_chance

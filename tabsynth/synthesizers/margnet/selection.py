@@ -2,7 +2,7 @@
 
 After PrivSyn (Zhang et al. 2021, USENIX Security): pairs are scored by their distance from
 independence, and those are counted whose distance is worth the noise; values too rare for the noise are
-counted in groups, in finer ones where a pair is nearly a function.
+counted in groups.
 
 NOTE[DIFF] All that is scored is counted at once: PrivSyn's greedy choice is by the noise of counts alone,
 ours gives counts the share of their noise that is left after a fit to all of them together.
@@ -13,7 +13,7 @@ neighbours only.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Self
@@ -68,40 +68,29 @@ class Resolution:
     values : Groups
         Each value by itself: of single columns.
     pairs, triples : Groups
-    fine : Groups
-        Of the pairs in ``strong``.
-    strong : frozenset of pairs
     """
 
     values: Groups
     pairs: Groups
     triples: Groups
-    fine: Groups
-    strong: frozenset[tuple[int, ...]] = frozenset()
 
     @classmethod
     def by_value(cls, sizes: Sequence[int]) -> Self:
         """Each value by itself, in all counts."""
         whole = by_value(sizes)
-        return cls(whole, whole, whole, whole)
+        return cls(whole, whole, whole)
 
     def of(self, columns: Sequence[int]) -> Groups:
         """The groups that a set of columns is counted in."""
-        if tuple(columns) in self.strong:
-            return self.fine
         return {1: self.values, 2: self.pairs}.get(len(columns), self.triples)
 
     def narrowed(self, paired: set[int]) -> Self:
-        """One group for all values of the other columns, and fine ones in strong pairs alone.
-
-        Of what is left out no matrix is held.
-        """
-        strong = {j for pair in self.strong for j in pair}
-        pairs, triples, fine = (
-            [g if j in kept else np.zeros_like(g) for j, g in enumerate(by)]
-            for by, kept in ((self.pairs, paired), (self.triples, paired), (self.fine, strong))
+        """One group for all values of the other columns: of what is left out no matrix is held."""
+        pairs, triples = (
+            [g if j in paired else np.zeros_like(g) for j, g in enumerate(by)]
+            for by in (self.pairs, self.triples)
         )
-        return replace(self, pairs=pairs, triples=triples, fine=fine)
+        return replace(self, pairs=pairs, triples=triples)
 
 
 Pair = tuple[int, int]
@@ -152,7 +141,7 @@ def share_of_columns(
     if share <= config.one_way_share:
         return 0.0
     ratio = (math.comb(len(sizes), 2) * column / (len(cells) * pair)) ** (2 / 3)
-    return min(share, ratio / (1 + ratio), config.max_one_way_share)
+    return min(share, ratio / (1 + ratio))
 
 
 def _mean_error(noise: float, cells: Sequence[int], rows: float) -> float:
@@ -169,16 +158,17 @@ def _total_error(noise: float, costs: Any) -> Any:
 def least_rows(noise: float, columns: int, pairs: int, config: MargNetConfig = DEFAULTS) -> float:
     """Rows that a group of values should have: ``group_noise`` times the noise of a pair's counts.
 
-    ``noise`` is that of all counts of pairs together; some three pairs a column share it.
+    ``noise`` is that of all counts of pairs together; ``pairs_per_column`` pairs for each column share it.
     """
-    return config.group_noise * noise * math.sqrt(max(1, min(pairs, 3 * columns)))
+    shared = max(1, min(pairs, config.pairs_per_column * columns))
+    return config.group_noise * noise * math.sqrt(shared)
 
 
 def groups_of(
     column: Column,
     shares: np.ndarray,
     least: float,
-    merged: float = DEFAULTS.max_merged,
+    merged: float = 1.0,
     coarsest: float = DEFAULTS.max_group,
 ) -> np.ndarray:
     """Groups of a column's values, shape (size,), of at least ``least`` of the rows each, or ``coarsest``.
@@ -219,29 +209,6 @@ def worth_counting(
     net = np.concatenate([[0.0], gains - errors])  # of the first 0, 1, 2, … pairs
     forced = int(named.sum())
     return sorted(pairs[i] for i in order[: forced + int(np.argmax(net[forced:]))])
-
-
-def strong_pairs(
-    distances: Mapping[Pair, float],
-    rows: float,
-    groups: Groups,
-    fine: Groups,
-    max_cells: int,
-    strong: float = DEFAULTS.strong_dependence,
-) -> frozenset[Pair]:
-    """Pairs that are nearly functions, to be counted in ``fine`` groups: others would hide the function.
-
-    Their rows are in few cells, so that each has enough of them. ``distances`` are lower bounds, in rows. The
-    most distant pairs, together of no more cells than the matrix of all pairs has.
-    """
-    chosen, room = set[Pair](), sum(map(number_of, groups)) ** 2
-    for pair in sorted(distances, key=lambda pair: (-distances[pair], pair)):
-        finer = any(number_of(fine[j]) > number_of(groups[j]) for j in pair)
-        cells = cells_of(pair, fine)
-        if distances[pair] >= strong * rows and finer and cells <= min(max_cells, room):
-            chosen.add(pair)
-            room -= cells
-    return frozenset(chosen)
 
 
 def triples_within(pairs: Sequence[Pair], groups: Groups, max_cells: int) -> list[Triple]:

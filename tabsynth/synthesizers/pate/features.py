@@ -287,7 +287,7 @@ class Witnesses:
 
         Parameters
         ----------
-        asked : Tensor, shape (rows, features)
+        questions : Tensor, shape (rows, features)
             ψ of each row, c taken off.
         centre : Tensor, shape (features,)
         heads : sequence of BoolTensor, shape (features,)

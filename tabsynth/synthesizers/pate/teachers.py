@@ -92,7 +92,7 @@ class Teachers(nn.Module):
         ----------
         real : Tensor, shape (K, batch, width)
             Rows of each teacher's own shard.
-        held : Tensor, shape (K,)
+        nonempty : Tensor, shape (K,)
             1, or 0 for a teacher whose shard is empty: it has no real rows.
         classes : LongTensor, shape (K, batch), optional
             Of the real rows, where there is a class head: outputs past the first.

@@ -1,0 +1,155 @@
+"""What follows from the metrics: wins, successful attacks, worst marginals, verdicts by metric, rows compared."""
+
+import math
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from tabsynth.evaluation.comparing import wins
+from tabsynth.evaluation.metric import Evaluation, Metric
+from tabsynth.evaluation.overlap import Overlap
+from tabsynth.evaluation.results import (
+    BaselineComparison,
+    Cell,
+    ColumnSummary,
+    Distance,
+    Distances,
+    Estimate,
+    Marginal,
+    Verdict,
+    reference_scale,
+)
+
+
+def metric(key: str, value: float, half: float, **changes: Any) -> Metric:
+    about: dict[str, Any] = {
+        "key": key,
+        "title": key,
+        "kind": "utility",
+        "synthetic": Estimate(value, value - half, value + half, 100),
+        "holdout": None,
+        "baseline": None,
+        "better": "higher",
+        "best": 1.0,
+        "reading": "",
+        "citation": "",
+    }
+    return Metric(**{**about, **changes})
+
+
+def evaluation(label: str, *metrics: Metric) -> Evaluation:
+    return Evaluation(rows={}, metrics=metrics, verdict=Verdict("", ()), label=label)
+
+
+def test_wins_are_counted_by_table_and_ties_are_nobodys() -> None:
+    one = evaluation(
+        "one", metric("f1", 0.9, 0.01), metric("tie", 0.5, 0.1), metric("near", 0.6, 0.2)
+    )
+    other = evaluation(
+        "other", metric("f1", 0.7, 0.01), metric("tie", 0.5, 0.1), metric("near", 0.7, 0.2)
+    )
+    assert wins([one, other]) == ({"one": 1, "other": 1}, 1)
+    assert wins([other, one]) == ({"other": 1, "one": 1}, 1)
+    unknown = evaluation("unknown", metric("f1", math.nan, math.nan))
+    assert wins([one, unknown]) == ({"one": 1, "unknown": 0}, 0)
+
+
+@pytest.mark.parametrize("attacks", [1, 3, 10])
+def test_an_attack_succeeds_beyond_the_chance_of_all_attacks(attacks: int) -> None:
+    """Against the normal quantile: an attack of z standard errors succeeds where P(Z > z) < 2.5% / attacks."""
+    needed = -stats.norm.ppf(0.025 / attacks)
+    for z, succeeds in ((needed * 0.99, False), (needed * 1.01, True)):
+        half = stats.norm.ppf(0.975) * 0.1 / z  # an interval at 95%, of an attack 0.1 above chance
+        tried = [
+            metric("a", 0.6, half, kind="privacy", best=0.5, better="lower"),
+            *(
+                metric(f"b{i}", 0.5, 0.1, kind="privacy", best=0.5, better="lower")
+                for i in range(attacks - 1)
+            ),
+        ]
+        disclosure = metric("attribute_disclosure", 0.9, 0.01, kind="privacy", best=0.0)
+        made = evaluation("table", *tried, disclosure, metric("f1", 0.9, 0.01))
+        assert made.other_attacks == tuple(tried)
+        assert [attack.key for attack in made.successful_attacks] == ["a"] * succeeds
+    assert evaluation("none", disclosure).successful_attacks == ()
+
+
+def test_the_worst_marginals_come_first() -> None:
+    marginals = tuple(
+        Marginal((name,), value) for name, value in (("a", 0.1), ("b", 0.3), ("c", 0.2))
+    )
+    distance = Distance(Estimate(0.2, 0.1, 0.3, 3), marginals)
+    distances = Distances(1, distance, distance, None)
+    assert [item.columns[0] for item in distances.worst(2)] == ["b", "c"]
+    assert len(distances.worst(9)) == 3
+
+
+def test_the_columns_of_the_worst_marginals_are_kept() -> None:
+    pairs = ((("a", "b"), 0.1), (("c", "d"), 0.3), (("a", "d"), 0.2))
+    marginals = tuple(Marginal(columns, value) for columns, value in pairs)
+    distance = Distance(Estimate(0.2, 0.1, 0.3, 3), marginals)
+    distances = Distances(2, distance, distance, None)
+    assert distances.worst_columns(3) == {"c", "d", "a"}
+    assert distances.worst_columns(1) == {"c"}
+    assert distances.worst_columns(9) == {"a", "b", "c", "d"}
+
+
+def test_a_verdict_names_the_metrics_on_each_side() -> None:
+    def comparison(name: str, better: bool, conclusive: bool | None) -> BaselineComparison:
+        return BaselineComparison(name, 0.5, 0.5, 0.0, 0.0, better, conclusive)
+
+    known = Verdict(
+        "",
+        (
+            comparison("better", True, True),
+            comparison("better than a reference that is not", True, False),
+            comparison("worse", False, True),
+            comparison("too weak", False, False),
+        ),
+    )
+    assert known.better == ("better", "better than a reference that is not")
+    assert known.not_better == ("worse",) and known.inconclusive == ("too weak",)
+    assert not known.unknown
+    bare = Verdict("", (comparison("x", False, None), comparison("y", True, None)))
+    assert bare.unknown and bare.not_better == ("x",) and bare.inconclusive == ()
+    assert not Verdict("", bare.comparisons[1:]).unknown
+
+
+@pytest.mark.parametrize(("low", "leaks"), [(-0.01, False), (0.0, False), (0.01, True)])
+def test_a_cell_leaks_where_its_interval_excludes_zero(low: float, leaks: bool) -> None:
+    share = Estimate(0.5, 0.4, 0.6, 9)
+    assert Cell(1, 1, share, share, Estimate(0.1, low, 0.2, 9), share).leaks is leaks
+    assert not Cell(1, 1, share, None, None, share).leaks
+
+
+def column(name: str, distance: float) -> ColumnSummary:
+    return ColumnSummary(
+        name, "categorical", None, ("x", "y", "z"), (0.2, 0.5, 0.3), (0.3, 0.3, 0.4),
+        (1.0, 1.0, 1.0), 0, False, distance,
+    )  # fmt: skip
+
+
+def test_the_columns_furthest_apart_stay_in_the_order_of_the_table() -> None:
+    columns = (column("a", 0.1), column("b", 0.3), column("c", 0.2))
+    made = Evaluation(rows={}, metrics=(), verdict=Verdict("", ()), columns=columns)
+    assert [item.column for item in made.furthest_columns(2)] == ["b", "c"]
+    assert made.furthest_columns(5) == columns
+    assert columns[0].largest(2) == [("y", 0.5, 0.3), ("z", 0.3, 0.4)]
+
+
+def test_rows_are_those_given_and_the_reference_is_scaled_to_them() -> None:
+    rows = {"train": 600, "synthetic": 600, "holdout": 150, "test": 150}
+    made = Evaluation(rows=rows, metrics=(), verdict=Verdict("", ()), left_out=5)
+    assert made.given_rows == 605
+    assert made.reference_scale == reference_scale(600, 600, 150) == pytest.approx(math.sqrt(0.4))
+    bare = Evaluation(rows={**rows, "holdout": 0}, metrics=(), verdict=Verdict("", ()))
+    assert bare.reference_scale == 1.0
+    assert Overlap(holdout=40, in_training=10, training=100, repeated=5).share == 0.25
+
+
+def test_without_a_control_group_no_attack_is_judged() -> None:
+    unknown = metric("attribute_disclosure", math.nan, math.nan, kind="privacy", best=0.0)
+    known = metric("presence", 0.5, 0.1, kind="privacy", best=0.5)
+    assert not evaluation("bare", unknown, metric("f1", 0.9, 0.01)).attacked
+    assert evaluation("judged", unknown, known).attacked
