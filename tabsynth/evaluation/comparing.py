@@ -64,17 +64,6 @@ def best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
     return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in others)
 
 
-def wins(evaluations: Sequence[Evaluation]) -> tuple[dict[str, int], int]:
-    """By how many metrics of utility each table is best, by label, and how many of these are clear of the others."""
-    counts, clear = dict.fromkeys((item.label for item in evaluations), 0), 0
-    for metrics in shared_metrics(evaluations):
-        best, apart = best_table(metrics)
-        if best is not None:
-            counts[evaluations[best].label] += 1
-            clear += apart
-    return counts, clear
-
-
 def _goodness(metric: Metric) -> float:
     """The value, signed so that more is better."""
     if metric.better == "closest" and metric.best is not None:

@@ -10,7 +10,6 @@ from scipy import stats
 
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
-    Z95,
     ColumnSummary,
     Disclosure,
     Distances,
@@ -313,33 +312,6 @@ class Evaluation(Result):
         """Distances of the marginals of one, two and three columns, as far as the table has columns."""
         return tuple(
             metric.details for metric in self.metrics if isinstance(metric.details, Distances)
-        )
-
-    @property
-    def other_attacks(self) -> tuple[Metric, ...]:
-        """The attacks that were tried besides attribute disclosure."""
-        return tuple(
-            metric
-            for metric in self.metrics
-            if metric.kind == PRIVACY and metric.key != "attribute_disclosure"
-        )
-
-    @property
-    def successful_attacks(self) -> tuple[Metric, ...]:
-        """Those of ``other_attacks`` that do better on training records than without leakage, beyond chance.
-
-        The error rate is 5% for all of them together (Bonferroni): with many attacks on a table that leaks
-        nothing, one interval at 95% each would exclude the best value too often.
-        """
-        attacks = self.other_attacks
-        if not attacks:
-            return ()
-        wider = float(stats.norm.ppf(1 - 0.025 / len(attacks))) / Z95
-        return tuple(
-            attack
-            for attack in attacks
-            if attack.best is not None
-            and attack.value - wider * (attack.value - attack.low) > attack.best
         )
 
     @property

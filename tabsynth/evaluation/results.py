@@ -163,10 +163,6 @@ class Distances(Result):
     baseline: Distance
     holdout: Distance | None
 
-    def worst(self, most: int) -> tuple[Marginal, ...]:
-        """At most so many marginals of the synthetic table, the furthest from the training table's first."""
-        return tuple(sorted(self.synthetic.marginals, key=lambda item: -item.value)[:most])
-
 
 @dataclass(frozen=True)
 class BaselineComparison(Result):

@@ -14,10 +14,10 @@ from tabsynth._files import write_text
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.comparing import (
+    best_table,
     check_comparable,
     claimed_epsilon,
     shared_metrics,
-    wins,
 )
 from tabsynth.evaluation.inputs import is_conditional, is_private
 from tabsynth.evaluation.metric import Metric
@@ -64,11 +64,17 @@ class ComparisonReport:
         out = [
             f"{report.label}: {report.verdict}, {_epsilon_text(report)}." for report in self.reports
         ]
-        won, clear = wins([report.evaluation for report in self.reports])
-        counts = "; ".join(f"{label} {count}" for label, count in won.items())
+        wins = dict.fromkeys(self.labels, 0)
+        apart = 0
+        for metrics in self._rows():
+            best, clear = best_table(metrics)
+            if best is not None:
+                wins[self.labels[best]] += 1
+                apart += clear
+        counts = "; ".join(f"{label} {count}" for label, count in wins.items())
         out.append(
-            f"Number of utility metrics by which each table is best: {counts}. In {clear} of"
-            f" {sum(won.values())} the interval of the best table is clear of all others."
+            f"Number of utility metrics by which each table is best: {counts}. In {apart} of"
+            f" {sum(wins.values())} the interval of the best table is clear of all others."
         )
         out.append(
             f"The hold-out reference and independent columns are those of the report of {self.labels[0]}; the"

@@ -17,7 +17,7 @@ from tabsynth._files import write_text
 from tabsynth.evaluation import evaluating
 from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import ColumnSummary, Estimate
+from tabsynth.evaluation.results import ColumnSummary, Distances, Estimate, Marginal
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
@@ -90,9 +90,9 @@ def render(report: "Report") -> str:
         folded=any(item.classes > MAX_CLASSES for item in evaluation.prediction.columns),
         not_predicted=len(evaluation.columns) - len(evaluation.prediction.columns),
         left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
-        worst=[(item, item.worst(WORST)) for item in evaluation.distances],
+        worst=[(item, worst(item)) for item in evaluation.distances],
         heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-        pairs=evaluation.distances[1].worst(MAX_PAIRS) if len(evaluation.distances) > 1 else (),
+        pairs=worst(evaluation.distances[1], MAX_PAIRS) if len(evaluation.distances) > 1 else (),
         kinds=[
             (
                 ANCHORS[kind],
@@ -136,6 +136,12 @@ def _strip(metric: Metric) -> Markup:
     ends = [x for _, *three in marks for x in three if math.isfinite(x)]
     ends += [] if metric.best is None else [metric.best]
     return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
+
+
+def worst(distances: Distances, most: int = WORST) -> tuple[Marginal, ...]:
+    """The marginals furthest from the training table's, furthest first."""
+    order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
+    return tuple(order[:most])
 
 
 def _uri(svg: str) -> str:

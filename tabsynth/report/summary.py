@@ -4,11 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scipy.stats import norm
+
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
 from tabsynth.evaluation.inputs import is_conditional, is_private
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
+    Z95,
     BaselineComparison,
     Disclosure,
     Estimate,
@@ -303,9 +306,21 @@ def _listed(names: Sequence[str]) -> str:
 
 def _attacks(evaluation: Evaluation) -> list[str]:
     """The attacks beside attribute disclosure that beat guessing."""
-    tried, won = evaluation.other_attacks, evaluation.successful_attacks
+    tried = [
+        metric
+        for metric in evaluation.metrics
+        if metric.kind == "privacy" and metric.key != "attribute_disclosure"
+    ]
     if not tried:
         return []
+    # Bonferroni: of so many attacks on nothing, one interval at 95% would be off too often.
+    wider = float(norm.ppf(1 - 0.025 / len(tried))) / Z95
+    won = [
+        metric
+        for metric in tried
+        if metric.best is not None
+        and metric.value - wider * (metric.value - metric.low) > metric.best
+    ]
     if not won:
         return [
             f"None of {len(tried)} other attacks ({', '.join(NAMES.get(candidate.key, candidate.title) for candidate in tried)})"
