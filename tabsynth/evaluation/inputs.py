@@ -1,7 +1,6 @@
 """The user's tables as category codes, what those mean, and what of a synthetic table fits none."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.suite import Columns
 from tabsynth.evaluation.utility.constraints import violations
-from tabsynth.privacy.certificate.certificate import attached, conditional_of, matching
+from tabsynth.privacy.certificate.certificate import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema, refuse_no_rows
@@ -191,25 +190,3 @@ def _place(schema: Schema, name: Any, argument: str) -> int:
             f" {', '.join(map(repr, schema.names[:8]))}{' …' if len(schema.names) > 8 else ''}."
         )
     return schema.names.index(name)
-
-
-def is_private(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, without a condition."""
-    return (
-        bool(certificate.get("private", False))
-        and _bounded(certificate)
-        and not conditional_of(certificate.get("public"))
-    )
-
-
-def is_conditional(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate claims a finite ε, unseeded, that holds only if drafted columns are public."""
-    return _bounded(certificate) and bool(conditional_of(certificate.get("public")))
-
-
-def _bounded(certificate: Mapping[str, Any]) -> bool:
-    try:
-        finite = math.isfinite(float(certificate.get("epsilon")))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        finite = False
-    return finite and not certificate.get("seeded", False)

@@ -10,13 +10,16 @@ from scipy import stats
 
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
+    Z95,
     ColumnSummary,
     Disclosure,
     Distances,
     Estimate,
     Prediction,
     Result,
+    Subgroups,
     Verdict,
+    reference_scale,
     scaled,
     worse,
 )
@@ -100,7 +103,8 @@ class Metric(Result):
         (1/n + 1/m) ** power, for n training rows and m rows of the table. :func:`at_equal_rows` uses it. 0 where
         no such law is known, or the figure is already corrected for the number of rows.
     details : Result or None
-        The full result that the figure summarises: marginals, columns predicted, or the disclosure grid.
+        The full result that the figure summarises: marginals, columns predicted, the disclosure grid, or the
+        comparison of groups.
     """
 
     key: str
@@ -163,6 +167,17 @@ class Metric(Result):
         return self.holdout is not None and worse(
             self.synthetic, self.holdout, self.better, self.best
         )
+
+    def beats_guessing(self, attacks: int = 1) -> bool:
+        """Whether an attack does better than ``best``, beyond chance, at a level of 5% for all of so many attacks.
+
+        Bonferroni: of many attacks on nothing, one interval at 95% excludes ``best`` too often, so the interval is
+        widened to a level of 95% for all of them together.
+        """
+        if self.best is None:
+            return False
+        wider = float(stats.norm.ppf(1 - 0.025 / attacks)) / Z95
+        return self.value - wider * (self.value - self.low) > self.best
 
     @property
     def _past_baseline(self) -> bool:
@@ -249,6 +264,13 @@ class Tables:
         return Compared(self.synthetic, self.reference, self.baseline)
 
 
+class Attacks(NamedTuple):
+    """Attacks on one table: those that were tried, and those that succeed, beyond chance for all together."""
+
+    tried: tuple[Metric, ...]
+    successful: tuple[Metric, ...]
+
+
 @dataclass(frozen=True)
 class Evaluation(Result):
     """Everything that was measured of one synthetic table, and of which tables.
@@ -320,6 +342,50 @@ class Evaluation(Result):
         details = self["attribute_disclosure"].details
         assert isinstance(details, Disclosure)
         return details
+
+    @property
+    def subgroups(self) -> tuple[Subgroups, ...]:
+        """The comparison of the groups of each column that was given as ``by``."""
+        return tuple(
+            metric.details for metric in self.metrics if isinstance(metric.details, Subgroups)
+        )
+
+    @property
+    def attacks(self) -> Attacks:
+        """The attacks beside attribute disclosure; empty without a control group."""
+        tried = tuple(
+            metric
+            for metric in self.metrics
+            if metric.kind == PRIVACY and metric.key != "attribute_disclosure"
+        )
+        return Attacks(tried, tuple(item for item in tried if item.beats_guessing(len(tried))))
+
+    @property
+    def attacked(self) -> bool:
+        """Whether some attack could be judged, which takes a control group."""
+        return any(
+            metric.kind == PRIVACY and math.isfinite(metric.value) for metric in self.metrics
+        )
+
+    @property
+    def given_rows(self) -> int:
+        """Rows of the synthetic table, those included that are left out of the metrics."""
+        return self.rows["synthetic"] + self.left_out
+
+    @property
+    def reference_scale(self) -> float:
+        """Factor of the expected sampling error by which the hold-out reference is corrected; at most 1."""
+        return reference_scale(*(self.rows[name] for name in ("train", "synthetic", "holdout")))
+
+    @property
+    def unpredicted(self) -> int:
+        """Columns that were not predicted: of a wide table a part is drawn."""
+        return len(self.columns) - len(self.prediction.columns)
+
+    def furthest_columns(self, most: int) -> tuple[ColumnSummary, ...]:
+        """At most so many columns, those furthest apart, in the order of the table."""
+        furthest = sorted(self.columns, key=lambda item: -item.distance)[:most]
+        return tuple(item for item in self.columns if item in furthest)
 
 
 def halves(

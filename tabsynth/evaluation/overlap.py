@@ -28,6 +28,11 @@ class Overlap(Result):
     repeated: int
 
     @property
+    def share(self) -> float:
+        """The share of the hold-out's rows that equal a row of the training table."""
+        return self.in_training / self.holdout
+
+    @property
     def expected(self) -> float:
         """The share that a fresh sample has by chance."""
         return self.repeated / self.training
@@ -36,7 +41,7 @@ class Overlap(Result):
     def suspicious(self) -> bool:
         """Whether the hold-out has more of them than chance gives."""
         spread = self.expected * (1 - self.expected) * (1 / self.holdout + 1 / self.training)
-        excess = self.in_training / self.holdout - self.expected
+        excess = self.share - self.expected
         return excess > MARGIN + SURE * math.sqrt(spread)
 
     @property

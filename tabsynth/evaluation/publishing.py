@@ -21,13 +21,12 @@ from tabsynth._validate import between, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.charged import charged_metrics, uses
+from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.inputs import (
     REAL,
     certificate_with,
     indexed,
     indexed_synthetic,
-    is_conditional,
-    is_private,
 )
 from tabsynth.evaluation.metric import Metric
 from tabsynth.privacy.accounting.accountants import Spend

@@ -110,6 +110,11 @@ class Cell(Result):
     leakage: Estimate | None
     exposed: Estimate
 
+    @property
+    def leaks(self) -> bool:
+        """Whether training records are guessed better than control records, beyond the 95% interval."""
+        return self.leakage is not None and self.leakage.low > 0
+
 
 @dataclass(frozen=True)
 class Disclosure(Result):
@@ -148,6 +153,19 @@ class Distance(Result):
 
     mean: Estimate
     marginals: tuple[Marginal, ...]
+
+    def furthest(self, most: int) -> tuple[Marginal, ...]:
+        """At most so many of the marginals, the furthest apart first."""
+        return tuple(sorted(self.marginals, key=lambda item: -item.value)[:most])
+
+    def furthest_columns(self, most: int) -> set[str]:
+        """At most so many columns: those of the marginals furthest apart."""
+        chosen: dict[str, None] = {}
+        for marginal in self.furthest(len(self.marginals)):
+            for name in marginal.columns:
+                if len(chosen) < most:
+                    chosen[name] = None
+        return set(chosen)
 
 
 @dataclass(frozen=True)
@@ -190,6 +208,16 @@ class BaselineComparison(Result):
     better: bool
     conclusive: bool | None = None
 
+    @property
+    def inconclusive(self) -> bool:
+        """Whether it is not better, which counts for nothing: the hold-out reference is not, either."""
+        return not self.better and self.conclusive is False
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is not better, and no hold-out shows whether real rows would be."""
+        return not self.better and self.conclusive is None
+
 
 @dataclass(frozen=True)
 class Verdict(Result):
@@ -197,6 +225,67 @@ class Verdict(Result):
 
     text: str
     comparisons: tuple[BaselineComparison, ...]
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """Names of the metrics by which the table is better."""
+        return tuple(item.metric for item in self.comparisons if item.better)
+
+    @property
+    def not_better(self) -> tuple[str, ...]:
+        """Names of the metrics that count, and by which it is not."""
+        return tuple(
+            item.metric for item in self.comparisons if not (item.better or item.inconclusive)
+        )
+
+    @property
+    def inconclusive(self) -> tuple[str, ...]:
+        """Names of the metrics that do not count."""
+        return tuple(item.metric for item in self.comparisons if item.inconclusive)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is unknown, for want of a hold-out, if some metric should count."""
+        return any(item.unknown for item in self.comparisons)
+
+
+@dataclass(frozen=True)
+class Group(Result):
+    """One group of people: training rows, and the distance within it less what chance gives, in [0, 1]."""
+
+    name: str
+    rows: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class Subgroups(Result):
+    """Whether one group of a column's fares worse than another.
+
+    Attributes
+    ----------
+    column : str
+    groups : int
+        Groups in the training table.
+    worst, best : Group or None
+        Of the groups that are large enough to be judged; None where there are fewer than two.
+    too_small : tuple of str
+        Groups with too few training rows to be judged.
+    gap : Estimate
+        Distance of the worst less that of the best.
+    """
+
+    column: str
+    groups: int
+    worst: Group | None
+    best: Group | None
+    too_small: tuple[str, ...]
+    gap: Estimate
+
+    @property
+    def unequal(self) -> bool:
+        """Whether the 95% interval of the gap excludes 0."""
+        return self.gap.low > 0
 
 
 @dataclass(frozen=True)
@@ -244,6 +333,12 @@ class ColumnSummary(Result):
     null: bool
     distance: float
     moments: tuple[Moments, Moments] | None = None
+
+    def largest(self, most: int) -> list[tuple[str, float, float]]:
+        """At most so many labels with both shares, those commonest in the training table first."""
+        shares = zip(self.real, self.synthetic, self.labels, strict=True)
+        ordered = sorted(shares, reverse=True)[:most]
+        return [(label, real, synthetic) for real, synthetic, label in ordered]
 
 
 def reference_scale(train: int, synthetic: int, holdout: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tabsynth.evaluation.attacks.anonymeter import anonymeter
-from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosed
+from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosure_metric
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
 from tabsynth.evaluation.metric import Evaluation, Metric, Tables, at_equal_rows, halves
@@ -17,11 +17,11 @@ from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.inference import inference
 from tabsynth.evaluation.utility.kmarginal import k_marginal
-from tabsynth.evaluation.utility.marginals import distances, distant
+from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.evaluation.utility.prediction import (
     boost_column,
     dimension_wise_prediction,
-    predicted,
+    prediction_metrics,
     subsample,
 )
 from tabsynth.evaluation.utility.propensity import propensity
@@ -139,12 +139,12 @@ def measure(
         rng=rng,
         progress=_stage(progress, "disclosure"),
     )
-    attacks = [disclosed(disclosure, tables, k, own)]
+    attacks = [disclosure_metric(disclosure, tables, k, own)]
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
     scale = 1.0 if holdout is None else reference_scale(*map(len, (train, synthetic, holdout)))
-    metrics = (*map(distant, ways), *by_classifier, *utility, *extra, *attacks)
+    metrics = (*map(distance_metric, ways), *by_classifier, *utility, *extra, *attacks)
     return Evaluation(
         counts,
         tuple(at_equal_rows(metric, scale) for metric in metrics),
@@ -221,13 +221,13 @@ def _of_prediction(
     prediction = dimension_wise_prediction(
         fit, tables.synthetic, baselines, test, rng=rng, progress=stage, **about
     )
-    metrics = predicted(prediction, "logistic regression", "prediction")
+    metrics = prediction_metrics(prediction, "logistic regression", "prediction")
     if boosting:
         about |= {"predict": boost_column, "progress": _stage(progress, "boosting")}
         boosted = dimension_wise_prediction(
             fit, tables.synthetic, baselines[:2], test, rng=own, **about
         )
-        metrics += predicted(boosted, "gradient boosting", "boosting")
+        metrics += prediction_metrics(boosted, "gradient boosting", "boosting")
     return prediction, metrics
 
 

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tabsynth.evaluation.inputs import is_conditional, is_private
+from tabsynth.evaluation.claims import (
+    ClaimCheck,
+    check_claim,
+    is_conditional,
+    items_of,
+    number_of,
+    section_of,
+)
 from tabsynth.privacy.certificate.certificate import condition, conditional_of
 from tabsynth.report.page import format_number
 
@@ -53,21 +60,21 @@ def privacy_panel(
     """The panel of a certificate, held against the table and schema that were evaluated."""
     if certificate is None:
         return PrivacyPanel(False, False, False, NO_CERTIFICATE, (), (), ())
-    private = is_private(certificate)
+    check = check_claim(certificate, rows, schema_sha256)
     statement = certificate.get("statement") or "The certificate makes no statement in words."
     depends_on = condition_sentence(certificate)
     if depends_on and not str(statement).startswith("CONDITIONAL"):
         statement = depends_on  # of a certificate that does not follow from its own facts
-    if (private or depends_on) and not authenticated:
+    if (check.private or depends_on) and not authenticated:
         statement = " ".join(filter(None, (depends_on, unauthenticated(certificate))))
     return PrivacyPanel(
         True,
-        private,
+        check.private,
         authenticated,
         str(statement),
-        tuple(_warnings(certificate, private, rows, schema_sha256)),
+        tuple(_warnings(certificate, check)),
         tuple(_facts(certificate, authenticated)),
-        tuple(_mechanism(item) for item in _items(certificate.get("mechanisms"))),
+        tuple(_mechanism(item) for item in items_of(certificate.get("mechanisms"))),
         depends_on,
     )
 
@@ -94,95 +101,70 @@ def condition_sentence(certificate: Mapping[str, Any]) -> str:
 
 def epsilon_text(value: Any) -> str:
     """ε to four figures, or ∞."""
-    number = _number(value)
+    number = number_of(value)
     if number is None:
         return "not stated"
     return "∞ (no privacy)" if math.isinf(number) else f"{number:.4g}"
 
 
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return None if math.isnan(number) else number
-
-
-def _section(certificate: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = certificate.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _items(value: Any) -> list[Mapping[str, Any]]:
-    items = value if isinstance(value, list | tuple) else []
-    return [item for item in items if isinstance(item, Mapping)]
-
-
-def _warnings(
-    certificate: Mapping[str, Any], private: bool, rows: int, schema_sha256: str
-) -> list[str]:
+def _warnings(certificate: Mapping[str, Any], check: ClaimCheck) -> list[str]:
     out = []
-    epsilon = _number(certificate.get("epsilon"))
+    epsilon = number_of(certificate.get("epsilon"))
     if certificate.get("seeded"):
         out.append(
             "The fit was seeded: whoever knows the seed can subtract the noise. The table is not"
             " private and must be treated as the training data itself."
         )
-    if not private and not certificate.get("seeded") and not is_conditional(certificate):
+    if not (check.private or check.conditional or certificate.get("seeded")):
         reason = "ε is infinite" if epsilon == math.inf else "the certificate claims no finite ε"
         out.append(
             f"NOT PRIVATE: {reason}. No noise protects the people in the training data; treat the"
             " table as confidential."
         )
-    for audit in _items(certificate.get("audit")):
-        bound = _number(audit.get("epsilon_lower_bound"))
-        past = bound is not None and epsilon is not None and bound > epsilon
-        if past or audit.get("verdict") == "refuted":
-            out.append(
-                f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}."
-            )
-    noise = _section(certificate, "noise")
+    for audit in check.refuting_audits:
+        out.append(f"An audit ({_text(audit.get('method'))}) REFUTED the claim: {_audit(audit)}.")
+    noise = section_of(certificate, "noise")
     if noise.get("exact") is False:
         out.append(
             f"The noise was not exactly that which is accounted for: {_text(noise.get('law'))}."
         )
-    public = _section(certificate, "public")
-    if public.get("accepted_drafted_domain") and not is_conditional(certificate):
+    public = section_of(certificate, "public")
+    if public.get("accepted_drafted_domain") and not check.conditional:
         out.append(
             "The domain of some columns was read off the private table and accepted as it was: ε"
             " does not cover what the categories and bounds themselves reveal."
         )
-    claimed = _section(certificate, "table").get("rows")
-    if isinstance(claimed, int) and claimed != rows:
-        out.append(f"The certificate speaks of a table of {claimed} rows; this one has {rows}.")
-    sha256 = public.get("schema_sha256")
-    if isinstance(sha256, str) and sha256 != schema_sha256:
+    if check.other_rows is not None:
+        out.append(
+            f"The certificate speaks of a table of {check.other_rows} rows; this one has {check.rows}."
+        )
+    if check.other_schema:
         out.append("The certificate speaks of another schema than the one used in this report.")
     return out
 
 
 def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
-    accountant = _section(certificate, "accountant")
+    accountant = section_of(certificate, "accountant")
     library = " ".join(str(accountant[key]) for key in ("library", "version") if key in accountant)
     named = str(accountant.get("name", "not stated")) + (f" ({library})" if library else "")
-    training = _section(certificate, "training")
+    training = section_of(certificate, "training")
     out = [
         ("Method", str(certificate.get("method", "not stated"))),
-        *_settings(_section(certificate, "settings")),
+        *_settings(section_of(certificate, "settings")),
         ("ε spent", epsilon_text(certificate.get("epsilon"))),
         ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
         ("δ", _text(certificate.get("delta"))),
         ("Neighbouring tables", _text(certificate.get("adjacency"))),
         ("Accountant", named),
         ("Seeded", "yes" if certificate.get("seeded") else "no"),
-        *_public_facts(_section(certificate, "public")),
+        *_public_facts(section_of(certificate, "public")),
     ]
     if training.get("stopped"):
         out.append(("Training stopped by", _text(training["stopped"])))
-    table = _section(certificate, "table")
+    table = section_of(certificate, "table")
     if table.get("sha256"):
         out.append(("Table", f"{_text(table.get('file'))}, SHA-256 {_text(table['sha256'])}"))
-    versions = _section(certificate, "versions")
+    versions = section_of(certificate, "versions")
     if versions:
         out.append(("Made with", ", ".join(f"{key} {value}" for key, value in versions.items())))
     if certificate.get("created"):
@@ -193,24 +175,24 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
 def _checks(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[str, str]]:
     """What a reader can hold the claim against. A certificate of format 1 has none of it."""
     out = []
-    project, code = _section(certificate, "project"), _section(certificate, "code")
+    project, code = section_of(certificate, "project"), section_of(certificate, "code")
     if project:
-        kept = _section(project, "composition").get("name")
+        kept = section_of(project, "composition").get("name")
         together = f"{epsilon_text(project.get('limit'))}, kept by a {_text(kept)}"
         out.append(
             ("ε of all fits under its ledger", f"{together}, {_text(project.get('ledger'))}")
         )
     if code:
         out.append(("Code of tabsynth, SHA-256", _text(code.get("sha256"))))
-    noise = _section(certificate, "noise")
+    noise = section_of(certificate, "noise")
     if noise:
         out += [
             ("Noise from", _text(noise.get("generator"))),
             ("Noise is", _text(noise.get("law"))),
         ]
-    for audit in _items(certificate.get("audit")):
+    for audit in items_of(certificate.get("audit")):
         out.append((f"Audit: {_text(audit.get('method'))}", _audit(audit)))
-    signature = _section(certificate, "signature")
+    signature = section_of(certificate, "signature")
     how = "checked against the key that was given"
     if not authenticated:
         how = "not checked; `tabsynth evaluate --key` and `tabsynth verify --key` check it"
@@ -222,7 +204,7 @@ def _audit(audit: Mapping[str, Any]) -> str:
     parts = [_text(audit["verdict"])] if audit.get("verdict") else []
     if audit.get("epsilon_lower_bound") is not None:
         bound = f"ε is at least {epsilon_text(audit['epsilon_lower_bound'])}"
-        confidence = _number(audit.get("confidence"))
+        confidence = number_of(audit.get("confidence"))
         parts.append(bound if confidence is None else f"{bound} ({confidence:.4g} confidence)")
     return (
         ", ".join([*parts, *([_text(audit["date"])] if audit.get("date") else [])]) or "no result"
@@ -272,7 +254,7 @@ def _text(value: Any, absent: str = "not stated") -> str:
 
 
 def _mechanism(item: Mapping[str, Any]) -> dict[str, str]:
-    details = _section(item, "details")
+    details = section_of(item, "details")
     return {
         "purpose": _text(item.get("purpose")),
         "mechanism": _named(item),
@@ -295,4 +277,4 @@ def _noise(item: Mapping[str, Any]) -> str:
 
 
 def _figures(value: Any) -> str:
-    return format_number(_number(value), 4, "significant")
+    return format_number(number_of(value), 4, "significant")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from tabsynth.evaluation.results import Distances, Marginal
+from tabsynth.evaluation.results import Distance, Distances
 from tabsynth.report.page import shortened
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
@@ -30,12 +30,12 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
 
     None where there are no pairs.
     """
-    by_order = {item.order: item.synthetic.marginals for item in distances}
+    by_order = {item.order: item.synthetic for item in distances}
     if 2 not in by_order:
         return None
-    own = {marginal.columns[0]: marginal.value for marginal in by_order[1]}
-    pairs = {marginal.columns: marginal.value for marginal in by_order[2]}
-    shown = _worst_columns(by_order[2], names)
+    own = {marginal.columns[0]: marginal.value for marginal in by_order[1].marginals}
+    pairs = {marginal.columns: marginal.value for marginal in by_order[2].marginals}
+    shown = _shown_columns(by_order[2], names)
     top = max([*pairs.values(), 1e-12])
     label = 16 + max(map(_wide, shown))
     side = label + len(shown) * CELL
@@ -51,10 +51,10 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
                 parts.append(_cell(place, value, value / top, name))
     width, height = max(side + 4, 300), side + 44
     parts.append(_shades(side + 16, top))
-    worst = max(pairs, key=lambda pair: pairs[pair])
+    (worst,) = by_order[2].furthest(1)
     about = (
         f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {top:.3f};"
-        f" the worst is {' × '.join(worst)}."
+        f" the worst is {' × '.join(worst.columns)}."
     )
     return Markup(
         '<svg class="heat" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
@@ -62,16 +62,12 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
     ).format(w=width, h=height, about=about, cells=Markup("").join(parts))
 
 
-def _worst_columns(pairs: Sequence[Marginal], names: Sequence[str]) -> list[str]:
+def _shown_columns(pairs: Distance, names: Sequence[str]) -> list[str]:
     """All columns in their order, or those of the worst pairs of a wide table."""
     if len(names) <= MOST_COLUMNS:
         return list(names)
-    kept: dict[str, None] = {}
-    for pair in sorted(pairs, key=lambda item: -item.value):
-        for name in pair.columns:
-            if len(kept) < MOST_COLUMNS:
-                kept[name] = None
-    return [name for name in names if name in kept]
+    shown = pairs.furthest_columns(MOST_COLUMNS)
+    return [name for name in names if name in shown]
 
 
 def _cell(place: tuple[int, int], value: float, share: float, label: str) -> Markup:

@@ -17,8 +17,8 @@ from tabsynth._files import write_text
 from tabsynth.evaluation import evaluating
 from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
-from tabsynth.evaluation.results import ColumnSummary, Distances, Estimate, Marginal
-from tabsynth.evaluation.utility.prediction import MAX_CLASSES
+from tabsynth.evaluation.results import ColumnSummary, Estimate
+from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
@@ -85,14 +85,16 @@ def render(report: "Report") -> str:
             authenticated=evaluation.authenticated,
         ),
         disclosure=_disclosure(evaluation),
-        marginals=_marginals(evaluation.columns),
+        marginals=[_marginal(item) for item in evaluation.furthest_columns(MAX_PICTURES)],
         max_classes=MAX_CLASSES,
-        folded=any(item.classes > MAX_CLASSES for item in evaluation.prediction.columns),
-        not_predicted=len(evaluation.columns) - len(evaluation.prediction.columns),
+        folded=folded_columns(evaluation.prediction),
+        not_predicted=evaluation.unpredicted,
         left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
-        worst=[(item, worst(item)) for item in evaluation.distances],
+        worst=[(item, item.synthetic.furthest(WORST)) for item in evaluation.distances],
         heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-        pairs=worst(evaluation.distances[1], MAX_PAIRS) if len(evaluation.distances) > 1 else (),
+        pairs=evaluation.distances[1].synthetic.furthest(MAX_PAIRS)
+        if len(evaluation.distances) > 1
+        else (),
         kinds=[
             (
                 ANCHORS[kind],
@@ -102,10 +104,7 @@ def render(report: "Report") -> str:
             )
             for kind, title, note in KINDS
         ],
-        attacked=any(
-            metric.kind == "privacy" and math.isfinite(metric.value)
-            for metric in evaluation.metrics
-        ),
+        attacked=evaluation.attacked,
         moments=[item for item in evaluation.columns if item.moments is not None],
         standard_errors=STANDARD_ERRORS,
         subtitle=subtitle(evaluation),
@@ -138,12 +137,6 @@ def _strip(metric: Metric) -> Markup:
     return strip(min(ends, default=0.0), max(ends, default=1.0), marks)
 
 
-def worst(distances: Distances, most: int = WORST) -> tuple[Marginal, ...]:
-    """The marginals furthest from the training table's, furthest first."""
-    order = sorted(distances.synthetic.marginals, key=lambda item: -item.value)
-    return tuple(order[:most])
-
-
 def _uri(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
@@ -160,15 +153,10 @@ def _disclosure(evaluation: Evaluation) -> Picture | None:
     return Picture("Attribute disclosure", _uri(disclosure_figure(disclosure)), alt)
 
 
-def _marginals(marginals: tuple[ColumnSummary, ...]) -> list[Picture]:
-    """A picture for every column; of very wide tables, of those furthest apart."""
-    furthest = sorted(marginals, key=lambda item: -item.distance)[:MAX_PICTURES]
-    return [_marginal(item) for item in marginals if item in furthest]
-
-
 def _marginal(item: ColumnSummary) -> Picture:
-    largest = sorted(zip(item.real, item.synthetic, item.labels, strict=True), reverse=True)[:5]
-    shares = "; ".join(f"{label}: {real:.1%} and {other:.1%}" for real, other, label in largest)
+    shares = "; ".join(
+        f"{label}: {real:.1%} and {other:.1%}" for label, real, other in item.largest(5)
+    )
     alt = (
         f"Shares of the values of {item.column} in the training and the synthetic table, the"
         f" largest being {shares}. Distance {item.distance:.3f}."

@@ -1,23 +1,18 @@
 """The summary of a report in plain words: what its figures say, and what they cannot say."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.stats import norm
-
 from tabsynth.evaluation.baseline import BETTER, INCONCLUSIVE, NO_BETTER, NOTHING
-from tabsynth.evaluation.inputs import is_conditional, is_private
-from tabsynth.evaluation.metric import Evaluation, Metric
+from tabsynth.evaluation.claims import is_conditional, is_private
+from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
-    Z95,
     BaselineComparison,
     Disclosure,
     Estimate,
-    reference_scale,
+    Subgroups,
 )
-from tabsynth.evaluation.utility.subgroups import LEAST_ROWS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
@@ -58,9 +53,8 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
 
 def subtitle(evaluation: Evaluation) -> str:
     """Rows, columns, method with its claim, and date of the evaluation."""
-    rows = evaluation.rows["synthetic"] + evaluation.left_out
     columns = len(evaluation.columns)
-    parts = [f"{rows:,} rows", f"{columns} column{'' if columns == 1 else 's'}"]
+    parts = [f"{evaluation.given_rows:,} rows", f"{columns} column{'' if columns == 1 else 's'}"]
     certificate = evaluation.certificate
     parts.append(
         "method not stated: no certificate"
@@ -74,9 +68,7 @@ def subtitle(evaluation: Evaluation) -> str:
 
 def equal_rows(evaluation: Evaluation) -> str:
     """How the hold-out reference was made comparable with the synthetic table; empty without a hold-out."""
-    train, synthetic, holdout = (
-        evaluation.rows[name] for name in ("train", "synthetic", "holdout")
-    )
+    synthetic, holdout = evaluation.rows["synthetic"], evaluation.rows["holdout"]
     if not holdout:
         return ""
     text = (
@@ -87,11 +79,10 @@ def equal_rows(evaluation: Evaluation) -> str:
         return f"{text} Both have {synthetic:,} rows, so nothing was corrected."
     if holdout > synthetic:
         return f"{text} Of its {holdout:,} rows, {synthetic:,} drawn at random were used."
-    scale = reference_scale(train, synthetic, holdout)
     return (
         f"{text} It has {holdout:,} rows and the synthetic table {synthetic:,}: its distances, k-marginal score,"
         " associations, probabilities and totals are corrected by the expected sampling error, which is proportional"
-        f" to √(1/n + 1/m) (factor {scale:.2f}). Where most cells hold at most one row, the corrected reference is"
+        f" to √(1/n + 1/m) (factor {evaluation.reference_scale:.2f}). Where most cells hold at most one row, the corrected reference is"
         " somewhat too good. Other metrics are not corrected: there, a smaller hold-out can look worse than it is."
     )
 
@@ -105,7 +96,7 @@ def summarise(evaluation: Evaluation) -> list[str]:
     out += _holdout(evaluation.overlap)
     out += _broken(evaluation, evaluation.left_out)
     out += _below(evaluation)
-    out += _groups(evaluation)
+    out += [_fares(item) for item in evaluation.subgroups]
     out.append(_disclosure(evaluation.disclosure))
     out += _attacks(evaluation)
     out.append(_privacy(evaluation.certificate, evaluation.authenticated))
@@ -118,9 +109,8 @@ def _holdout(overlap: Overlap | None) -> list[str]:
     """Whether the hold-out seems to hold training rows."""
     if overlap is None or not overlap.suspicious:
         return []
-    share = overlap.in_training / overlap.holdout
     return [
-        f"BEWARE: {share:.0%} of the hold-out rows equal a training row, and {overlap.expected:.0%} of the"
+        f"BEWARE: {overlap.share:.0%} of the hold-out rows equal a training row, and {overlap.expected:.0%} of the"
         " training rows equal another one. The hold-out seems to hold rows that were fitted: then every"
         " attack looks harmless, and every score too good."
     ]
@@ -130,27 +120,25 @@ def _verdict(evaluation: Evaluation) -> str:
     text = evaluation.verdict.text
     if text == NOTHING:
         return "The table has one column, so there are no relations between columns to judge."
-    comparisons = evaluation.verdict.comparisons
-    worse = [c.metric for c in comparisons if not c.better and c.conclusive is not False]
-    better = [c.metric for c in comparisons if c.better]
-    inconclusive = [c.metric for c in comparisons if not c.better and c.conclusive is False]
+    verdict = evaluation.verdict
+    comparisons = verdict.comparisons
     aside = ""
-    if inconclusive and text != INCONCLUSIVE:
-        aside = f" Not counted: {', '.join(inconclusive)}, by which {_TOO_WEAK}."
-    if any(not c.better and c.conclusive is None for c in comparisons):
+    if verdict.inconclusive and text != INCONCLUSIVE:
+        aside = f" Not counted: {', '.join(verdict.inconclusive)}, by which {_TOO_WEAK}."
+    if verdict.unknown:
         aside = f" {_UNKNOWN}"
     if text == INCONCLUSIVE:
         reason = f"by every metric used here ({_named(comparisons)}), {_TOO_WEAK}"
     elif text == BETTER:
-        counted = "every metric that counts" if inconclusive else "every metric used here"
-        reason = f"it keeps relations between columns, by {counted} ({', '.join(better)})"
+        counted = "every metric that counts" if verdict.inconclusive else "every metric used here"
+        reason = f"it keeps relations between columns, by {counted} ({', '.join(verdict.better)})"
     elif text == NO_BETTER:
         reason = (
             f"by no metric used here ({_named(comparisons)}) does it keep relations between columns;"
             " publishing each column's histogram would serve as well"
         )
     else:
-        reason = f"it is by {', '.join(better)}, and it is not by {', '.join(worse)}"
+        reason = f"it is by {', '.join(verdict.better)}, and it is not by {', '.join(verdict.not_better)}"
     return f"The synthetic table is {text}: {reason}.{aside}"
 
 
@@ -207,7 +195,7 @@ def _disclosure(disclosure: Disclosure) -> str:
             " this is leakage and how much is what the table teaches about everyone."
         )
     low, high = 100 * mean.leakage.low, 100 * mean.leakage.high
-    if mean.leakage.low > 0:
+    if mean.leaks:
         finding = "Training records ARE guessed better than records the synthesizer never saw"
         moral = "The table leaks what is particular to its training records."
     else:
@@ -266,36 +254,24 @@ def _below(evaluation: Evaluation) -> list[str]:
     return out
 
 
-def _groups(evaluation: Evaluation) -> list[str]:
-    return [
-        _fares(metric)
-        for metric in evaluation.metrics
-        if metric.key.startswith("subgroup_gap_") and metric.parts
-    ]
-
-
-def _fares(metric: Metric) -> str:
+def _fares(item: Subgroups) -> str:
     """Whether a group is seen to fare worse, and which were too small to judge."""
-    name = metric.key.removeprefix("subgroup_gap_")
-    judged = [part for part in metric.parts if math.isfinite(part.value)]
-    small = [part.name for part in metric.parts if part.n < LEAST_ROWS]
-    if len(metric.parts) == 1:
-        text = f"All training rows are of one group of {name}: there is nothing to compare."
-    elif len(judged) < 2:
-        text = f"The groups of {name} cannot be compared: fewer than two are large enough to judge."
-    elif metric.low > 0:
-        worst, best = judged[0], judged[-1]
+    if item.groups == 1:
+        text = f"All training rows are of one group of {item.column}: there is nothing to compare."
+    elif item.worst is None or item.best is None:
+        text = f"The groups of {item.column} cannot be compared: fewer than two are large enough to judge."
+    elif item.unequal:
         text = (
-            f"Of the groups of {name}, {worst.name} ({worst.n} training rows) fares worst, with a"
-            f" distance of {worst.value:.3f} beyond chance, and {best.name} best, with"
-            f" {best.value:.3f}: a gap of {interval(metric.synthetic)}."
+            f"Of the groups of {item.column}, {item.worst.name} ({item.worst.rows} training rows) fares worst, with a"
+            f" distance of {item.worst.distance:.3f} beyond chance, and {item.best.name} best, with"
+            f" {item.best.distance:.3f}: a gap of {interval(item.gap)}."
         )
     else:
         text = (
-            f"No group of {name} is seen to fare worse than another: the largest gap is"
-            f" {interval(metric.synthetic)}."
+            f"No group of {item.column} is seen to fare worse than another: the largest gap is"
+            f" {interval(item.gap)}."
         )
-    return f"{text} Too small to judge: {_listed(small)}." if small else text
+    return f"{text} Too small to judge: {_listed(item.too_small)}." if item.too_small else text
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -305,32 +281,22 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _attacks(evaluation: Evaluation) -> list[str]:
-    """The attacks beside attribute disclosure that beat guessing."""
-    tried = [
-        metric
-        for metric in evaluation.metrics
-        if metric.kind == "privacy" and metric.key != "attribute_disclosure"
-    ]
+    """The attacks beside attribute disclosure that do better than guessing."""
+    tried, successful = evaluation.attacks
     if not tried:
         return []
-    # Bonferroni: of so many attacks on nothing, one interval at 95% would be off too often.
-    wider = float(norm.ppf(1 - 0.025 / len(tried))) / Z95
-    won = [
-        metric
-        for metric in tried
-        if metric.best is not None
-        and metric.value - wider * (metric.value - metric.low) > metric.best
-    ]
-    if not won:
+    if not successful:
         return [
-            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(candidate.key, candidate.title) for candidate in tried)})"
+            f"None of {len(tried)} other attacks ({', '.join(NAMES.get(item.key, item.title) for item in tried)})"
             " does better on training records than on others, beyond chance (5% for all together): no evidence of leakage by them."
         ]
     names = "; ".join(
-        f"{candidate.title}: {interval(candidate.synthetic)}, without leakage {candidate.best:g}"
-        for candidate in won
+        f"{item.title}: {interval(item.synthetic)}, without leakage {item.best:g}"
+        for item in successful
     )
-    return [f"{len(won)} of {len(tried)} other attacks SUCCEED on training records: {names}."]
+    return [
+        f"{len(successful)} of {len(tried)} other attacks SUCCEED on training records: {names}."
+    ]
 
 
 def _privacy(certificate: Mapping[str, Any] | None, authenticated: bool) -> str:

@@ -10,7 +10,7 @@ from tabsynth.evaluation import Columns, distances, independent_columns, measure
 from tabsynth.evaluation.baseline import INCONCLUSIVE, verdict
 from tabsynth.evaluation.metric import at_equal_rows
 from tabsynth.evaluation.results import BaselineComparison, Estimate, reference_scale, scaled, worse
-from tabsynth.evaluation.utility.marginals import distance, distant
+from tabsynth.evaluation.utility.marginals import distance, distance_metric
 from tabsynth.report.summary import summarise
 
 D, SIZES = 20, (2,) * 20
@@ -87,8 +87,8 @@ def test_a_small_holdout_excuses_no_table():
     pair = pairs(train, bad, few, rng)
     assert pair.holdout.mean.value > pair.baseline.mean.value
     scale = reference_scale(600, 600, 20)
-    metric = at_equal_rows(distant(pair), scale)
-    assert metric.below_baseline and distant(pair).inconclusive
+    metric = at_equal_rows(distance_metric(pair), scale)
+    assert metric.below_baseline and distance_metric(pair).inconclusive
     (row,) = verdict(replace(_NOBODY, columns=()), [pair], scale).comparisons
     assert row.conclusive and not row.better
 

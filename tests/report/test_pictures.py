@@ -13,7 +13,7 @@ from tabsynth import Column, Report, Schema, compare, evaluate
 from tabsynth.evaluation import independent_columns
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.results import Estimate
-from tabsynth.evaluation.utility.marginals import distances, distant
+from tabsynth.evaluation.utility.marginals import distance_metric, distances
 from tabsynth.report import figures
 from tabsynth.report.heatmap import SHAPES, heat_map, strip
 from tabsynth.report.page import packaged
@@ -183,7 +183,9 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
         found, marginals = measured(columns, rng)
         kept = [m for m in base.evaluation.metrics if not m.key.startswith("tvd")]
         evaluation = replace(
-            base.evaluation, metrics=(*map(distant, found), *kept), columns=marginals[:drawn]
+            base.evaluation,
+            metrics=(*map(distance_metric, found), *kept),
+            columns=marginals[:drawn],
         )
         Report(evaluation).to_html(tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text("utf-8")

@@ -92,7 +92,7 @@ def attribute_disclosure(
     return Disclosure(cells, mean, guess, len(targets), controls)
 
 
-def disclosed(
+def disclosure_metric(
     disclosure: Disclosure, tables: Tables, k: Sequence[int], rng: np.random.Generator
 ) -> Metric:
     """Mean leakage over the grid; NaN without a control group or with one column.

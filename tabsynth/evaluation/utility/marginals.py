@@ -46,7 +46,7 @@ def distances(
     return Distances(order, synthetic, baseline, holdout)
 
 
-def distant(distances: Distances) -> Metric:
+def distance_metric(distances: Distances) -> Metric:
     """Mean total variation distance of the marginals of one order; the worst are its parts."""
     names = [" × ".join(marginal.columns) for marginal in distances.synthetic.marginals]
     holdout, baseline = _values(distances.holdout), _values(distances.baseline)

@@ -95,7 +95,12 @@ def dimension_wise_prediction(
     return Prediction(columns, mean, len(test), seen)
 
 
-def predicted(prediction: Prediction, classifier: str, key: str) -> list[Metric]:
+def folded_columns(prediction: Prediction) -> tuple[str, ...]:
+    """The columns predicted that have so many values that the rarer ones count as one."""
+    return tuple(item.column for item in prediction.columns if item.classes > MAX_CLASSES)
+
+
+def prediction_metrics(prediction: Prediction, classifier: str, key: str) -> list[Metric]:
     """Mean F1 over columns, weighted and macro, by one classifier.
 
     The hold-out reference is the training table itself: the rows that all are tested on are not in it.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables
-from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.results import Estimate, Group, Subgroups
 from tabsynth.evaluation.utility.marginals import cell_numbers, column_sets, distance
 
 CITATION = (
@@ -65,18 +65,29 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         for i, v in enumerate(judged)
     ]
     parts.sort(key=lambda part: -part.value)
+    groups = [Group(part.name, part.n, part.value) for part in parts] if comparable else []
+    gap = gaps.map(itemgetter(1))
+    details = Subgroups(
+        name,
+        len(judged) + len(small),
+        groups[0] if groups else None,
+        groups[-1] if groups else None,
+        tuple(labels[int(v)] for v in small),
+        gap.synthetic,
+    )
     parts += [Part(labels[int(v)], math.nan, n=int(counts[v])) for v in small]
-    named = ": " + ", ".join(labels[int(v)] for v in small) if len(small) else ""
+    named = ": " + ", ".join(details.too_small) if details.too_small else ""
     return Metric(
         f"subgroup_gap_{name}",
         f"Gap between the groups of {name}",
         UTILITY,
-        *gaps.map(itemgetter(1)),
+        *gap,
         "lower",
         0.0,
         READING.format(name=name, least=LEAST_ROWS, small=named),
         CITATION,
         tuple(parts),
+        details=details,
     )
 
 
