@@ -53,6 +53,13 @@ def check_claim(certificate: Mapping[str, Any], rows: int, schema_sha256: str) -
     )
 
 
+def claimed_epsilon(certificate: Mapping[str, Any] | None) -> float:
+    """ε that a certificate claims, authenticated or not; infinite without an unconditional claim."""
+    if certificate is None or not is_private(certificate):
+        return math.inf
+    return float(certificate["epsilon"])
+
+
 def is_private(certificate: Mapping[str, Any]) -> bool:
     """Whether the certificate claims a finite ε, unseeded, without a condition."""
     return (

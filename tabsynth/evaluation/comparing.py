@@ -2,15 +2,105 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
-from tabsynth.evaluation.claims import is_private
+from tabsynth.evaluation.claims import claimed_epsilon
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import worse
 
 
-def check_comparable(evaluations: Sequence[Evaluation]) -> None:
+@dataclass(frozen=True)
+class ComparedMetric:
+    """One metric of several synthetic tables.
+
+    Attributes
+    ----------
+    metrics : tuple of Metric
+        One for each table.
+    best : int or None
+        The position of the table that is best by a metric of utility; None if several are equal, or none is
+        better than another by this metric.
+    clear : bool
+        Whether the interval of the best table is clear of those of all others.
+    """
+
+    metrics: tuple[Metric, ...]
+    best: int | None
+    clear: bool
+
+    @property
+    def key(self) -> str:
+        """Of the metric."""
+        return self.metrics[0].key
+
+    @property
+    def title(self) -> str:
+        """Of the metric."""
+        return self.metrics[0].title
+
+    @property
+    def below_baseline(self) -> bool:
+        """Whether some table is worse than its independent columns."""
+        return any(metric.below_baseline for metric in self.metrics)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several synthetic tables of one schema, training table and hold-out, by the metrics that all have.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    epsilons : tuple of float
+        What each certificate claims, authenticated or not; infinite without an unconditional claim.
+    metrics : tuple of ComparedMetric
+    """
+
+    labels: tuple[str, ...]
+    epsilons: tuple[float, ...]
+    metrics: tuple[ComparedMetric, ...]
+
+    def __getitem__(self, key: str) -> ComparedMetric:
+        """The metric of that key; KeyError if not all tables have it."""
+        for metric in self.metrics:
+            if metric.key == key:
+                return metric
+        raise KeyError(key)
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """By how many metrics of utility each table is best."""
+        best = [self.labels[item.best] for item in self.metrics if item.best is not None]
+        return {label: best.count(label) for label in self.labels}
+
+    @property
+    def clear_wins(self) -> int:
+        """By how many metrics the best table is clear of all others."""
+        return sum(item.clear for item in self.metrics)
+
+
+def compare_evaluations(evaluations: Sequence[Evaluation]) -> Comparison:
+    """Compare two or more synthetic tables.
+
+    Raises
+    ------
+    InputError
+        If two tables have one label, or their schemas, training tables or hold-outs differ.
+    """
+    _check_comparable(evaluations)
+    by_key = [{metric.key: metric for metric in item.metrics} for item in evaluations]
+    keys = [key for key in by_key[0] if all(key in metrics for metrics in by_key)]
+    shared = [tuple(metrics[key] for metrics in by_key) for key in keys]
+    return Comparison(
+        tuple(item.label for item in evaluations),
+        tuple(claimed_epsilon(item.certificate) for item in evaluations),
+        tuple(ComparedMetric(metrics, *_best_table(metrics)) for metrics in shared),
+    )
+
+
+def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
     """Refuse tables that were not measured against the same real rows under one schema.
 
     Raises
@@ -36,21 +126,7 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> None:
             )
 
 
-def shared_metrics(evaluations: Sequence[Evaluation]) -> list[list[Metric]]:
-    """The metrics that all tables have, each with the values of all tables."""
-    by_key = [{metric.key: metric for metric in item.metrics} for item in evaluations]
-    keys = [key for key in by_key[0] if all(key in metrics for metrics in by_key)]
-    return [[metrics[key] for metrics in by_key] for key in keys]
-
-
-def claimed_epsilon(evaluation: Evaluation) -> float:
-    """ε that the certificate claims, authenticated or not; infinite without an unconditional claim."""
-    if evaluation.certificate is None or not is_private(evaluation.certificate):
-        return math.inf
-    return float(evaluation.certificate["epsilon"])
-
-
-def best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
+def _best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
     """Which table is best by a figure of utility, and whether its interval is clear of the others'."""
     first = metrics[0]
     if first.kind != "utility" or first.better == "neither":
@@ -62,17 +138,6 @@ def best_table(metrics: Sequence[Metric]) -> tuple[int | None, bool]:
     others = [metric for i, metric in enumerate(metrics) if i != best]
     winner = metrics[best].synthetic
     return best, all(worse(metric.synthetic, winner, first.better, first.best) for metric in others)
-
-
-def wins(evaluations: Sequence[Evaluation]) -> tuple[dict[str, int], int]:
-    """By how many metrics of utility each table is best, by label, and how many of these are clear of the others."""
-    counts, clear = dict.fromkeys((item.label for item in evaluations), 0), 0
-    for metrics in shared_metrics(evaluations):
-        best, apart = best_table(metrics)
-        if best is not None:
-            counts[evaluations[best].label] += 1
-            clear += apart
-    return counts, clear
 
 
 def _goodness(metric: Metric) -> float:

@@ -168,6 +168,17 @@ class Metric(Result):
             self.synthetic, self.holdout, self.better, self.best
         )
 
+    def beats_guessing(self, attacks: int = 1) -> bool:
+        """Whether an attack does better than ``best``, beyond chance, at a level of 5% for all of so many attacks.
+
+        Bonferroni: of many attacks on nothing, one interval at 95% excludes ``best`` too often, so the interval is
+        widened to a level of 95% for all of them together.
+        """
+        if self.best is None:
+            return False
+        wider = float(stats.norm.ppf(1 - 0.025 / attacks)) / Z95
+        return self.value - wider * (self.value - self.low) > self.best
+
     @property
     def _past_baseline(self) -> bool:
         if self.baseline is None or self.kind != UTILITY or not self.of_relations:
@@ -253,6 +264,13 @@ class Tables:
         return Compared(self.synthetic, self.reference, self.baseline)
 
 
+class Attacks(NamedTuple):
+    """Attacks on one table: those that were tried, and those that succeed, beyond chance for all together."""
+
+    tried: tuple[Metric, ...]
+    successful: tuple[Metric, ...]
+
+
 @dataclass(frozen=True)
 class Evaluation(Result):
     """Everything that was measured of one synthetic table, and of which tables.
@@ -319,33 +337,6 @@ class Evaluation(Result):
         )
 
     @property
-    def other_attacks(self) -> tuple[Metric, ...]:
-        """The attacks that were tried besides attribute disclosure."""
-        return tuple(
-            metric
-            for metric in self.metrics
-            if metric.kind == PRIVACY and metric.key != "attribute_disclosure"
-        )
-
-    @property
-    def successful_attacks(self) -> tuple[Metric, ...]:
-        """Those of ``other_attacks`` that do better on training records than without leakage, beyond chance.
-
-        The error rate is 5% for all of them together (Bonferroni): with many attacks on a table that leaks
-        nothing, one interval at 95% each would exclude the best value too often.
-        """
-        attacks = self.other_attacks
-        if not attacks:
-            return ()
-        wider = float(stats.norm.ppf(1 - 0.025 / len(attacks))) / Z95
-        return tuple(
-            attack
-            for attack in attacks
-            if attack.best is not None
-            and attack.value - wider * (attack.value - attack.low) > attack.best
-        )
-
-    @property
     def disclosure(self) -> Disclosure:
         """The grid of attribute disclosure."""
         details = self["attribute_disclosure"].details
@@ -358,6 +349,16 @@ class Evaluation(Result):
         return tuple(
             metric.details for metric in self.metrics if isinstance(metric.details, Subgroups)
         )
+
+    @property
+    def attacks(self) -> Attacks:
+        """The attacks beside attribute disclosure; empty without a control group."""
+        tried = tuple(
+            metric
+            for metric in self.metrics
+            if metric.kind == PRIVACY and metric.key != "attribute_disclosure"
+        )
+        return Attacks(tried, tuple(item for item in tried if item.beats_guessing(len(tried))))
 
     @property
     def attacked(self) -> bool:

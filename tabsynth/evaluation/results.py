@@ -154,6 +154,19 @@ class Distance(Result):
     mean: Estimate
     marginals: tuple[Marginal, ...]
 
+    def furthest(self, most: int) -> tuple[Marginal, ...]:
+        """At most so many of the marginals, the furthest apart first."""
+        return tuple(sorted(self.marginals, key=lambda item: -item.value)[:most])
+
+    def furthest_columns(self, most: int) -> set[str]:
+        """At most so many columns: those of the marginals furthest apart."""
+        chosen: dict[str, None] = {}
+        for marginal in self.furthest(len(self.marginals)):
+            for name in marginal.columns:
+                if len(chosen) < most:
+                    chosen[name] = None
+        return set(chosen)
+
 
 @dataclass(frozen=True)
 class Distances(Result):
@@ -167,19 +180,6 @@ class Distances(Result):
     synthetic: Distance
     baseline: Distance
     holdout: Distance | None
-
-    def worst(self, most: int) -> tuple[Marginal, ...]:
-        """At most so many marginals of the synthetic table, the furthest from the training table's first."""
-        return tuple(sorted(self.synthetic.marginals, key=lambda item: -item.value)[:most])
-
-    def worst_columns(self, most: int) -> frozenset[str]:
-        """At most so many columns: those of the worst marginals."""
-        chosen: dict[str, None] = {}
-        for marginal in self.worst(len(self.synthetic.marginals)):
-            for name in marginal.columns:
-                if len(chosen) < most:
-                    chosen[name] = None
-        return frozenset(chosen)
 
 
 @dataclass(frozen=True)

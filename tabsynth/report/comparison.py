@@ -14,13 +14,7 @@ from tabsynth._files import write_text
 from tabsynth._validate import shown
 from tabsynth.errors import InputError
 from tabsynth.evaluation.claims import is_conditional, is_private
-from tabsynth.evaluation.comparing import (
-    check_comparable,
-    claimed_epsilon,
-    shared_metrics,
-    wins,
-)
-from tabsynth.evaluation.metric import Metric
+from tabsynth.evaluation.comparing import Comparison, compare_evaluations
 from tabsynth.evaluation.results import Estimate
 from tabsynth.report.certificates import epsilon_text
 from tabsynth.report.page import render_page
@@ -38,16 +32,17 @@ class ComparisonReport:
     """Reports of several synthetic tables. It is computed from real rows without noise: confidential."""
 
     reports: tuple[Report, ...]
+    comparison: Comparison
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the tables are called."""
-        return tuple(report.label for report in self.reports)
+        return self.comparison.labels
 
     @property
     def epsilons(self) -> tuple[float, ...]:
         """What each certificate claims, authenticated or not; infinite where it claims no privacy, or only on a condition."""
-        return tuple(claimed_epsilon(report.evaluation) for report in self.reports)
+        return self.comparison.epsilons
 
     def to_frame(self) -> pd.DataFrame:
         """A row per table and metric: as :meth:`Report.to_frame`, with ``label`` and ``epsilon``."""
@@ -64,11 +59,11 @@ class ComparisonReport:
         out = [
             f"{report.label}: {report.verdict}, {_epsilon_text(report)}." for report in self.reports
         ]
-        won, clear = wins([report.evaluation for report in self.reports])
-        counts = "; ".join(f"{label} {count}" for label, count in won.items())
+        wins = self.comparison.wins
+        counts = "; ".join(f"{label} {count}" for label, count in wins.items())
         out.append(
-            f"Number of utility metrics by which each table is best: {counts}. In {clear} of"
-            f" {sum(won.values())} the interval of the best table is clear of all others."
+            f"Number of utility metrics by which each table is best: {counts}. In"
+            f" {self.comparison.clear_wins} of {sum(wins.values())} the interval of the best table is clear of all others."
         )
         out.append(
             f"The hold-out reference and independent columns are those of the report of {self.labels[0]}; the"
@@ -114,40 +109,31 @@ class ComparisonReport:
         )
         write_text(path, page)
 
-    def _rows(self) -> list[list[Metric]]:
-        """The metrics that every report has, each with all tables' values."""
-        return shared_metrics([report.evaluation for report in self.reports])
-
     def _table(self) -> list[tuple[str, list[str], bool]]:
         out = []
-        for metrics in self._rows():
-            cells = [with_interval(metric.synthetic) for metric in metrics]
-            cells += [with_interval(metrics[0].holdout), with_interval(metrics[0].baseline)]
-            out.append(
-                (
-                    metrics[0].title,
-                    cells,
-                    any(shared_metric.below_baseline for shared_metric in metrics),
-                )
-            )
+        for compared in self.comparison.metrics:
+            cells = [with_interval(metric.synthetic) for metric in compared.metrics]
+            first = compared.metrics[0]
+            cells += [with_interval(first.holdout), with_interval(first.baseline)]
+            out.append((compared.title, cells, compared.below_baseline))
         return out
 
     def _pictures(self) -> list[tuple[str, Markup]]:
         """Utility against what an attack gains, and against ε where some are finite, or alone."""
-        rows = {metrics[0].key: metrics for metrics in self._rows()}
-        utility = [metric.synthetic for metric in rows[UTILITY_KEY]]
+        compared = self.comparison[UTILITY_KEY]
+        utility = [metric.synthetic for metric in compared.metrics]
         shown = [i for i, estimate in enumerate(utility) if math.isfinite(estimate.value)]
         if not shown:
             return []
-        first = rows[UTILITY_KEY][0]
+        first = compared.metrics[0]
         references = [
             (first.holdout, "hold-out reference"),
             (first.baseline, "independent columns"),
         ]
         lines = [(e.value, name) for e, name in references if e and math.isfinite(e.value)]
-        y = linear(rows[UTILITY_KEY][0].title, utility, lines)
+        y = linear(compared.title, utility, lines)
         out = []
-        leaks = [metric.synthetic for metric in rows[PRIVACY_KEY]]
+        leaks = [metric.synthetic for metric in self.comparison[PRIVACY_KEY].metrics]
         if any(math.isfinite(leak.value) for leak in leaks):
             words = [with_interval(estimate) for estimate in leaks]
             x = linear("Leakage by attribute disclosure", leaks, [(0.0, "no evidence of leakage")])
@@ -191,8 +177,7 @@ def compare(reports: Sequence[Report]) -> ComparisonReport:
     given = tuple(reports)
     if len(given) < 2 or not all(isinstance(report, Report) for report in given):
         raise InputError(f"Expected two or more reports to compare, got {shown(reports)}.")
-    check_comparable([report.evaluation for report in given])
-    return ComparisonReport(given)
+    return ComparisonReport(given, compare_evaluations([report.evaluation for report in given]))
 
 
 def _epsilon_text(report: Report) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from tabsynth.evaluation.results import Distances
+from tabsynth.evaluation.results import Distance, Distances
 from tabsynth.report.page import shortened
 
 MOST_COLUMNS = 40  # in a heat map: of wider tables, those with the worst pairs
@@ -30,11 +30,11 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
 
     None where there are no pairs.
     """
-    by_order = {item.order: item for item in distances}
+    by_order = {item.order: item.synthetic for item in distances}
     if 2 not in by_order:
         return None
-    own = {marginal.columns[0]: marginal.value for marginal in by_order[1].synthetic.marginals}
-    pairs = {marginal.columns: marginal.value for marginal in by_order[2].synthetic.marginals}
+    own = {marginal.columns[0]: marginal.value for marginal in by_order[1].marginals}
+    pairs = {marginal.columns: marginal.value for marginal in by_order[2].marginals}
     shown = _shown_columns(by_order[2], names)
     top = max([*pairs.values(), 1e-12])
     label = 16 + max(map(_wide, shown))
@@ -51,7 +51,7 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
                 parts.append(_cell(place, value, value / top, name))
     width, height = max(side + 4, 300), side + 44
     parts.append(_shades(side + 16, top))
-    (worst,) = by_order[2].worst(1)
+    (worst,) = by_order[2].furthest(1)
     about = (
         f"Heat map of the distance of {len(pairs)} pairs of columns, from 0 to {top:.3f};"
         f" the worst is {' × '.join(worst.columns)}."
@@ -62,11 +62,11 @@ def heat_map(distances: Sequence[Distances], names: Sequence[str]) -> Markup | N
     ).format(w=width, h=height, about=about, cells=Markup("").join(parts))
 
 
-def _shown_columns(pairs: Distances, names: Sequence[str]) -> list[str]:
+def _shown_columns(pairs: Distance, names: Sequence[str]) -> list[str]:
     """All columns in their order, or those of the worst pairs of a wide table."""
     if len(names) <= MOST_COLUMNS:
         return list(names)
-    shown = pairs.worst_columns(MOST_COLUMNS)
+    shown = pairs.furthest_columns(MOST_COLUMNS)
     return [name for name in names if name in shown]
 
 

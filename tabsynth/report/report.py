@@ -90,9 +90,11 @@ def render(report: "Report") -> str:
         folded=folded_columns(evaluation.prediction),
         not_predicted=evaluation.unpredicted,
         left_out=max(0, len(evaluation.columns) - MAX_PICTURES),
-        worst=[(item, item.worst(WORST)) for item in evaluation.distances],
+        worst=[(item, item.synthetic.furthest(WORST)) for item in evaluation.distances],
         heat=heat_map(evaluation.distances, [item.column for item in evaluation.columns]),
-        pairs=evaluation.distances[1].worst(MAX_PAIRS) if len(evaluation.distances) > 1 else (),
+        pairs=evaluation.distances[1].synthetic.furthest(MAX_PAIRS)
+        if len(evaluation.distances) > 1
+        else (),
         kinds=[
             (
                 ANCHORS[kind],

@@ -282,7 +282,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _attacks(evaluation: Evaluation) -> list[str]:
     """The attacks beside attribute disclosure that do better than guessing."""
-    tried, successful = evaluation.other_attacks, evaluation.successful_attacks
+    tried, successful = evaluation.attacks
     if not tried:
         return []
     if not successful:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from tabsynth.evaluation.comparing import wins
+from tabsynth.evaluation.comparing import compare_evaluations
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.overlap import Overlap
 from tabsynth.evaluation.results import (
@@ -14,7 +14,6 @@ from tabsynth.evaluation.results import (
     Cell,
     ColumnSummary,
     Distance,
-    Distances,
     Estimate,
     Marginal,
     Verdict,
@@ -49,10 +48,12 @@ def test_wins_are_counted_by_table_and_ties_are_nobodys() -> None:
     other = evaluation(
         "other", metric("f1", 0.7, 0.01), metric("tie", 0.5, 0.1), metric("near", 0.7, 0.2)
     )
-    assert wins([one, other]) == ({"one": 1, "other": 1}, 1)
-    assert wins([other, one]) == ({"other": 1, "one": 1}, 1)
+    for tables in ([one, other], [other, one]):
+        comparison = compare_evaluations(tables)
+        assert comparison.wins == {"one": 1, "other": 1} and comparison.clear_wins == 1
     unknown = evaluation("unknown", metric("f1", math.nan, math.nan))
-    assert wins([one, unknown]) == ({"one": 1, "unknown": 0}, 0)
+    comparison = compare_evaluations([one, unknown])
+    assert comparison.wins == {"one": 1, "unknown": 0} and comparison.clear_wins == 0
 
 
 @pytest.mark.parametrize("attacks", [1, 3, 10])
@@ -70,9 +71,9 @@ def test_an_attack_succeeds_beyond_the_chance_of_all_attacks(attacks: int) -> No
         ]
         disclosure = metric("attribute_disclosure", 0.9, 0.01, kind="privacy", best=0.0)
         made = evaluation("table", *tried, disclosure, metric("f1", 0.9, 0.01))
-        assert made.other_attacks == tuple(tried)
-        assert [attack.key for attack in made.successful_attacks] == ["a"] * succeeds
-    assert evaluation("none", disclosure).successful_attacks == ()
+        assert made.attacks.tried == tuple(tried)
+        assert [attack.key for attack in made.attacks.successful] == ["a"] * succeeds
+    assert evaluation("none", disclosure).attacks == ((), ())
 
 
 def test_the_worst_marginals_come_first() -> None:
@@ -80,19 +81,17 @@ def test_the_worst_marginals_come_first() -> None:
         Marginal((name,), value) for name, value in (("a", 0.1), ("b", 0.3), ("c", 0.2))
     )
     distance = Distance(Estimate(0.2, 0.1, 0.3, 3), marginals)
-    distances = Distances(1, distance, distance, None)
-    assert [item.columns[0] for item in distances.worst(2)] == ["b", "c"]
-    assert len(distances.worst(9)) == 3
+    assert [item.columns[0] for item in distance.furthest(2)] == ["b", "c"]
+    assert len(distance.furthest(9)) == 3 and distance.furthest_columns(2) == {"b", "c"}
 
 
 def test_the_columns_of_the_worst_marginals_are_kept() -> None:
     pairs = ((("a", "b"), 0.1), (("c", "d"), 0.3), (("a", "d"), 0.2))
     marginals = tuple(Marginal(columns, value) for columns, value in pairs)
     distance = Distance(Estimate(0.2, 0.1, 0.3, 3), marginals)
-    distances = Distances(2, distance, distance, None)
-    assert distances.worst_columns(3) == {"c", "d", "a"}
-    assert distances.worst_columns(1) == {"c"}
-    assert distances.worst_columns(9) == {"a", "b", "c", "d"}
+    assert distance.furthest_columns(3) == {"c", "d", "a"}
+    assert distance.furthest_columns(1) == {"c"}
+    assert distance.furthest_columns(9) == {"a", "b", "c", "d"}
 
 
 def test_a_verdict_names_the_metrics_on_each_side() -> None:
