@@ -16,9 +16,11 @@ import audits
 import evidence
 import fuzz
 import kill_points
+import numpy as np
 import pytest
 import replays
 from evidence import AUDITS, EARLIER, FUZZ, KILL_POINTS, KINDS, REPLAYS, TODAY, UNKNOWN
+from scipy import stats
 
 TRUST = Path(__file__).resolve().parent
 
@@ -53,6 +55,15 @@ def test_every_row_supports_its_claim(trust, kind):
     assert kind.rows(record(kind.name)) and trust.unsupportive(kind, record(kind.name)) == []
 
 
+def test_the_standard_error_of_an_audit_is_the_spread_of_its_estimates(trust):
+    rng, runs = np.random.default_rng(0), 2_000
+    wrong = rng.binomial(runs, [[0.6], [0.3]], (2, 4_000))
+    estimates = -stats.norm.ppf(wrong / runs).sum(axis=0)
+    details = {"false_positives": 1_200, "false_negatives": 600}
+    error = trust.standard_error({"runs": runs, "details": details})
+    assert error == pytest.approx(estimates.std(), rel=0.05)
+
+
 AUDIT = {
     "part": "critic",
     "verdict": "not refuted",
@@ -61,6 +72,8 @@ AUDIT = {
     "mu_claimed": 1.0,
     "mu_estimate": 0.5,
     "mu_lower": 0.4,
+    "runs": 10_000,
+    "details": {"false_positives": 5_000, "false_negatives": 1_700},
 }
 WHOLE_FIT = AUDIT | {"part": "whole fit", "mu_estimate": 0.95}
 
@@ -77,6 +90,13 @@ WHOLE_FIT = AUDIT | {"part": "whole fit", "mu_estimate": 0.95}
         (AUDIT | {"mu_lower": 1.1}, True),
         (WHOLE_FIT, False),
         (WHOLE_FIT | {"mu_estimate": 0.8}, True),
+        # Of a hundred runs the standard error is 0.19.
+        (
+            WHOLE_FIT
+            | {"mu_estimate": 0.8, "runs": 100}
+            | {"details": {"false_positives": 50, "false_negatives": 21}},
+            False,
+        ),
     ],
 )
 def test_an_audit_that_does_not_support_its_claim_is_named(trust, result, fails):
