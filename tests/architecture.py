@@ -17,31 +17,31 @@ PACKAGE = ROOT / "tabsynth"
 
 def modules() -> dict[str, Path]:
     """From the name of each module of ours to its file."""
-    found = {}
+    results = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        results[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return results
 
 
 def imports(path: Path, known: dict[str, Path]) -> set[str]:
     """Modules of ours that a file imports anywhere in it."""
-    found = set()
+    result = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names | {node.module} - {
+            result |= names | {node.module} - {
                 name.rpartition(".")[0] for name in names & set(known)
             }
-    return found & set(known)
+    return result & set(known)
 
 
 def cycles() -> list[set[str]]:
     """Groups of modules each of which imports all others of its group, directly or not."""
-    known = modules()
-    graph = {name: imports(path, known) - {name} for name, path in known.items()}
+    expected = modules()
+    graph = {name: imports(path, expected) - {name} for name, path in expected.items()}
     reached = {name: set(_reached(graph, name)) for name in graph}
     groups = [
         {other for other in reached[name] if name in reached[other]}
@@ -63,12 +63,12 @@ def _reached(graph: dict[str, set[str]], start: str) -> Iterator[str]:
 
 def modules_run(job: Callable[[], object]) -> set[str]:
     """Names of the modules of ours of which a function runs in ``job()``."""
-    found = set()
+    result = set()
 
     def trace(frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_globals.get("__name__", "")
         if frame.f_code.co_name != "<module>" and name.split(".")[0] == "tabsynth":
-            found.add(name)
+            result.add(name)
 
     before = sys.gettrace()
     threading.settrace(trace)
@@ -78,7 +78,7 @@ def modules_run(job: Callable[[], object]) -> set[str]:
     finally:
         sys.settrace(before)
         threading.settrace(None)  # type: ignore[arg-type]
-    return found
+    return result
 
 
 def main() -> None:
@@ -88,8 +88,8 @@ def main() -> None:
     table, schema = load_census()
     for method in (MargNet, DPWGAN):
         model = method(schema, epsilon=1.0, time_limit=60)
-        found = modules_run(lambda model=model: model.fit(table[:300]).sample(100))
-        print(f"{method.__name__}: {len(found)} modules", *sorted(found), sep="\n  ")
+        result = modules_run(lambda model=model: model.fit(table[:300]).sample(100))
+        print(f"{method.__name__}: {len(result)} modules", *sorted(result), sep="\n  ")
     for group in cycles():
         print("cycle of imports:", *sorted(group))
     print(f"{len(modules())} modules, {len(cycles())} cycles of imports")

@@ -44,5 +44,5 @@ def test_a_fit_runs_through_few_modules(method):
     most, make = MODELS[method]
     table, schema = load_census()
     model = make(schema)
-    found = architecture.modules_run(lambda: model.fit(table[:300]).sample(20))
-    assert len(found) <= most, sorted(found)
+    result = architecture.modules_run(lambda: model.fit(table[:300]).sample(20))
+    assert len(result) <= most, sorted(result)

@@ -75,8 +75,8 @@ def test_a_signed_table_is_authenticated_by_its_signers_key(fitted):
         run("keygen", name, cwd=fitted)
     words = ("sample", "model.tabsynth", "-n", 60, "-o", "signed.csv", "--sign", "key")
     run(*words, cwd=fitted)
-    found = run("verify", "signed.csv", "--key", "key.pub", cwd=fitted)
-    assert found.stdout.splitlines()[-1].startswith("Private: (")
+    result = run("verify", "signed.csv", "--key", "key.pub", cwd=fitted)
+    assert result.stdout.splitlines()[-1].startswith("Private: (")
     run("verify", "signed.csv", cwd=fitted, code=4)
     refused("verify", "signed.csv", "--key", "other.pub", cwd=fitted, says="the key given is")
     words = ("evaluate", "--real", "people.csv", "--synthetic", "signed.csv")
@@ -99,8 +99,8 @@ def test_a_report_to_publish_and_columns_that_are_asked_for(fitted):
     done = run(*words, "-o", "published", "--epsilon", 0.5, cwd=fitted)
     assert "The figures alone cost (0.49" in done.stdout and "together within" not in done.stdout
     assert "neither the table nor any other report" in done.stderr
-    found = json.loads((fitted / "published" / "metrics.json").read_text())
-    assert found["format"] == "tabsynth-published-report/3" and found["epsilon"] <= 0.5
+    result = json.loads((fitted / "published" / "metrics.json").read_text())
+    assert result["format"] == "tabsynth-published-report/3" and result["epsilon"] <= 0.5
     run(*words, "-o", "asked", "--target", "sex", "--by", "sex", "--weights", "age", cwd=fitted)
     metrics = json.loads((fitted / "asked" / "metrics.json").read_text())["evaluation"]["metrics"]
     assert {"target_auroc_logistic", "population_total"} <= {metric["key"] for metric in metrics}

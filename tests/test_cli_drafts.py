@@ -68,7 +68,7 @@ def check_nothing_leaves(path, *names):
     table = hospital()
     private = {str(value) for name in IDENTIFIERS for value in table[name]}
     counts = [table[name].value_counts() for name in ("ward", "diagnosis")]
-    private |= {str(v) for found in counts for v, count in found.items() if count < 10}
+    private |= {str(v) for result in counts for v, count in result.items() if count < 10}
     for name in names:
         text = (path / name).read_bytes().decode("latin-1")
         words = set(text.replace(",", '"').replace("\n", '"').replace("'", '"').split('"'))

@@ -90,9 +90,9 @@ def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     refused(*words, "people.csv", cwd=folder, says="is the private table itself")
     shutil.copy(folder / "people.csv", folder / "copy.csv")
     run(*words, "copy.csv", "--time-limit", "1s", cwd=folder)
-    told = load(folder / "model.tabsynth").certificate()["public"]["public_table"]
-    assert told["provenance"] == "a census of another year"
-    assert told["overlap"] == "declined: not counted" and len(told["sha256_of_value_numbers"]) == 64
+    text = load(folder / "model.tabsynth").certificate()["public"]["public_table"]
+    assert text["provenance"] == "a census of another year"
+    assert text["overlap"] == "declined: not counted" and len(text["sha256_of_value_numbers"]) == 64
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_warnings_are_lines(folder):
     """In a process that imports opacus itself, which would put a date before each."""
     words = [TABSYNTH, *FIT[:-2], "--epsilon", "1", "--rows", "4000", "--time-limit", "1"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    told = [line for line in done.stderr.splitlines() if line.startswith("warning: rows=4000 is")]
-    assert len(told) == 1 and "correct rows, or leave it out" in told[0]
+    output = [line for line in done.stderr.splitlines() if line.startswith("warning: rows=4000 is")]
+    assert len(output) == 1 and "correct rows, or leave it out" in output[0]
 
 
 SHORT = ("--preset", "source", "--autoencoder", "none", "--rows", 400, "--epsilon", 4)
@@ -165,10 +165,10 @@ def test_kill_and_the_same_command_again(folder):
     ]
     journal.release()
 
-    held = (folder / "model.tabsynth").read_bytes()
+    content = (folder / "model.tabsynth").read_bytes()
     done = run(*words, cwd=folder)
     assert "its model is restored, and nothing is charged" in done.stdout
-    assert (folder / "model.tabsynth").read_bytes() == held
+    assert (folder / "model.tabsynth").read_bytes() == content
     refused(*words, "--epsilon", 5, cwd=folder, says=["ck", "epsilon is 4.0 there and 5.0 here"])
 
 

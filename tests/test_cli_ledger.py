@@ -24,9 +24,9 @@ def folder(tmp_path):
 
 def done(*words: Any, cwd: Any) -> str:
     with contextlib.chdir(cwd):
-        found = CliRunner().invoke(app, [*map(str, words)])
-    assert found.exit_code == 0, found.output
-    return found.stdout
+        result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def test_a_project_end_to_end(folder, monkeypatch):
@@ -71,12 +71,14 @@ def test_a_project_end_to_end(folder, monkeypatch):
     assert "charged to ledger project.ledger: all fits and reports under it" in said
     assert json.loads((folder / "report" / "metrics.json").read_text())["project"]["limit"] == 1.5
 
-    found = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))
-    runs = found["runs"]
+    result = json.loads(done("ledger", "show", "project.ledger", "--json", cwd=folder))
+    runs = result["runs"]
     assert [r["what"] for r in runs] == ["margnet", "report"] and all(r["ended"] for r in runs)
     assert [r["epsilon"] for r in runs] == pytest.approx([1.0, 0.2], rel=0.01)
-    assert sum(r["share"] for r in runs) == pytest.approx(found["share"]) and found["limit"] == 1.5
-    assert found["composition"]["name"] == "Rényi filter" and found["composition"]["order"] > 1
+    assert (
+        sum(r["share"] for r in runs) == pytest.approx(result["share"]) and result["limit"] == 1.5
+    )
+    assert result["composition"]["name"] == "Rényi filter" and result["composition"]["order"] > 1
     shown = done("ledger", "show", "project.ledger", cwd=folder)
     for text in ("Table: people", "margnet", "share of the budget", "Rényi filter", "cannot check"):
         assert text in shown

@@ -56,9 +56,9 @@ def test_the_paper_preset_of_pate_acgan(folder):
     words = ("--label", "sex", "--preset", "paper", "--teachers", "3", "--time-limit", "1s")
     done = run(*ACGAN, *words, "--labels", "400", "--accept-drafted-domain", cwd=folder)
     assert "400 labels by 3 teachers" in done.stdout
-    made = load(folder / "model.tabsynth")
-    assert (made.preset, made.mode) == ("paper", "B")
-    purposes = [m["purpose"] for m in made.certificate()["mechanisms"]]
+    loaded = load(folder / "model.tabsynth")
+    assert (loaded.preset, loaded.mode) == ("paper", "B")
+    purposes = [m["purpose"] for m in loaded.certificate()["mechanisms"]]
     assert purposes == ["one-way counts", "votes", "class votes"]
 
 
@@ -96,16 +96,16 @@ def test_a_null_for_a_class_that_has_none(folder, text, nulls):
     """What was typed is shown, not what stands for it."""
     config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
     schema = Schema(make_schema().columns, null_values=nulls)
-    made = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, config=config)
-    made.fit(make_people()).save(folder / "model.tabsynth")
+    model = PATEACGAN(schema, epsilon=3, label="sex", teachers=9, config=config)
+    model.fit(make_people()).save(folder / "model.tabsynth")
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", text)
     refused(*words, cwd=folder, says=f"column 'sex' has no value {text!r}, which stands for null")
 
 
 def test_a_class_is_for_pate_acgan_alone(folder):
     config = PATEConfig(latent_dim=3, generator_hidden=(4,), labels=9, round_steps=2, features=9)
-    made = PATEGAN(make_schema(), epsilon=3, teachers=9, config=config).fit(make_people())
-    made.save(folder / "model.tabsynth")
+    model = PATEGAN(make_schema(), epsilon=3, teachers=9, config=config).fit(make_people())
+    model.save(folder / "model.tabsynth")
     says = ["pate-gan", "--label"]
     words = ("sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "f")
     refused(*words, cwd=folder, says=says)

@@ -56,10 +56,10 @@ def test_a_mode_is_priced():
 
 def test_labels_as_json():
     words = ("--consensus", "0.7", "--flips", "0.1", "--labels", "900", "--teachers", "100")
-    found = json.loads(told(*PATE, *words, "--teachers", "150", "--delta", "1e-6", "--json"))
-    assert found["method"] == "pate-gan" and (found["rows"], found["delta"]) == (19077, 1e-6)
-    assert (found["consensus"], found["flips"], found["target_labels"]) == (0.7, 0.1, 900)
-    assert [x["teachers"] for x in found["grid"]] == [100, 150]
+    result = json.loads(told(*PATE, *words, "--teachers", "150", "--delta", "1e-6", "--json"))
+    assert result["method"] == "pate-gan" and (result["rows"], result["delta"]) == (19077, 1e-6)
+    assert (result["consensus"], result["flips"], result["target_labels"]) == (0.7, 0.1, 900)
+    assert [x["teachers"] for x in result["grid"]] == [100, 150]
 
 
 def test_noise_is_told():
@@ -77,19 +77,19 @@ def test_noise_is_told():
     ]
     assert text.splitlines()[2].split()[:3] == ["900", "7", "1"]
     assert "critic: " in text and "spends epsilon = " in text
-    found = json.loads(told(*words, "dp-gan", "--batch", 900, "--steps", 7, "--json"))
-    assert found["grid"][0]["steps"] == 7
+    result = json.loads(told(*words, "dp-gan", "--batch", 900, "--steps", 7, "--json"))
+    assert result["grid"][0]["steps"] == 7
 
 
 @pytest.mark.slow
 def test_a_tiny_budget_is_planned_within_seconds():
     start = time.process_time()
     words = ("--rows", 20_000, "--epsilon", 0.001, "--method", "dp-wgan")
-    found = json.loads(told("plan", *words, "--batch", 256, "--steps", 1000, "--json"))
+    result = json.loads(told("plan", *words, "--batch", 256, "--steps", 1000, "--json"))
     assert time.process_time() - start < 30
-    assert found["default"]["accountant"] == "PLD"
-    assert 0.99e-3 <= found["default"]["epsilon"] <= 1e-3
-    assert found["grid"][0]["noise"] == pytest.approx(699, rel=0.02)
+    assert result["default"]["accountant"] == "PLD"
+    assert 0.99e-3 <= result["default"]["epsilon"] <= 1e-3
+    assert result["grid"][0]["noise"] == pytest.approx(699, rel=0.02)
 
 
 def test_margnet_by_its_schema(tmp_path):

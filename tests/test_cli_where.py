@@ -21,10 +21,12 @@ def models(tmp_path_factory):
     """A model of margnet and one of another method, small and without a budget."""
     folder = tmp_path_factory.mktemp("models")
     few = MargNetConfig(components=10, latent_dim=4, hidden=(8,), steps=10)
-    known = {"epsilon": float("inf"), "rows": 400}
-    MargNet(make_schema(), config=few, **known).fit(make_people()).save(folder / "margnet.tabsynth")
+    parameters = {"epsilon": float("inf"), "rows": 400}
+    MargNet(make_schema(), config=few, **parameters).fit(make_people()).save(
+        folder / "margnet.tabsynth"
+    )
     few = WGANConfig(latent_dim=4, generator_hidden=(8,), critic_hidden=(8,), critic_steps=2)
-    other = DPWGAN(make_schema(), config=few, autoencoder=None, **known)
+    other = DPWGAN(make_schema(), config=few, autoencoder=None, **parameters)
     other.fit(make_people()).save(folder / "other.tabsynth")
     return folder
 
@@ -35,10 +37,10 @@ def test_rows_of_a_condition(models):
     with contextlib.chdir(models):
         done = CliRunner().invoke(app, [*map(str, (*SAMPLE, *where))])
     assert done.exit_code == 0, done.output
-    made = pd.read_csv(models / "s.csv", dtype={"job": "Int64"})
-    assert len(made) == 40 and set(made["sex"]) == {"f"}
-    assert set(made["job"].dropna()) == {1} and made["job"].isna().any()
-    assert set(made["age"]) <= {42, *range(46, 58)} and made["age"].nunique() > 5
+    created = pd.read_csv(models / "s.csv", dtype={"job": "Int64"})
+    assert len(created) == 40 and set(created["sex"]) == {"f"}
+    assert set(created["job"].dropna()) == {1} and created["job"].isna().any()
+    assert set(created["age"]) <= {42, *range(46, 58)} and created["age"].nunique() > 5
     certificate = json.loads((models / "s.csv.certificate.json").read_text())
     assert certificate["condition"] == {
         "sex": ["f"],

@@ -31,7 +31,7 @@ def test_files_that_contributors_are_sent_to_exist():
 
 def test_names_that_contributors_are_sent_to_exist():
     """``NAME`` in `file`: a list, function or class that a new component is added to."""
-    known = {
+    expected = {
         f"/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8")
         for folder in ("tabsynth", "tests", "reports")
         for path in (ROOT / folder).rglob("*.py")
@@ -39,7 +39,7 @@ def test_names_that_contributors_are_sent_to_exist():
     pairs = re.findall(r"`(_?[A-Za-z]\w+)` (?:in|of)\s+`([\w/]+\.py)`", TEXT)
     assert len(pairs) > 12
     for name, file in pairs:
-        texts = [text for path, text in known.items() if path.endswith(f"/{file}")]
+        texts = [text for path, text in expected.items() if path.endswith(f"/{file}")]
         defined = re.compile(rf"^(?:def |class )?{name}\b", re.MULTILINE)
         assert any(map(defined.search, texts)), f"{name} in {file}"
 

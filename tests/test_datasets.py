@@ -90,8 +90,8 @@ def test_tables_load_from_a_folder(tmp_path: Path) -> None:
     table = encoder.from_index(index, rng)
     write_table(table, tmp_path / "census.csv")
     schema.save(tmp_path / "census.schema.json")
-    found, same = load_census(tmp_path)
-    pd.testing.assert_frame_equal(found, table)
+    result, same = load_census(tmp_path)
+    pd.testing.assert_frame_equal(result, table)
     assert same == schema
     write_table(table.rename(columns={"SEX": "GENDER"}), tmp_path / "census.csv")
     with pytest.raises(InputError, match="lacks column 'SEX'"):

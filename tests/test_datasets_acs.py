@@ -125,8 +125,8 @@ def test_only_what_is_needed_is_fetched_and_the_cache_is_kept(
     kept = tmp_path / "acs-2019-1-Year-csv_pMD.zip"
     assert list(tmp_path.iterdir()) == [kept]
     server.files.clear()
-    again, _ = fetch_acs(columns=["PUMA", "SEX"], base_url=server.url, cache=tmp_path)
-    pd.testing.assert_frame_equal(again, table)
+    second, _ = fetch_acs(columns=["PUMA", "SEX"], base_url=server.url, cache=tmp_path)
+    pd.testing.assert_frame_equal(second, table)
     assert len(server.asked) == 1
     kept.write_bytes(b"PK half of it")
     refused("is not a whole zip file", columns=["SEX"], base_url=server.url, cache=tmp_path)

@@ -18,12 +18,12 @@ def drawn() -> list[object]:
 
 
 def test_bits_follow_from_the_name_and_do_not_repeat() -> None:
-    found = []
+    results = []
     for name in ("a", "b", "a"):
         with ENTROPY.of(name):
-            found.append(drawn())
-    assert found[0] == found[2] and found[0][0] != found[0][1]
-    assert all(one != other for one, other in zip(found[0], found[1], strict=True))
+            results.append(drawn())
+    assert results[0] == results[2] and results[0][0] != results[0][1]
+    assert all(one != other for one, other in zip(results[0], results[1], strict=True))
 
 
 def test_a_name_within_another_leaves_its_stream_where_it_was() -> None:
@@ -43,7 +43,7 @@ def test_a_test_has_a_stream_of_its_own(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_reads_the_systems() -> None:
-    found = []
+    results = []
     for _ in range(2):
         near, far = os.pipe()
         child = os.fork()
@@ -51,7 +51,7 @@ def test_a_forked_process_reads_the_systems() -> None:
             os.write(far, os.urandom(16))
             os._exit(0)
         os.waitpid(child, 0)
-        found.append(os.read(near, 16))
+        results.append(os.read(near, 16))
         os.close(near)
         os.close(far)
-    assert found[0] != found[1] and os.urandom(16) not in found
+    assert results[0] != results[1] and os.urandom(16) not in results

@@ -84,14 +84,14 @@ def test_a_patch_replaces_a_definition_whatever_the_text_around_it(tmp_path: Pat
         exec(text, namespace)
         return namespace
 
-    found = run(
+    result = run(
         Patch("a:Box.open", "def open(self, n):\n    return n + 1\n"),
         Patch("a:half", "def half(n):\n    return n\n"),
         Patch("a:LIMIT", "LIMIT = 5\n"),
         Patch("a:Box.size", "@property\ndef size(self):\n    return LIMIT + 1\n"),
     )
-    assert (found["Box"]().open(1), found["Box"]().size) == (2, 6)
-    assert found["both"](4) == (4, open)  # the method did not become a function of the module
+    assert (result["Box"]().open(1), result["Box"]().size) == (2, 6)
+    assert result["both"](4) == (4, open)  # the method did not become a function of the module
 
 
 @pytest.mark.parametrize(

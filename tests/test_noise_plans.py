@@ -25,11 +25,11 @@ def test_the_table_of_noise_multipliers(
 ) -> None:
     """RDP within 0.3%; PRV's upper bound and the rounding of ours ask for up to 0.6% more than PLD."""
     plan = plan_noise("dp-gan", 19_077, epsilon, batches=[batch], steps=[steps])
-    (found,) = plan.grid
-    assert found.rate == batch / 19_077
-    assert found.noise_by_rdp == pytest.approx(by_rdp, rel=3e-3)
-    assert by_pld * 0.9995 < found.noise < by_pld * 1.006
-    mechanism = SubsampledGaussian(noise_multiplier=found.noise, sampling_rate=found.rate)
+    (result,) = plan.grid
+    assert result.rate == batch / 19_077
+    assert result.noise_by_rdp == pytest.approx(by_rdp, rel=3e-3)
+    assert by_pld * 0.9995 < result.noise < by_pld * 1.006
+    mechanism = SubsampledGaussian(noise_multiplier=result.noise, sampling_rate=result.rate)
     assert 0.99 * epsilon < epsilon_of([(mechanism, steps)], 1e-5) <= epsilon
 
 
@@ -79,7 +79,7 @@ def test_it_is_json_ready() -> None:
     ids=repr,
 )
 def test_what_cannot_be_planned_is_one_line(changes: dict[str, object], name: str) -> None:
-    known: dict[str, object] = {"method": "dp-gan", "rows": 900, "epsilon": 1.0}
+    parameters: dict[str, object] = {"method": "dp-gan", "rows": 900, "epsilon": 1.0}
     with pytest.raises(InputError, match=name) as error:
-        plan_noise(**{**known, **changes})  # type: ignore[arg-type]
+        plan_noise(**{**parameters, **changes})  # type: ignore[arg-type]
     assert "\n" not in str(error.value)

@@ -42,13 +42,13 @@ def test_citations_are_found():
 
 @pytest.mark.parametrize("folder", ["tabsynth", "tests", "reports", "docs"])
 def test_every_cited_rule_is_defined(folder):
-    found = {
+    results = {
         f"{path.relative_to(ROOT)} cites R{rule}"
         for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".toml", ".md", ".html") and path.name != "test_privacy_rules.py"
         for rule in cited(path.read_text(encoding="utf-8")) - set(RULES)
     }
-    assert found == set()
+    assert results == set()
 
 
 @pytest.mark.parametrize("rule", RULES)

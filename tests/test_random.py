@@ -34,23 +34,23 @@ def test_noise_repeats_with_a_seed_and_not_without() -> None:
     """Unseeded, its key is the system's own entropy and not a seed's: 32 bytes of it."""
     drawn = [Randomness(s).noise().bytes(32) for s in (5, 5, 6, 5 + 2**64, None, None)]
     assert drawn[0] == drawn[1] and len(set(drawn)) == 5
-    asked: list[int] = []
+    requests: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "urandom", lambda n: asked.append(n) or bytes(n))
+        patch.setattr(os, "urandom", lambda n: requests.append(n) or bytes(n))
         Randomness(5).noise()
-        assert not asked
+        assert not requests
         Randomness(None).noise()
-        assert asked == [32]
+        assert requests == [32]
     one, other = torch.Generator().manual_seed(7), torch.Generator().manual_seed(7)
     assert keystream(one).bytes(32) == keystream(other).bytes(32) != keystream(one).bytes(32)
 
 
 def test_streams_of_one_run_differ() -> None:
     randomness = Randomness(1)
-    found = [torch.rand(4, generator=randomness.torch()).tolist() for _ in range(4)]
-    found += [randomness.numpy().random(4).tolist() for _ in range(4)]
-    found += [list(randomness.noise().bytes(16)) for _ in range(4)]
-    assert len({tuple(d) for d in found}) == 12
+    results = [torch.rand(4, generator=randomness.torch()).tolist() for _ in range(4)]
+    results += [randomness.numpy().random(4).tolist() for _ in range(4)]
+    results += [list(randomness.noise().bytes(16)) for _ in range(4)]
+    assert len({tuple(d) for d in results}) == 12
 
 
 def test_more_than_the_32_bits_that_torch_keeps() -> None:
@@ -80,8 +80,10 @@ def test_the_first_draws_follow_from_the_words() -> None:
         "state": {"key": words.astype(np.uint32), "pos": MT_WORDS},
     }
     raw = reference.random_raw(40)
-    found = torch.rand(40, generator=generator, dtype=torch.float32).numpy()
-    np.testing.assert_array_equal(found, (raw & (2**24 - 1)).astype(np.float32) / np.float32(2**24))
+    result = torch.rand(40, generator=generator, dtype=torch.float32).numpy()
+    np.testing.assert_array_equal(
+        result, (raw & (2**24 - 1)).astype(np.float32) / np.float32(2**24)
+    )
 
 
 def test_the_law_of_the_draws() -> None:

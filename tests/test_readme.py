@@ -119,8 +119,8 @@ def written() -> list[Path]:
 
 def anchors(page: str) -> set[str]:
     """What GitHub makes of headings: lower case, spaces as hyphens, other punctuation dropped."""
-    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
-    plain = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in found)
+    result = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in result)
     return {heading.replace(" ", "-") for heading in plain}
 
 

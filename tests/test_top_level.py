@@ -49,9 +49,9 @@ def test_config_is_the_parameter_of_every_method(method: str) -> None:
 
 def test_plan_is_that_of_the_estimator() -> None:
     _, schema = tabsynth.load_census()
-    found = tabsynth.plan("margnet", 1000, 1.0, schema=schema)
+    plan = tabsynth.plan("margnet", 1000, 1.0, schema=schema)
     own = tabsynth.MargNet(schema, epsilon=1.0, rows=1000).plan(estimate_time=False)
-    assert isinstance(found, tabsynth.Plan) and found == own
+    assert isinstance(plan, tabsynth.Plan) and plan == own
     assert "class votes" in str(tabsynth.plan("pate-acgan", 1000, 1.0, mode="B"))
     for words, says in (
         (("margnet", 1000, 1.0), "schema"),
@@ -66,9 +66,11 @@ def test_plan_is_that_of_the_estimator() -> None:
 
 def test_audit_gives_results_of_each_kind(tmp_path: Path) -> None:
     results = tabsynth.audit("margnet", 1.0, folder=tmp_path, kinds=["white-box"], runs=400)
-    assert {found.kind for found in results} == {"white-box"}
-    assert not any(found.refuted for found in results)
-    assert all(found.method == "margnet" and 0 < found.epsilon_claimed <= 1.0 for found in results)
+    assert {result.kind for result in results} == {"white-box"}
+    assert not any(result.refuted for result in results)
+    assert all(
+        result.method == "margnet" and 0 < result.epsilon_claimed <= 1.0 for result in results
+    )
     for given in ({"kinds": ["grey-box"]}, {"case": "best"}):
         with pytest.raises(InputError, match=r"grey-box|best"):
             tabsynth.audit("margnet", 1.0, folder=tmp_path, **given)  # type: ignore[arg-type]

@@ -42,24 +42,28 @@ def environment(tmp_path_factory):
     build = [*pip, "wheel", str(source), "--no-deps", "--no-build-isolation", "-w", str(wheels)]
     subprocess.run(build, check=True, timeout=300)
     (wheel,) = wheels.glob("*.whl")
-    made = folder / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
-    python = made / "bin" / "python"
+    created = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(created)], check=True)
+    python = created / "bin" / "python"
     install = [*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run(install, check=True, timeout=300, env=alone)
-    (site,) = made.glob("lib/python*/site-packages")
+    (site,) = created.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return made / "bin"
+    return created / "bin"
 
 
 def run(folder, *command):
     """What a command prints, run in ``folder`` without the checkout on its path."""
-    known = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "OMP_NUM_THREADS": "1"}
+    parameters = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": os.environ.get("HOME", "/"),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [*map(str, command)],
         cwd=folder,
-        env=known,
+        env=parameters,
         capture_output=True,
         text=True,
         timeout=600,
@@ -85,9 +89,9 @@ def test_the_quickstart_runs_in_an_empty_folder(environment, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_tells_its_version(environment, tmp_path):
-    known = f"tabsynth {tabsynth.__version__}\n"
-    assert run(tmp_path, environment / "tabsynth", "--version") == known
-    assert run(tmp_path, environment / "python", "-m", "tabsynth", "--version") == known
+    expected = f"tabsynth {tabsynth.__version__}\n"
+    assert run(tmp_path, environment / "tabsynth", "--version") == expected
+    assert run(tmp_path, environment / "python", "-m", "tabsynth", "--version") == expected
 
 
 @pytest.mark.slow

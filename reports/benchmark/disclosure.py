@@ -46,10 +46,10 @@ class Gaps:
 
 def shares(row: Mapping, hidden: int | None = None) -> list[tuple[float, float]]:
     """Shares guessed right, of private records and of controls: a pair a cell, of one s or of all."""
-    found = [match for key in row if (match := HIDDEN.fullmatch(key))]
+    matches = [match for key in row if (match := HIDDEN.fullmatch(key))]
     return [
         (row[match[0]], row[f"control{match[1]}"])
-        for match in found
+        for match in matches
         if hidden in (None, int(match[2]))
     ]
 
@@ -97,10 +97,10 @@ def by_chance(share: float) -> float:
     return float(control @ stats.binom.sf(np.floor(RECORDS * ends + 1e-9), RECORDS, share))
 
 
-def points(found: Gaps) -> str:
+def points(gap: Gaps) -> str:
     """A mean gap with half of its interval."""
-    told = f"{found.mean:+.1f}"
-    return told if math.isnan(found.half) else f"{told} ± {found.half:.1f}"
+    text = f"{gap.mean:+.1f}"
+    return text if math.isnan(gap.half) else f"{text} ± {gap.half:.1f}"
 
 
 def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
@@ -113,9 +113,9 @@ def by_system(config: Config, results: Mapping[str, dict]) -> list[str]:
     for title, rows in groups.items():
         each = [gaps(r for r in rows if r.get("table") == table) for table in config.tables]
         if whole := gaps(rows):
-            told = [f"{points(g)} ({g.runs})" if g else "–" for g in each]
-            told += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
-            lines.append(f"| {title} | " + " | ".join(told) + " |")
+            entries = [f"{points(g)} ({g.runs})" if g else "–" for g in each]
+            entries += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
+            lines.append(f"| {title} | " + " | ".join(entries) + " |")
     return lines
 
 
@@ -130,10 +130,10 @@ def by_epsilon(config: Config, results: Mapping[str, dict], system: str) -> list
         if (whole := gaps(here)) is None:
             continue
         each = [gaps(r for r in here if r["epsilon"] == e) for e in sorted(config.epsilons)]
-        told = [f"{g.mean:+.1f}" if g else "–" for g in each]
-        told += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
+        entries = [f"{g.mean:+.1f}" if g else "–" for g in each]
+        entries += [f"{whole.above} of {whole.cells}", f"{whole.chance:.1f}"]
         lines.append(
-            f"| {table.title} | {whole.runs} | {points(whole)} | " + " | ".join(told) + " |"
+            f"| {table.title} | {whole.runs} | {points(whole)} | " + " | ".join(entries) + " |"
         )
     return lines
 
@@ -148,18 +148,18 @@ def verdict(config: Config, results: Mapping[str, dict], system: str) -> str:
     title, whole, one = config.systems[system].title, gaps(rows), gaps(rows, hidden=1)
     if whole is None:
         return f"No run of {title} was attacked yet."
-    told = f"{whole.above} of {title}'s {whole.cells} cells are above the control's interval, where"
-    told += f" chance alone puts up to {whole.chance:.1f}"
+    text = f"{whole.above} of {title}'s {whole.cells} cells are above the control's interval, where"
+    text += f" chance alone puts up to {whole.chance:.1f}"
     if one:
-        told += f"; of those with one attribute hidden, {one.above} of {one.cells}, by chance"
-        told += f" {one.chance:.1f}"
+        text += f"; of those with one attribute hidden, {one.above} of {one.cells}, by chance"
+        text += f" {one.chance:.1f}"
     higher = []
     for name, table in config.tables.items():
         here = gaps(row for row in rows if row["table"] == name)
         if here and here.mean - here.half > 0:
             higher.append(f"{table.title} ({points(here)})")
-    told += ". The interval over runs is above 0 on " + ("; ".join(higher) or "no table")
+    text += ". The interval over runs is above 0 on " + ("; ".join(higher) or "no table")
     return (
-        f"{told}. The draw of records, which that interval leaves out, has a standard error of up to"
+        f"{text}. The draw of records, which that interval leaves out, has a standard error of up to"
         f" {whole.error:.1f} points."
     )

@@ -11,7 +11,11 @@ from ranks import FIGURES, Block, Figure, blocks, measured, runs_of, values
 
 BY = {figure.key: figure for figure in FIGURES}
 COMPARED = ("tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
-TELLING = ("tvd2", "tvd3", "dwpre_weighted_mean")  # what shuffled columns are bad at
+OF_RELATIONS = (
+    "tvd2",
+    "tvd3",
+    "dwpre_weighted_mean",
+)  # the baseline of independent columns is bad at them
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,9 @@ def places(
     for system in config.systems:
         rows = [r for r in runs_of(config, results, block, system) if figure.key in r]
         if rows:
-            found = [row[figure.key] for row in rows]
-            sd = float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
-            out.append(Place(system, float(np.mean(found)), sd))
+            numbers = [row[figure.key] for row in rows]
+            sd = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
+            out.append(Place(system, float(np.mean(numbers)), sd))
     return sorted(out, key=lambda p: -figure.sign * p.value)
 
 
@@ -95,11 +99,11 @@ def unended(
 
 def close(one: Place, other: Place) -> bool:
     """Whether two systems are nearer than twice the deviation of seeds of their difference."""
-    known = [p.sd for p in (one, other) if not math.isnan(p.sd)]
-    if not known:
+    deviations = [p.sd for p in (one, other) if not math.isnan(p.sd)]
+    if not deviations:
         return False
     # A system with one seed is taken to vary as the other does.
-    spread = math.hypot(*known) if len(known) == 2 else math.sqrt(2) * known[0]
+    spread = math.hypot(*deviations) if len(deviations) == 2 else math.sqrt(2) * deviations[0]
     return abs(one.value - other.value) < 2 * spread
 
 
@@ -107,48 +111,48 @@ def losses(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Every cell and figure in which a peer is ahead of the best of ours."""
     out = []
     for figure in FIGURES:
-        found = []
+        cells = []
         for block in blocks(config):
             ranked = places(config, results, block, figure)
             ours = [p for p in ranked if not config.systems[p.system].peer]
             if ranked and ours and ranked[0] != ours[0]:
                 best = ranked[0]
-                found.append(
+                cells.append(
                     f"{named(config, block)}: {config.systems[best.system].title}"
                     f" {shown(best.value, figure)}, {config.systems[ours[0].system].title}"
                     f" {shown(ours[0].value, figure)}{' ≈' if close(best, ours[0]) else ''}"
                 )
-        if found:
-            out.append(f"- **{figure.title}**: {'; '.join(found)}.")
+        if cells:
+            out.append(f"- **{figure.title}**: {'; '.join(cells)}.")
     return out or ["- In no cell that a peer and one of ours both have."]
 
 
-def below_floor(config: Config, results: Mapping[str, dict]) -> list[str]:
-    """Systems that are worse than independently shuffled columns, and how the test rows do.
+def below_baseline(config: Config, results: Mapping[str, dict]) -> list[str]:
+    """Systems that are worse than the baseline of independent columns, and how the test rows do.
 
     Of F1 nothing is said of these: there they would be tested on themselves.
     """
     out = []
-    for key in TELLING:
-        figure, found = BY[key], {}
+    for key in OF_RELATIONS:
+        figure, cells = BY[key], {}
         for block in blocks(config):
-            floor = results.get(f"{block[0]}-shuffled", {}).get(key)
+            baseline = results.get(f"{block[0]}-shuffled", {}).get(key)
             fresh = results.get(f"{block[0]}-fresh", {}).get(key) if figure.sign < 0 else None
             ranked = places(config, results, block, figure)
             worse = [
                 config.systems[p.system].title
                 for p in ranked
-                if floor is not None and figure.sign * (p.value - floor) < 0
+                if baseline is not None and figure.sign * (p.value - baseline) < 0
             ]
             if worse:
                 whole = "every system that ended" if len(worse) == len(ranked) else ", ".join(worse)
-                told = f"shuffled: {shown(floor, figure)}"
+                text = f"independent columns: {shown(baseline, figure)}"
                 if fresh is not None:
-                    so = ", **worse, too**" if fresh > floor else ""
-                    told += f"; test rows: {shown(fresh, figure)}{so}"
-                found[named(config, block)] = f"{whole} ({told})"
-        if found:
-            each = "; ".join(f"{cell}: {who}" for cell, who in found.items())
+                    so = ", **worse, too**" if fresh > baseline else ""
+                    text += f"; test rows: {shown(fresh, figure)}{so}"
+                cells[named(config, block)] = f"{whole} ({text})"
+        if cells:
+            each = "; ".join(f"{cell}: {who}" for cell, who in cells.items())
             out.append(f"- **{figure.title}**: {each}.")
     return out or ["- No system."]
 
@@ -174,17 +178,17 @@ def gain(
     config: Config, results: Mapping[str, dict], figure: Figure, first: str, other: str
 ) -> str:
     """Cells won of those that both ended, the mean gain there, and its range where there are several."""
-    found = values(config, results, figure)
+    figures = values(config, results, figure)
     pairs = [
-        (np.mean(found[block, first]), np.mean(found[block, other]))
+        (np.mean(figures[block, first]), np.mean(figures[block, other]))
         for block in blocks(config)
-        if (block, first) in found and (block, other) in found
+        if (block, first) in figures and (block, other) in figures
     ]
     gaps = [a - b for a, b in pairs if np.isfinite(a) and np.isfinite(b)]  # nobody wins by a limit
     if not gaps:
         return "–"
-    told = f"{sum(gap > 0 for gap in gaps)} of {len(gaps)}; {np.mean(gaps):+.3f}"
-    return told + (f" ({min(gaps):+.3f} to {max(gaps):+.3f})" if len(gaps) > 1 else "")
+    text = f"{sum(gap > 0 for gap in gaps)} of {len(gaps)}; {np.mean(gaps):+.3f}"
+    return text + (f" ({min(gaps):+.3f} to {max(gaps):+.3f})" if len(gaps) > 1 else "")
 
 
 def cpu(config: Config, results: Mapping[str, dict], block: Block, system: str) -> float:
@@ -217,14 +221,14 @@ def not_run(config: Config, results: Mapping[str, dict], table: str) -> str:
 def listed_runs(runs: Iterable[Run], titles: Mapping[str, str]) -> str:
     """Missing runs by system: epsilons that lack the same seeds together."""
     left = list(runs)
-    told = [
+    lines = [
         f"- {title}: {epsilons_and_seeds(mine)}"
         for name, title in titles.items()
         if (mine := [run for run in left if run.system == name])
     ]
-    if not told:
+    if not lines:
         return "All runs of this table were made."
-    return "\n".join([f"**Not run yet** ({len(left)} runs):", "", *told])
+    return "\n".join([f"**Not run yet** ({len(left)} runs):", "", *lines])
 
 
 def epsilons_and_seeds(runs: Iterable[Run]) -> str:
@@ -233,20 +237,20 @@ def epsilons_and_seeds(runs: Iterable[Run]) -> str:
     for run in runs:
         seeds.setdefault(run.epsilon, []).append(run.seed)
     alike: dict[tuple[int, ...], list[float]] = {}
-    for epsilon, found in seeds.items():
-        alike.setdefault(tuple(sorted(found)), []).append(epsilon)
+    for epsilon, numbers in seeds.items():
+        alike.setdefault(tuple(sorted(numbers)), []).append(epsilon)
     return "; ".join(
         f"ε = {', '.join(f'{e:g}' for e in sorted(epsilons))},"
-        f" seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
-        for found, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
+        f" seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+        for numbers, epsilons in sorted(alike.items(), key=lambda item: min(item[1]))
     )
 
 
 def not_done(config: Config, results: Mapping[str, dict]) -> list[str]:
     """Ends at a limit, and other ends without a table."""
     out = []
-    told = (store.row_of(results, run) for run in config.runs())
-    own = {id(row): row for row in told if row is not None}  # not what only another benchmark runs
+    rows = (store.row_of(results, run) for run in config.runs())
+    own = {id(row): row for row in rows if row is not None}  # not what only another benchmark runs
     for row in own.values():
         if "stopped" in row:
             title = config.systems[row["system"]].title

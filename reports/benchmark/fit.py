@@ -36,15 +36,15 @@ def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
     """Fit, write as many rows as were fitted, say what it cost."""
     started, cpu = time.perf_counter(), time.process_time()
     model.fit(train)
-    found = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    results = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
     rows = model.sample(len(train))
-    sampled = time.perf_counter() - started - found["seconds"]
+    sampled = time.perf_counter() - started - results["seconds"]
     codes = TableEncoder(model.schema).to_index(rows)
     pd.DataFrame(codes, columns=model.schema.names).to_csv(out, index=False)
     certificate = model.certificate()
     teachers = {m["teachers"] for m in certificate["mechanisms"] if "teachers" in m}
     return {
-        **found,
+        **results,
         **({"teachers": max(teachers)} if teachers else {}),
         "sample_seconds": sampled,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -28,10 +28,10 @@ def main(
         epsilon=float(epsilon), delta=float(delta), n_jobs=1, disable_processing=True
     )
     pipeline.fit(rows, domain=sizes, random_state=int(seed))
-    found = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    results = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
     pipeline.generate(n_records=len(rows)).to_csv(out, index=False)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {**found, "peak_mib": peak}
+    return {**results, "peak_mib": peak}
 
 
 if __name__ == "__main__":

@@ -125,8 +125,8 @@ def _cost_panel(axis: Axes, config: Config, results: Mapping, table: str, key: s
         for x, y, size in points:
             axis.plot(x, y, _mark(config, name), color=paint[name], markersize=size)
     for reference, style in (("real", "--"), ("shuffled", ":")):
-        if key in (known := results.get(f"{table}-{reference}", {})):
-            axis.axhline(known[key], color=GREY, linestyle=style, linewidth=1)
+        if key in (row := results.get(f"{table}-{reference}", {})):
+            axis.axhline(row[key], color=GREY, linestyle=style, linewidth=1)
     axis.set_xscale("log")
     axis.set_xlim(1, 2 * max(config.limits.values()))
     _plain(axis)

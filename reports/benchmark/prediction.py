@@ -52,21 +52,21 @@ def scores(
     if len({*trained}) < 2 or len({*truth}) < 2:
         coin = (0.5, share, 2 * share / (1 + share))
         return {name: round(value, 4) for name, value in zip(NAMES, coin, strict=True)}
-    x, held = (features(schema, target, part) for part in (synthetic, test))
-    found = []
+    x, holdout = (features(schema, target, part) for part in (synthetic, test))
+    values = []
     for classifier in (
         LogisticRegression(C=0.1, max_iter=300),
         RandomForestClassifier(100, min_samples_leaf=5, random_state=0),
         MultinomialNB(),
     ):
-        chance = classifier.fit(x, trained).predict_proba(held)[:, 1]
+        chance = classifier.fit(x, trained).predict_proba(holdout)[:, 1]
         called = chance > np.quantile(chance, 1 - trained.mean())
-        found.append(
+        values.append(
             (
                 roc_auc_score(truth, chance),
                 average_precision_score(truth, chance),
                 f1_score(truth, called),
             )
         )
-    means = np.mean(found, axis=0)
+    means = np.mean(values, axis=0)
     return {name: round(float(value), 4) for name, value in zip(NAMES, means, strict=True)}

@@ -52,9 +52,9 @@ def blocks(config: Config) -> list[Block]:
 def runs_of(config: Config, results: Mapping[str, dict], block: Block, system: str) -> list[dict]:
     """Rows of a cell over seeds, what is known to stop included."""
     rows = [store.row_of(results, Run(block[0], system, block[1], s)) for s in config.seeds]
-    known = [row for row in rows if row is not None]
-    ended = [row for row in known if "stopped" not in row]
-    return ended or known[:1]
+    available = [row for row in rows if row is not None]
+    ended = [row for row in available if "stopped" not in row]
+    return ended or available[:1]
 
 
 def measured(config: Config, results: Mapping[str, dict], block: Block, figure: Figure) -> bool:
@@ -71,18 +71,18 @@ def measured(config: Config, results: Mapping[str, dict], block: Block, figure: 
 
 def values(config: Config, results: Mapping[str, dict], figure: Figure) -> Found:
     """Signed figures by block and system: higher is better, -inf is a run that did not end."""
-    found: Found = {}
+    figures: Found = {}
     for block in blocks(config):
         if not measured(config, results, block, figure):
             continue
         for system in config.systems:
             rows = runs_of(config, results, block, system)
             if rows and "stopped" in rows[0]:
-                found[block, system] = [-math.inf]
+                figures[block, system] = [-math.inf]
             elif any(figure.key in row for row in rows):
                 seeds = [figure.sign * row[figure.key] for row in rows if figure.key in row]
-                found[block, system] = seeds
-    return found
+                figures[block, system] = seeds
+    return figures
 
 
 def pairwise_ranks(table: np.ndarray) -> np.ndarray:
@@ -101,16 +101,16 @@ def pairwise_ranks(table: np.ndarray) -> np.ndarray:
     return 1 + share.sum(axis=1)
 
 
-def mean_ranks(config: Config, found: Found, systems: Iterable[str]) -> dict[str, Rank]:
+def mean_ranks(config: Config, figures: Found, systems: Iterable[str]) -> dict[str, Rank]:
     """Ranks of the systems, their intervals from resampled tables and, within each cell, seeds."""
     names, cells = list(systems), blocks(config)
     if not names:
         return {}
 
-    point = pairwise_ranks(_means(found, cells, names, None)[0])
+    point = pairwise_ranks(_means(figures, cells, names, None)[0])
     rng, tables, draws = np.random.default_rng(SEED), list(config.tables), []
     # A table that is drawn twice has other seeds the second time.
-    copies = [_means(found, cells, names, rng) for _ in tables]
+    copies = [_means(figures, cells, names, rng) for _ in tables]
     for draw in range(DRAWS):
         chosen = [
             copy[draw, [block[0] == tables[t] for block in cells]]
@@ -123,13 +123,13 @@ def mean_ranks(config: Config, found: Found, systems: Iterable[str]) -> dict[str
     return {n: Rank(*map(float, each)) for n, *each in zip(names, point, low, high, strict=True)}
 
 
-def ranked_systems(config: Config, found: Found) -> list[str]:
+def ranked_systems(config: Config, figures: Found) -> list[str]:
     """Systems that met every other one on two tables at least; those that met fewest are left out first.
 
     One table says nothing of the next.
     """
     names, least = list(config.systems), min(2, len(config.tables))
-    here = {n: {block for block, system in found if system == n} for n in names}
+    here = {n: {block for block, system in figures if system == n} for n in names}
 
     def met(one: str, other: str) -> int:
         return len({table for table, _ in here[one] & here[other]})
@@ -145,22 +145,22 @@ def ranked_systems(config: Config, found: Found) -> list[str]:
 
 
 def _means(
-    found: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
+    figures: Found, cells: list[Block], names: list[str], rng: np.random.Generator | None
 ) -> np.ndarray:
     """Means over the seeds of each cell, or over seeds drawn anew; shape (draws, blocks, systems)."""
     out = np.full((1 if rng is None else DRAWS, len(cells), len(names)), math.nan)
     for i, block in enumerate(cells):
         for j, name in enumerate(names):
-            if seeds := found.get((block, name)):
+            if seeds := figures.get((block, name)):
                 drawn = [seeds] if rng is None else rng.choice(seeds, (DRAWS, len(seeds)))
                 out[:, i, j] = np.mean(drawn, axis=1)
     return out
 
 
-def complete(config: Config, found: Found, systems: Iterable[str]) -> int:
+def complete(config: Config, figures: Found, systems: Iterable[str]) -> int:
     """Blocks in which all the systems are known."""
     names = list(systems)
-    return sum(all((block, n) in found for n in names) for block in blocks(config))
+    return sum(all((block, n) in figures for n in names) for block in blocks(config))
 
 
 def critical_difference(systems: int, number: int, alpha: float = 0.05) -> float:

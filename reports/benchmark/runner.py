@@ -85,17 +85,17 @@ class Runner:
                 folder = self.table(run.table, scratch)
             out = folder / f"{run.key}.csv"
             began = time.monotonic()
-            found = self._fit(run, folder, out)
-            if found is None:
+            result = self._fit(run, folder, out)
+            if result is None:
                 continue
-            if "stopped" not in found:
+            if "stopped" not in result:
                 with self._lock:
                     self.references(run.table, folder)
-                found |= means_of(self.scored(run.table, folder, out)[0])
-                found |= self._least(run, found)
+                result |= means_of(self.scored(run.table, folder, out)[0])
+                result |= self._least(run, result)
             out.unlink(missing_ok=True)
-            store.add(self.config.store, {run.key: vars(run) | found})
-            self._say(run, found, time.monotonic() - began)
+            store.add(self.config.store, {run.key: vars(run) | result})
+            self._say(run, result, time.monotonic() - began)
 
     def _wanted(self, run: Run) -> bool:
         results = store.known(self.config)
@@ -104,13 +104,13 @@ class Runner:
         package = self.config.systems[run.system].package
         return store.row_of(results, run) is None and package not in self._without
 
-    def _least(self, run: Run, found: dict) -> dict:
+    def _least(self, run: Run, result: dict) -> dict:
         """Times of a peer's run that was made before: the lesser, for only the machine's load has changed."""
         if not self.config.systems[run.system].peer:
             return {}
         before = store.load(self.config.store).get(run.key, {})
         return {
-            time: min(before[time], found[time])
+            time: min(before[time], result[time])
             for time in ("cpu_seconds", "seconds")
             if time in before
         }
@@ -124,19 +124,19 @@ class Runner:
         return folder
 
     def references(self, table: str, folder: Path) -> None:
-        """Score the private rows themselves, the test rows and shuffled columns, if none has yet."""
-        known = store.known(self.config)
-        if all("k_marginal" in known.get(f"{table}-{name}", {}) for name in store.REFERENCES):
+        """Score the private rows themselves, the test rows and independent columns, if none has yet."""
+        reference = store.known(self.config)
+        if all("k_marginal" in reference.get(f"{table}-{name}", {}) for name in store.REFERENCES):
             return
         rows = pd.read_csv(folder / "train.csv")
         rng = np.random.default_rng(0)
         shuffled = pd.DataFrame({c: rows[c].to_numpy()[rng.permutation(len(rows))] for c in rows})
         shuffled.to_csv(folder / "shuffled.csv", index=False)
         files = {"real": "train", "fresh": "test", "shuffled": "shuffled"}
-        found = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
+        result = self.scored(table, folder, *(folder / f"{files[n]}.csv" for n in store.REFERENCES))
         rows = {
             f"{table}-{name}": {"table": table} | means_of(score)
-            for name, score in zip(store.REFERENCES, found, strict=True)
+            for name, score in zip(store.REFERENCES, result, strict=True)
         }
         store.add(self.config.store, rows)
 
@@ -157,17 +157,17 @@ class Runner:
     def scored(self, table: str, folder: Path, *synthetic: Path) -> list[dict]:
         """The figures of synthetic tables, as score.py has them."""
         what = [sys.executable, HERE / "score.py", self.config.path.resolve(), table, folder]
-        found = self.process([*what, *synthetic])
-        if "stopped" in found:
-            raise RuntimeError(f"score.py: {found['stopped']}")
+        result = self.process([*what, *synthetic])
+        if "stopped" in result:
+            raise RuntimeError(f"score.py: {result['stopped']}")
         for name in self.config.needs:
-            if not all(name in score for score in found["scores"]):
+            if not all(name in score for score in result["scores"]):
                 # A run that can never have it would be made again and again.
                 raise InputError(
                     f"{self.config.path}: needs {name}, which tables.{table} does not give; a tstr figure"
-                    " takes a target and its yes, one of a marginal the yardstick."
+                    " takes a target and its yes, one of a marginal the evaluation protocol."
                 )
-        return found["scores"]
+        return result["scores"]
 
     def process(self, what: list, limit: int | None = None) -> dict:
         """The JSON of a process's last line, or {"stopped": reason} where it failed."""
@@ -183,7 +183,7 @@ class Runner:
             )
             self._children.add(child)
         try:
-            told, error = child.communicate()
+            output, error = child.communicate()
         except BaseException:
             child.kill()
             raise
@@ -196,7 +196,7 @@ class Runner:
             raise Stopped(f"{what[1]} was ended by {signal.Signals(-child.returncode).name}.")
         if child.returncode:
             return {"stopped": (error.strip().splitlines() or ["failed"])[-1][:200]}
-        return json.loads(told.splitlines()[-1])
+        return json.loads(output.splitlines()[-1])
 
     def _peer_python(self, package: str) -> Path | None:
         """The peers' interpreter; their environment is made first where it is not there."""
@@ -215,10 +215,10 @@ class Runner:
                 mark.touch()
         return python
 
-    def _say(self, run: Run, found: dict, seconds: float) -> None:
+    def _say(self, run: Run, result: dict, seconds: float) -> None:
         results = store.known(self.config)
         left = [r for r in self.runs if store.row_of(results, r) is None]
-        done = found.get("stopped") or f"{found['cpu_seconds']:.0f} CPU s"
+        done = result.get("stopped") or f"{result['cpu_seconds']:.0f} CPU s"
         hours = sum(expected(self.config, results, r) for r in left) / 3600 / self.jobs
         print(
             f"{run.key}: {done}, {seconds:.0f} s in all; {len(left)} left, about {hours:.1f} h",
@@ -235,8 +235,8 @@ def expected(config: Config, results: dict[str, dict], run: Run) -> float:
     """Seconds that a run is thought to take: as its like took, else a share of its limit."""
     timed = [r for r in results.values() if r.get("system") == run.system and "seconds" in r]
     here = [r["seconds"] for r in timed if r["table"] == run.table]
-    known = here or [r["seconds"] for r in timed]
-    return float(np.mean(known)) if known else UNKNOWN_SHARE * config.limit(run.system)
+    seconds = here or [r["seconds"] for r in timed]
+    return float(np.mean(seconds)) if seconds else UNKNOWN_SHARE * config.limit(run.system)
 
 
 def prepare(config: Config, table: str, folder: Path) -> None:

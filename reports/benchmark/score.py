@@ -3,7 +3,7 @@
     python score.py CONFIG TABLE FOLDER SYNTHETIC ...
 
 FOLDER holds train.csv and test.csv as value numbers. Marginals and dimension-wise prediction are by the
-independent yardstick of ../shared, where that is; the others by tabsynth.evaluation, and of a target of
+independent evaluation protocol of ../shared, where that is; the others by tabsynth.evaluation, and of a target of
 two classes by prediction.py.
 """
 
@@ -27,7 +27,7 @@ from tabsynth.evaluation.utility.propensity import MAX_ROWS, tree
 from tabsynth.evaluation.utility.target import MAX_FIT, MAX_TEST, auroc, logistic, probabilities
 
 YARDSTICK = ROOT.parent / "shared" / "yardstick"
-ATTACKED = 300  # rows that the yardstick draws for its disclosure
+ATTACKED = 300  # rows that the protocol draws for its disclosure
 KEPT = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
@@ -41,9 +41,9 @@ def by_yardstick(folder: Path, table: Path) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of predictors that have not converged
         small = min(len(codes(folder / f"{part}.csv")) for part in ("train", "test")) < ATTACKED
-        found = yardstick.score(folder, table, quick=small)
-    kept = {k: v for k, v in found.items() if k in KEPT or k.startswith(("disclose", "control"))}
-    return kept | {"dwpre_weighted": found.get("dwpre_weighted", {})}
+        result = yardstick.score(folder, table, quick=small)
+    kept = {k: v for k, v in result.items() if k in KEPT or k.startswith(("disclose", "control"))}
+    return kept | {"dwpre_weighted": result.get("dwpre_weighted", {})}
 
 
 def by_evaluation(
@@ -55,19 +55,19 @@ def by_evaluation(
     groups = [int(group.max()) + 1 for group in bins]
     sets = marginal_sets(names)
     away = distance(binned(train, bins), binned(synthetic, bins), sets, names, groups)
-    found = {"k_marginal": 1000 * (1 - away.mean.value)}
+    results = {"k_marginal": 1000 * (1 - away.mean.value)}
     rng = np.random.default_rng(0)
     rows = [subsample(part, MAX_ROWS, rng) for part in (train, synthetic)]
     ratio = tree(*rows, sizes, rng).value
-    found |= {"pmse_tree": ratio} if np.isfinite(ratio) else {}
+    results |= {"pmse_tree": ratio} if np.isfinite(ratio) else {}
     if target is not None:
         j = names.index(target)
         rng = np.random.default_rng(1)
         tables = [train, subsample(synthetic, MAX_FIT, rng), subsample(test, MAX_TEST, rng)]
-        (_, fit, held), folded = fold_rare(tables, sizes)
-        chances = probabilities(logistic, fit, held, j, folded)
-        found["target_auroc"] = auroc(chances, held[:, j])
-    return {name: round(float(value), 4) for name, value in found.items()}
+        (_, fit, holdout), folded = fold_rare(tables, sizes)
+        chances = probabilities(logistic, fit, holdout, j, folded)
+        results["target_auroc"] = auroc(chances, holdout[:, j])
+    return {name: round(float(value), 4) for name, value in results.items()}
 
 
 def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
@@ -75,14 +75,14 @@ def main(path: str, table: str, folder: str, *synthetic: str) -> dict[str, Any]:
     schema = chosen.schema()
     positive = chosen.positive(schema)
     train, test = (codes(Path(folder, f"{part}.csv")) for part in ("train", "test"))
-    found = []
+    results = []
     for each in map(Path, synthetic):
         rows = codes(each)
         ours = by_evaluation(schema, chosen.target, train, test, rows)
         if positive:
             ours |= predicted(schema, chosen.target, positive, rows, test)
-        found.append(by_yardstick(Path(folder), each) | ours)
-    return {"scores": found}
+        results.append(by_yardstick(Path(folder), each) | ours)
+    return {"scores": results}
 
 
 def codes(path: Path) -> np.ndarray:

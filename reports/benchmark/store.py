@@ -49,14 +49,14 @@ def stopped_by(results: Mapping[str, dict], run: Run) -> dict | None:
     another seed: the counts of steps and of marginals grow with epsilon, and no seed changes them.
     Of several such rows that of the largest epsilon is told: the run's own, where it was tried with another seed.
     """
-    found = [
+    rows = [
         row
         for row in results.values()
         if row.get("stopped", "").startswith(NOT_DONE)
         and (row["table"], row["system"]) == (run.table, run.system)
         and row["epsilon"] <= run.epsilon
     ]
-    return max(found, key=lambda row: row["epsilon"], default=None)
+    return max(rows, key=lambda row: row["epsilon"], default=None)
 
 
 def tried(row: Mapping, epsilon: float) -> bool:
@@ -90,12 +90,12 @@ def adopted(config: Config, path: Path) -> dict[str, dict]:
     """
     raw = json.loads(path.read_text("utf-8"))
     here = load(config.store)
-    found = {}
+    rows = {}
     for key, row in _in_one_form(raw).items():
         plain = "system" not in row or row["system"] in config.systems
         if plain and row.get("table") in config.tables and key not in here:
-            found[key] = row | {"adopted": path.resolve().parent.name}
-    return found
+            rows[key] = row | {"adopted": path.resolve().parent.name}
+    return rows
 
 
 def _in_one_form(raw: dict) -> dict[str, dict]:
@@ -105,7 +105,7 @@ def _in_one_form(raw: dict) -> dict[str, dict]:
         rows = list(raw.values())
     else:
         return raw
-    found = {}
+    converted = {}
     for row in rows:
         if row["epsilon"] == "inf":
             continue
@@ -113,5 +113,5 @@ def _in_one_form(raw: dict) -> dict[str, dict]:
         kept = {
             k: v for k, v in row["yardstick"].items() if isinstance(v, float) and k != "seconds"
         }
-        found[run.key] = vars(run) | {"spent": row["spent"]} | kept
-    return found
+        converted[run.key] = vars(run) | {"spent": row["spent"]} | kept
+    return converted

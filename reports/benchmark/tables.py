@@ -17,7 +17,7 @@ from tabsynth.errors import InputError
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
 CENSUS = Schema.load(ROOT / "data" / "census.schema.json")
-TRAIN = 0.7  # of the rows; the split of the yardstick
+TRAIN = 0.7  # of the rows; the split of the evaluation protocol
 NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"
 ADULT = "UCI Adult, the published domain of its discretised form"
 ADULT_ORDERED = (
@@ -69,12 +69,12 @@ class Table:
         size = schema.sizes[schema.names.index(self.target)]
         if not self.yes:
             return [1] if size == 2 else []
-        known = schema[self.target].categories or ()
-        if wrong := [value for value in self.yes if value not in known]:
+        categories = schema[self.target].categories or ()
+        if wrong := [value for value in self.yes if value not in categories]:
             raise InputError(
                 f"{self.title}: yes has {wrong[0]!r}, which is no listed value of column {self.target!r}."
             )
-        numbers = sorted({known.index(value) for value in self.yes})
+        numbers = sorted({categories.index(value) for value in self.yes})
         if len(numbers) == size:
             raise InputError(
                 f"{self.title}: yes has every value of column {self.target!r}; leave some for no."
@@ -92,7 +92,7 @@ class Table:
 
 def table_of_files(title: str, schema: Path, rows: Path) -> Table:
     """A user's table: a file of a schema, and a CSV or Parquet file of rows."""
-    return Table(title, lambda: Schema.load(schema), lambda known: read_table(rows, known))
+    return Table(title, lambda: Schema.load(schema), lambda declared: read_table(rows, declared))
 
 
 def listed(name: str, values: str, *, ordered: bool = False, nulls: bool = False) -> Column:

@@ -181,8 +181,8 @@ def test_a_run_past_its_limit_stands_for_larger_epsilons_and_other_seeds():
     broken = vars(Run("adult", "mst", 1.0, 0)) | {"stopped": "MemoryError"}
     results = {Run("adult", "aim", 2.0, 1).key: row, Run("adult", "mst", 1.0, 0).key: broken}
     for epsilon, seed in itertools.product((1.0, 2.0, 8.0), range(3)):
-        known = store.row_of(results, Run("adult", "aim", epsilon, seed))
-        assert (known is row) == (epsilon >= 2.0)
+        reference = store.row_of(results, Run("adult", "aim", epsilon, seed))
+        assert (reference is row) == (epsilon >= 2.0)
     assert store.row_of(results, Run("census", "aim", 8.0, 0)) is None
     assert store.row_of(results, Run("adult", "margnet", 8.0, 0)) is None
     assert store.row_of(results, Run("adult", "mst", 1.0, 0)) is broken
@@ -210,8 +210,8 @@ def test_the_critical_difference_is_demsars():
     # Demšar 2006, table 5(a): q at 0.05 for 2 to 10 classifiers.
     published = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
     for k, q in zip(range(2, 11), published, strict=True):
-        found = ranks.critical_difference(k, 14)
-        assert found == pytest.approx(q * math.sqrt(k * (k + 1) / (6 * 14)), abs=1e-3 * k)
+        result = ranks.critical_difference(k, 14)
+        assert result == pytest.approx(q * math.sqrt(k * (k + 1) / (6 * 14)), abs=1e-3 * k)
     # Of two systems it is the normal test of signs that Friedman's is, too.
     gap = ranks.critical_difference(2, 100)
     won = round(100 * (1 + gap) / 2)
@@ -222,15 +222,15 @@ def test_the_critical_difference_is_demsars():
 
 
 def test_only_systems_that_met_on_two_tables_are_ranked():
-    found = {((t, 1.0), s): [0.5] for t in ("census", "adult") for s in ("margnet", "mst")}
-    found |= {(("census", e), "aim"): [0.5] for e in (1.0, 8.0)}
-    assert ranks.ranked_systems(OURS, found) == ["margnet", "mst"]
-    found |= {(("adult", 1.0), "aim"): [-math.inf]}
-    assert ranks.ranked_systems(OURS, found) == ["margnet", "mst", "aim"]
-    tied = ranks.mean_ranks(OURS, found, ["margnet", "mst", "aim"])
+    results = {((t, 1.0), s): [0.5] for t in ("census", "adult") for s in ("margnet", "mst")}
+    results |= {(("census", e), "aim"): [0.5] for e in (1.0, 8.0)}
+    assert ranks.ranked_systems(OURS, results) == ["margnet", "mst"]
+    results |= {(("adult", 1.0), "aim"): [-math.inf]}
+    assert ranks.ranked_systems(OURS, results) == ["margnet", "mst", "aim"]
+    tied = ranks.mean_ranks(OURS, results, ["margnet", "mst", "aim"])
     assert tied["margnet"].value == pytest.approx(1.75)
     assert tied["margnet"].low <= 1.75 <= tied["margnet"].high
-    assert ranks.mean_ranks(OURS, found, []) == {}
+    assert ranks.mean_ranks(OURS, results, []) == {}
 
 
 def test_losses_and_leaders_name_the_peer_that_is_ahead():
@@ -243,10 +243,12 @@ def test_losses_and_leaders_name_the_peer_that_is_ahead():
         "- **tvd2**: census, 10 columns, ε = 1: MST 0.150, DP-WGAN 0.200."
     ]
     assert "*MST* +0.050" in findings.leaders(OURS, rows)[2]
-    assert findings.below_floor(OURS, rows)[0].endswith("MargNet (shuffled: 0.250).")
+    assert findings.below_baseline(OURS, rows)[0].endswith("MargNet (independent columns: 0.250).")
     for fresh, so in ((0.1, "test rows: 0.100)."), (0.26, "test rows: 0.260, **worse, too**).")):
         rows["census-fresh"] = {"table": "census", "tvd2": fresh}
-        assert findings.below_floor(OURS, rows)[0].endswith(f"MargNet (shuffled: 0.250; {so}")
+        assert findings.below_baseline(OURS, rows)[0].endswith(
+            f"MargNet (independent columns: 0.250; {so}"
+        )
     assert findings.gain(OURS, rows, findings.BY["tvd2"], "margnet", "mst").startswith(
         "0 of 1; -0.150"
     )
@@ -270,18 +272,18 @@ def test_a_cell_that_a_system_did_not_end_is_no_win_and_one_not_tried_is_not_cal
         margnet.endswith("| 0.5 | AIM: 1 not done, 1 not tried |") and "0 of 1; -0.200" in margnet
     )
     assert findings.unended(OURS, rows, "aim", "mst") == ""  # of which nothing is known
-    told = [line.split(" | ") for line in findings.leaders(OURS, rows)[2:]]
-    cells = {each[0]: each[1] for each in told}
+    texts = [line.split(" | ") for line in findings.leaders(OURS, rows)[2:]]
+    cells = {each[0]: each[1] for each in texts}
     assert cells["| census, 10 columns, ε = 1"] == "2"
     assert cells["| Adult, 14 columns, ε = 1"] == "1, 1 not done"
     assert cells["| Adult, 14 columns, ε = 8"] == "1, 1 not tried"
     lines = writing.rank_table(OURS, rows, {figure.key: {} for figure in ranks.FIGURES})
     assert lines[-1].endswith("| – | 1, 1 not done, 1 not tried |")
-    told = writing.of_table(OURS, rows, "adult")
-    assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in told)
-    assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in told)
-    again = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
-    rows[again.key] = vars(again) | {"stopped": store.NOT_DONE + "2 CPU s"}
+    texts = writing.of_table(OURS, rows, "adult")
+    assert any(line.startswith("| AIM | 1 | not done in 1,200 CPU s |") for line in texts)
+    assert any(line.startswith("| AIM | 8 | not tried (not done at ε = 1) |") for line in texts)
+    second = Run("adult", "aim", 8.0, 2)  # it was tried after all, with one seed
+    rows[second.key] = vars(second) | {"stopped": store.NOT_DONE + "2 CPU s"}
     assert findings.unended(OURS, rows, "aim") == "2 not done"
     assert any(
         "| AIM | 8 | not done in 2 CPU s |" in x for x in writing.of_table(OURS, rows, "adult")
@@ -302,9 +304,9 @@ def test_nobody_is_ahead_on_a_figure_that_another_was_not_measured_by():
     assert findings.places(OURS, rows, block, findings.BY["target_auroc"]) == []
     assert ranks.values(OURS, rows, findings.BY["target_auroc"]) == {}
     rows[theirs.key] = vars(theirs) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
-    found = ranks.values(OURS, rows, findings.BY["target_auroc"])
+    result = ranks.values(OURS, rows, findings.BY["target_auroc"])
     stopped = {((t, e), "mst"): [-math.inf] for t, e in (block, ("census", 8.0))}
-    assert found == {(block, "margnet"): [0.8]} | stopped
+    assert result == {(block, "margnet"): [0.8]} | stopped
 
 
 @pytest.mark.slow
@@ -339,8 +341,10 @@ def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
             deadline, fits = time.monotonic() + 100, []
             while not fits and time.monotonic() < deadline:
                 time.sleep(0.1)
-                told = (p.read_text() for p in Path(f"/proc/{process.pid}/task").glob("*/children"))
-                fits = " ".join(told).split()
+                texts = (
+                    p.read_text() for p in Path(f"/proc/{process.pid}/task").glob("*/children")
+                )
+                fits = " ".join(texts).split()
             process.terminate()
             assert process.wait(60) == 130 and fits
         finally:
@@ -353,8 +357,8 @@ def test_a_scheduler_s_end_ends_the_fit_in_hand(people):
 def test_one_bench_from_end_to_end(people, capsys):
     config = people(120)
     Runner(config, "eps8").run()
-    told = capsys.readouterr().out
-    assert "people-margnet-eps8-seed0" in told and "0 left" in told
+    output = capsys.readouterr().out
+    assert "people-margnet-eps8-seed0" in output and "0 left" in output
     rows = store.load(config.store)
     assert set(rows) == {f"people-{n}" for n in (*store.REFERENCES, "margnet-eps8-seed0")}
     row = rows["people-margnet-eps8-seed0"]
@@ -377,7 +381,7 @@ def test_one_bench_from_end_to_end(people, capsys):
         assert (config.path.parent / name).stat().st_size > 5_000
 
 
-def test_the_split_is_the_yardsticks():
+def test_the_split_is_that_of_the_evaluation_protocol():
     if not DATA.exists():
         pytest.skip("the tables of ../shared are not here")
     schema, train, test = TABLES["hospital"].split()

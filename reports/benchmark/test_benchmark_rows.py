@@ -47,13 +47,13 @@ def test_scores_of_one_binary_column_are_in_closed_form():
     rows = np.stack([x, np.where(yes, rng.choice([0, 2], 4000), 1)], axis=1).astype(np.int64)
     fit, test = rows[:2000], rows[2000:]
     x, yes = x[2000:], yes[2000:]
-    found = prediction.scores(schema, "y", [0, 2], fit, test)
+    result = prediction.scores(schema, "y", [0, 2], fit, test)
     hit, false, share = x[yes].mean(), x[~yes].mean(), yes.mean()
-    assert found["tstr_auroc"] == pytest.approx(0.5 + (hit - false) / 2, abs=1e-4)
+    assert result["tstr_auroc"] == pytest.approx(0.5 + (hit - false) / 2, abs=1e-4)
     average = hit * yes[x].mean() + (1 - hit) * share
-    assert found["tstr_auprc"] == pytest.approx(average, abs=1e-4)
+    assert result["tstr_auprc"] == pytest.approx(average, abs=1e-4)
     # Fewer than half are called, and half are yes: those that x marks are.
-    assert found["tstr_f1"] == pytest.approx(2 * (x & yes).sum() / (x.sum() + yes.sum()), abs=1e-4)
+    assert result["tstr_f1"] == pytest.approx(2 * (x & yes).sum() / (x.sum() + yes.sum()), abs=1e-4)
 
 
 def test_scores_of_a_target_that_is_told_of_one_that_is_not_and_of_one_class():
@@ -65,9 +65,9 @@ def test_scores_of_a_target_that_is_told_of_one_that_is_not_and_of_one_class():
         {"tstr_auroc": 1.0, "tstr_auprc": 1.0, "tstr_f1": 1.0}, abs=0.02
     )
     shuffled = np.stack([rng.permutation(fit[:, j]) for j in range(3)], axis=1)
-    found = prediction.scores(schema, "y", [1], shuffled, test)
+    result = prediction.scores(schema, "y", [1], shuffled, test)
     # A coin's AUROC of 600 and 600, of one classifier: its deviation is .017.
-    assert abs(found["tstr_auroc"] - 0.5) < 4 * math.sqrt(1201 / (12 * 600 * 600))
+    assert abs(result["tstr_auroc"] - 0.5) < 4 * math.sqrt(1201 / (12 * 600 * 600))
     fit[:, 2] = 1
     share = float(test[:, 2].mean())
     coin = {"tstr_auroc": 0.5, "tstr_auprc": share, "tstr_f1": 2 * share / (1 + share)}
@@ -115,23 +115,23 @@ def bench(tmp_path):
 
 
 def test_a_row_that_lacks_a_needed_figure_is_made_again_and_replaced(bench, monkeypatch):
-    made = []
-    monkeypatch.setattr(Runner, "_fit", lambda self, run, *_: made.append(run.key) or dict(COST))
+    created = []
+    monkeypatch.setattr(Runner, "_fit", lambda self, run, *_: created.append(run.key) or dict(COST))
     monkeypatch.setattr(Runner, "scored", lambda self, _, __, *files: [dict(FIGURES)] * len(files))
     before = store.load(bench.store)
     Runner(bench).run()  # which needs none
-    assert made == [] and store.load(bench.store) == before
+    assert created == [] and store.load(bench.store) == before
     needing, run = replace(bench, needs=("tstr_auroc",)), bench.runs()[0]
     assert store.known(needing) == {} and store.lacking(needing, store.known(needing)) == [run]
     Runner(needing, "another").run()
-    assert made == []
+    assert created == []
     Runner(needing).run()
     after = store.load(bench.store)
-    assert made == [run.key] and after.keys() == before.keys()
+    assert created == [run.key] and after.keys() == before.keys()
     assert after[run.key] == vars(run) | COST | FIGURES
     assert all(after[f"people-{n}"] == {"table": "people"} | FIGURES for n in store.REFERENCES)
     Runner(needing).run()
-    assert made == [run.key] and store.load(bench.store) == after
+    assert created == [run.key] and store.load(bench.store) == after
     stopped = vars(run) | {"stopped": store.NOT_DONE + "9 CPU s"}
     store.add(bench.store, {run.key: stopped})
     assert store.lacking(needing, store.known(needing)) == []  # it has no figure to lack
@@ -170,8 +170,8 @@ def test_a_row_says_how_many_teachers_voted(tmp_path):
     rows = pd.DataFrame({"x": list("ab") * 60, "y": list("abc") * 40}).astype("string")
     config = PATEConfig(rounds=2, round_steps=2)
     model = PATEGAN(schema, epsilon=8, teachers=9, config=config, random_state=0)
-    found = fitted(model, rows, str(tmp_path / "out.csv"))
-    assert found["teachers"] == 9 and 0 < found["spent"] <= 8
+    result = fitted(model, rows, str(tmp_path / "out.csv"))
+    assert result["teachers"] == 9 and 0 < result["spent"] <= 8
     assert len(pd.read_csv(tmp_path / "out.csv")) == 120
 
 
@@ -226,9 +226,9 @@ def test_what_chance_puts_above_the_controls_interval_is_what_draws_put_there():
     for share in (0.2, 0.5, 0.9):
         one = rng.binomial(disclosure.RECORDS, share, (2, draws)) / disclosure.RECORDS
         ends = {float(c): disclosure.upper(float(c)) for c in np.unique(one[1])}
-        found = np.mean([a > ends[float(c)] for a, c in one.T])
+        result = np.mean([a > ends[float(c)] for a, c in one.T])
         error = math.sqrt(0.1 * 0.9 / draws)
-        assert found == pytest.approx(disclosure.by_chance(share), abs=4 * error)
+        assert result == pytest.approx(disclosure.by_chance(share), abs=4 * error)
         # Five guesses a record vary less than one does: what chance does with one is a bound.
         five = rng.binomial(5 * disclosure.RECORDS, share, (2, 2000)) / (5 * disclosure.RECORDS)
         above = np.mean([a > disclosure.upper(float(c)) for a, c in five.T])
@@ -252,12 +252,12 @@ def test_gaps_are_means_of_runs_and_their_interval_is_students():
         },
         {"tvd2": 0.1},
     ]
-    found = disclosure.gaps(rows)
-    assert (found.runs, found.cells, found.above) == (2, 4, 1)  # .6 is above Wilson's .556
-    assert found.mean == pytest.approx((5 + 0.5) / 2)
-    assert found.half == pytest.approx(12.7062 * (4.5 / math.sqrt(2)) / math.sqrt(2), rel=1e-4)
-    assert found.chance == pytest.approx(4 * disclosure.by_chance(0.5), rel=0.05)
-    assert found.error == pytest.approx(100 * math.sqrt(2 * 0.25 / 300), rel=0.02)
+    result = disclosure.gaps(rows)
+    assert (result.runs, result.cells, result.above) == (2, 4, 1)  # .6 is above Wilson's .556
+    assert result.mean == pytest.approx((5 + 0.5) / 2)
+    assert result.half == pytest.approx(12.7062 * (4.5 / math.sqrt(2)) / math.sqrt(2), rel=1e-4)
+    assert result.chance == pytest.approx(4 * disclosure.by_chance(0.5), rel=0.05)
+    assert result.error == pytest.approx(100 * math.sqrt(2 * 0.25 / 300), rel=0.02)
     assert disclosure.gaps(rows, hidden=1).cells == 2
     alone = disclosure.gaps(rows[:1])
     assert math.isnan(alone.half) and disclosure.points(alone) == "+5.0"
@@ -279,10 +279,10 @@ def test_disclosure_is_told_table_by_table():
         "| census, 10 columns | 2 | +10.1 ± 1.3 | +10.1 | – | 2 of 2 | 0.2 |",
         "| Adult, 14 columns | 2 | -9.9 ± 1.3 | -9.9 | – | 0 of 2 | 0.2 |",
     ]
-    told = disclosure.verdict(OURS, rows, "margnet")
-    assert told.startswith("2 of MargNet's 6 cells are above the control's interval, where chance")
-    assert "interval over runs is above 0 on census, 10 columns (+10.1 ± 1.3). The draw" in told
-    assert "up to 4.1 points" in told
+    text = disclosure.verdict(OURS, rows, "margnet")
+    assert text.startswith("2 of MargNet's 6 cells are above the control's interval, where chance")
+    assert "interval over runs is above 0 on census, 10 columns (+10.1 ± 1.3). The draw" in text
+    assert "up to 4.1 points" in text
     assert disclosure.verdict(OURS, {}, "margnet") == "No run of MargNet was attacked yet."
 
 
@@ -305,8 +305,8 @@ def test_rows_that_lack_figures_are_named_with_how_to_fill_them():
     for run in OURS.runs():
         if run.table == "hospital":  # no row of this table can have it
             del rows[run.key]["target_auroc"]
-    told = writing.lacking_figures(OURS, rows)
-    assert told[0].startswith("**4 of the 143 runs that ended lack figures**")
+    text = writing.lacking_figures(OURS, rows)
+    assert text[0].startswith("**4 of the 143 runs that ended lack figures**")
     for line in (
         "- AUROC of target, pMSE ratio: 3 runs",
         "  - MST 2: `census`, ε = 1, 8, seed 0",
@@ -314,8 +314,8 @@ def test_rows_that_lack_figures_are_named_with_how_to_fill_them():
         "- CPU time and memory: 1 run",
         "  - DP-WGAN 1: `census`, ε = 8, seed 2",
     ):
-        assert line in told
-    assert "--only KEY --again" in told[-1] and "`census-mst-eps1-seed0`" in told[-1]
+        assert line in text
+    assert "--only KEY --again" in text[-1] and "`census-mst-eps1-seed0`" in text[-1]
 
 
 def test_missing_runs_are_listed_by_system_with_the_seeds_that_lack():
@@ -331,14 +331,14 @@ def test_missing_runs_are_listed_by_system_with_the_seeds_that_lack():
 
 def test_the_numbers_of_teachers_are_those_that_the_page_says():
     schema, table = schema_of(x="ab", y="abc"), PATE.tables["hospital"]
-    found = {
+    results = {
         name: [
             build(PATE.systems[name], table, schema, epsilon=e)._teachers() for e in PATE.epsilons
         ]
         for name in ("pate-gan", "pate-gan-paper")
     }
-    assert found == {"pate-gan": [1907, 381, 190], "pate-gan-paper": [20, 20, 20]}
+    assert results == {"pate-gan": [1907, 381, 190], "pate-gan-paper": [20, 20, 20]}
     text = (ROOT / "reports" / "pate" / "template.md").read_text("utf-8")
     assert "1,907, 381 and 190 teachers" in text and "K = 20 at every ε" in text
-    each = [3499 / teachers for teachers in found["pate-gan"]]
+    each = [3499 / teachers for teachers in results["pate-gan"]]
     assert f"{each[0]:.1f}, {each[1]:.1f} and {each[2]:.1f} rows a teacher" in text

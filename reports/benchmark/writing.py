@@ -34,10 +34,10 @@ def write(config: Config) -> None:
     results, folder = store.known(config), config.path.parent
     ranks, cells = {}, {}
     for figure in FIGURES:
-        found = values(config, results, figure)
-        systems = ranked_systems(config, found)
-        ranks[figure.key] = mean_ranks(config, found, systems)
-        cells[figure.key] = complete(config, found, systems)
+        figures = values(config, results, figure)
+        systems = ranked_systems(config, figures)
+        ranks[figure.key] = mean_ranks(config, figures, systems)
+        cells[figure.key] = complete(config, figures, systems)
     pictures.draw_ranks(config, ranks, cells, folder / "ranks.png")
     pictures.draw_cost(config, results, folder / "cost.png")
     first = next(iter(config.systems))
@@ -47,7 +47,7 @@ def write(config: Config) -> None:
         "RANKS": rank_table(config, results, ranks),
         "LEADERS": findings.leaders(config, results),
         "LOSSES": findings.losses(config, results),
-        "FLOOR": findings.below_floor(config, results),
+        "BASELINE": findings.below_baseline(config, results),
         "AGAINST": findings.against(config, results, first),
         "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
         "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
@@ -70,21 +70,21 @@ def missing(config: Config, results: Mapping[str, dict]) -> list[str]:
     """How many runs are there, and which are not."""
     runs = config.runs()
     lacking = store.lacking(config, results)
-    made = [run for run in runs if run.key in results]
-    ended = [run for run in made if "stopped" not in results[run.key]]
-    told = (
-        f"Of {len(runs)} runs {len(ended)} ended, {len(made) - len(ended)} were stopped,"
-        f" {len(runs) - len(made) - len(lacking)} more were not tried for that."
+    measured = [run for run in runs if run.key in results]
+    ended = [run for run in measured if "stopped" not in results[run.key]]
+    text = (
+        f"Of {len(runs)} runs {len(ended)} ended, {len(measured) - len(ended)} were stopped,"
+        f" {len(runs) - len(measured) - len(lacking)} more were not tried for that."
     )
     if not lacking:
-        return [told]
+        return [text]
     each = []
     for name, system in config.systems.items():
         count = sum(run.system == name for run in lacking)
         if count:
             each.append(f"{system.title} {count}")
     are = "is" if len(lacking) == 1 else "are"
-    return [f"{told} **{len(lacking)} {are} still to be made** ({', '.join(each)})."]
+    return [f"{text} **{len(lacking)} {are} still to be made** ({', '.join(each)})."]
 
 
 def adopted(config: Config, results: Mapping[str, dict]) -> str:
@@ -143,21 +143,23 @@ def summary(
     """Who is first by mean rank, how often, and by how much of the private rows' own figure."""
     lines = []
     for figure in FIGURES:
-        found = {block: findings.places(config, results, block, figure) for block in blocks(config)}
-        won = [p[0].system for p in found.values() if len(p) > 1]
+        by_cell = {
+            block: findings.places(config, results, block, figure) for block in blocks(config)
+        }
+        won = [p[0].system for p in by_cell.values() if len(p) > 1]
         if not won:
             continue
         counts = sorted(((won.count(n), n) for n in set(won)), reverse=True)
         each = ", ".join(f"{config.systems[n].title} {c}" for c, n in counts)
         best = min(ranks[figure.key].items(), key=lambda item: item[1].value, default=None)
-        told = f"- **{figure.title}**, {len(won)} cells won: {each}."
+        text = f"- **{figure.title}**, {len(won)} cells won: {each}."
         if best:
             rank = best[1]
-            told += (
+            text += (
                 f" Best mean rank of {len(ranks[figure.key])}: {config.systems[best[0]].title},"
                 f" {rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})."
             )
-        lines.append(told)
+        lines.append(text)
     return [*lines, *kept(config, results, first)]
 
 
@@ -194,8 +196,8 @@ def rank_table(
         for figure in FIGURES:
             rank = ranks[figure.key].get(name)
             cells.append(f"{rank.value:.1f} ({rank.low:.1f} to {rank.high:.1f})" if rank else "–")
-        known = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
-        ended = sum("stopped" not in rows[0] for rows in known)
+        runs = [rows for b in blocks(config) if (rows := runs_of(config, results, b, name))]
+        ended = sum("stopped" not in rows[0] for rows in runs)
         cells.append(", ".join(filter(None, [str(ended), findings.unended(config, results, name)])))
         lines.append(f"| {system.title} | " + " | ".join(cells) + " |")
     return lines
@@ -235,9 +237,9 @@ def line(title: str, epsilon: float | None, rows: list[dict], *, fresh: bool = F
     return f"{head} | " + " | ".join([*cells, str(len(rows))]) + " |"
 
 
-def mean_sd(found: list[float], figure: Figure) -> str:
-    if not found:
+def mean_sd(numbers: list[float], figure: Figure) -> str:
+    if not numbers:
         return "–"
-    mean = findings.shown(float(np.mean(found)), figure)
-    sd = float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+    mean = findings.shown(float(np.mean(numbers)), figure)
+    sd = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return mean if math.isnan(sd) else f"{mean} ± {findings.shown(sd, figure)}"

@@ -91,10 +91,10 @@ def step_times(depth: int, seed: int) -> dict[str, float]:
 
     Other work on the machine slows a step down and never speeds it up, even in its own processor time.
     """
-    made = steps(depth, seed)
-    times: dict[str, list[float]] = {name: [] for name in made}
+    created = steps(depth, seed)
+    times: dict[str, list[float]] = {name: [] for name in created}
     for turn in range(TURNS + 1):
-        for name, step in made.items():
+        for name, step in created.items():
             started = time.thread_time()
             step()
             if turn:

@@ -32,10 +32,10 @@ def flatness(module: nn.Module, rows: Tensor, seed: int) -> dict[str, float]:
         with torch.no_grad():
             for p, w, d in zip(clipper.parameters, weights, direction, strict=True):
                 p.copy_(w + distance / norm * d)
-            found = float(cross_entropies(module, rows).double().mean())
+            result = float(cross_entropies(module, rows).double().mean())
             for p, w in zip(clipper.parameters, weights, strict=True):
                 p.copy_(w)
-        return found
+        return result
 
     here = loss_at(gradient, 0.0)
     out = {

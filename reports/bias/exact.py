@@ -134,19 +134,19 @@ def bias_aware(losses: Losses, radius: float) -> Losses:
             for part in linear
         ]
         try:
-            found = losses(module, rows)
+            result = losses(module, rows)
         finally:
             for hook in hooks:
                 hook.remove()
         if len(seen) != len(linear):
             raise TypeError("Expected losses that use every layer once.")
-        lefts = torch.autograd.grad(found.sum(), [out for _, out in seen], create_graph=True)
+        lefts = torch.autograd.grad(result.sum(), [out for _, out in seen], create_graph=True)
         squares = [
             left.square().sum(1) * (right.square().sum(1) + 1)
             for left, (right, _) in zip(lefts, seen, strict=True)
         ]
         # The root's derivative at 0 is infinite; a tiny floor keeps such a row's gradient its own.
-        return found + radius * (torch.stack(squares).sum(0) + 1e-30).sqrt()
+        return result + radius * (torch.stack(squares).sum(0) + 1e-30).sqrt()
 
     return objective
 

@@ -41,8 +41,8 @@ def best(results: dict, plans: list[Plan], seeds: range, score: str) -> Plan:
     """The plan of the best mean score on public rows: the lowest log-loss, or the highest of others."""
 
     def mean(plan: Plan) -> float:
-        found = float(np.mean([results[name_of("tune", plan, k)][score] for k in seeds]))
-        return -found if score == "loss" else found
+        result = float(np.mean([results[name_of("tune", plan, k)][score] for k in seeds]))
+        return -result if score == "loss" else result
 
     return max(plans, key=mean)
 

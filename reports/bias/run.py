@@ -103,7 +103,7 @@ def compared(plan: Plan, seed: int, activation: str) -> Job:
     """BAM beside the exact gradient on public rows, at weights that the plan's training passes through."""
 
     def job(adult: Adult) -> dict:
-        rows, found = adult.features(adult.public), []
+        rows, result = adult.features(adult.public), []
         draw = torch.Generator().manual_seed(3000 + seed)
 
         def probe(run: Run, t: int) -> None:
@@ -112,10 +112,10 @@ def compared(plan: Plan, seed: int, activation: str) -> Job:
                 for radius in RADII["bam"]:
                     own = direction(run.module, run.losses, batch, plan.max_norm, radius)
                     own = {name: float(f"{value:.5g}") for name, value in own.items()}
-                    found.append({"t": t + 1, "radius": radius} | own)
+                    result.append({"t": t + 1, "radius": radius} | own)
 
         Run(adult, adult.private, plan, seed, rehearsal=False, activation=activation).train(probe)
-        return {"probes": columns(found)}
+        return {"probes": columns(result)}
 
     return name_of(f"direction {activation}", plan, seed), job
 

@@ -110,8 +110,8 @@ def independent_rows(
     sets, shares = [(j,) for j in range(len(sizes))], [1 / len(sizes)] * len(sizes)
     account = ledger.open("one-way counts", mechanism, 1)
     columns = []
-    for found in NoisyCounts(table, sizes).measure(account, sets, shares, rng):
-        counts = np.where(found.counts > 2 * found.std, found.counts, 0)
+    for result in NoisyCounts(table, sizes).measure(account, sets, shares, rng):
+        counts = np.where(result.counts > 2 * result.std, result.counts, 0)
         columns.append(rng.choice(len(counts), size=20_000, p=counts / counts.sum()))
     return adult.features(torch.from_numpy(np.stack(columns, axis=1)))
 
@@ -208,7 +208,7 @@ class Run:
             now = self.step.bounds.now
             own = bias_of(self.module, self.losses, exact, rows, now, self.fake_batch)
             return {name: float(f"{value:.5g}") for name, value in own.items()}
-        found = gradient_bias(
+        estimate = gradient_bias(
             self.module,
             self.losses,
             rows,
@@ -218,7 +218,7 @@ class Run:
             public=self.fake_batch,
         )
         names = ("magnitude", "norm", "bias", "clipping_bias", "cosine", "clipped", "ascent")
-        return {name: float(f"{getattr(found, name):.5g}") for name in names}
+        return {name: float(f"{getattr(estimate, name):.5g}") for name in names}
 
 
 class Prober:

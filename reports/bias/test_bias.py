@@ -40,9 +40,9 @@ def network(activation: str, sizes: tuple[int, ...] = (5, 6, 4, 1)) -> nn.Module
 
 
 def labelled(rows: int) -> Tensor:
-    found = torch.randn(rows, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found[:, -1] = (found[:, -1] > 0).double()
-    return found
+    result = torch.randn(rows, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    result[:, -1] = (result[:, -1] > 0).double()
+    return result
 
 
 def twice_backward(module: nn.Module, losses, rows: Tensor, radius: float) -> Tensor:
@@ -68,8 +68,8 @@ def test_both_implementations_are_the_double_backward(exact, activation, losses)
     rows = labelled(9) if losses is cross_entropies else labelled(9)[:, :-1]
     module, radius, bound = network(activation), 0.3, 0.4
     wanted = twice_backward(module, losses, rows, radius)
-    found = joined(exact.hessian_rows(module, losses, rows, radius))
-    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+    result = joined(exact.hessian_rows(module, losses, rows, radius))
+    torch.testing.assert_close(result, wanted, rtol=1e-8, atol=1e-8)
     plain = joined(exact.plain_rows(module, losses, rows))
     assert float((wanted - plain).norm(dim=1).min()) > 1e-3  # or there would be nothing to tell
     clipped = wanted * (bound / wanted.norm(dim=1)).clamp_max(1)[:, None]
@@ -146,26 +146,26 @@ def test_bam_by_torch_func_is_the_librarys(exact) -> None:
     rows, module = labelled(9), network("tanh")
     formed = exact.FormedClipper(module, exact.moved_rows, 0.3)
     wanted, _ = PerExampleClipper(module, ascent=0.3).clipped_sum(cross_entropies, rows, 0.4)
-    found, _ = formed.clipped_sum(cross_entropies, rows, 0.4)
-    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+    result, _ = formed.clipped_sum(cross_entropies, rows, 0.4)
+    torch.testing.assert_close(result, wanted, rtol=1e-8, atol=1e-8)
 
 
 def test_flatness_is_that_of_the_loss_and_leaves_the_weights_alone(report) -> None:
     rows, module, ends = labelled(200).float(), network("tanh").float(), report["ends"]
     before = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
-    found = ends.flatness(module, rows, 0)
+    result = ends.flatness(module, rows, 0)
     assert torch.equal(nn.utils.parameters_to_vector(module.parameters()), before)
     exact_rows = joined(report["exact"].plain_rows(module, cross_entropies, rows))
     gradient = exact_rows.mean(0)
-    assert found["gradient"] == pytest.approx(float(gradient.norm()), rel=1e-3)
-    assert found["row gradients"] == pytest.approx(float(exact_rows.norm(dim=1).mean()), rel=1e-3)
-    assert found["weights"] == pytest.approx(float(before.norm()), rel=1e-4)
+    assert result["gradient"] == pytest.approx(float(gradient.norm()), rel=1e-3)
+    assert result["row gradients"] == pytest.approx(float(exact_rows.norm(dim=1).mean()), rel=1e-3)
+    assert result["weights"] == pytest.approx(float(before.norm()), rel=1e-4)
     here = float(cross_entropies(module, rows).mean())
     for r in ends.AROUND:
         nn.utils.vector_to_parameters(before + r * gradient / gradient.norm(), module.parameters())
         rise = float(cross_entropies(module, rows).mean()) - here
-        assert found[f"ascent {r:g}"] == pytest.approx(rise, rel=1e-3)
-        assert found[f"mean {r:g}"] < found[f"max {r:g}"] < rise
+        assert result[f"ascent {r:g}"] == pytest.approx(rise, rel=1e-3)
+        assert result[f"mean {r:g}"] < result[f"max {r:g}"] < rise
 
 
 def test_groups_are_scored_apart_and_small_ones_left_out(report) -> None:
@@ -176,9 +176,9 @@ def test_groups_are_scored_apart_and_small_ones_left_out(report) -> None:
     module = nn.Linear(2, 1)
     nn.init.zeros_(module.weight)
     nn.init.constant_(module.bias, -1.0)
-    found = report["ends"].groups(SimpleNamespace(module=module), adult, codes)
-    assert set(found) == {"sex 0", "sex 1", "race 0", "race 1"}  # 19 rows are too few
-    assert found["sex 1"] == pytest.approx(
+    result = report["ends"].groups(SimpleNamespace(module=module), adult, codes)
+    assert set(result) == {"sex 0", "sex 1", "race 0", "race 1"}  # 19 rows are too few
+    assert result["sex 1"] == pytest.approx(
         {
             "n": 40,
             "positive": 0.25,
@@ -187,8 +187,8 @@ def test_groups_are_scored_apart_and_small_ones_left_out(report) -> None:
             "loss": math.log1p(math.exp(-1)) + 0.25,
         }
     )
-    assert found["race 0"]["accuracy"] == found["sex 1"]["accuracy"]
-    assert found["race 1"]["accuracy"] == 1.0 and math.isnan(found["race 1"]["recall"])
+    assert result["race 0"]["accuracy"] == result["sex 1"]["accuracy"]
+    assert result["race 1"]["accuracy"] == 1.0 and math.isnan(result["race 1"]["recall"])
 
 
 def test_the_gap_is_best_less_worst(report) -> None:
@@ -218,7 +218,7 @@ def test_what_the_page_says_of_the_new_runs_is_in_its_results(report) -> None:
     chosen = plans.chosen(results)
     every = ending.at_two(chosen)
     runs = {text: ending.ended(results, plan) for text, plan in every.items()}
-    assert all(len(found) == 3 for found in runs.values())
+    assert all(len(result) == 3 for result in runs.values())
 
     def mean(text: str, name: str) -> float:
         return float(ending.flat(runs[text], name).mean())
@@ -231,10 +231,10 @@ def test_what_the_page_says_of_the_new_runs_is_in_its_results(report) -> None:
             exact_one = mean(f"exact gradient, {radius}", name)
             assert mean(f"BAM, {radius}", name) < exact_one < mean("DP-SGD", name)
     # Lemma 3: a mean is no longer than the mean of the lengths.
-    for found in runs.values():
-        assert (ending.flat(found, "gradient") <= ending.flat(found, "row gradients")).all()
+    for result in runs.values():
+        assert (ending.flat(result, "gradient") <= ending.flat(result, "row gradients")).all()
     # Groups: the gap of accuracy is the same under every rule, and smaller without privacy.
-    gaps = {text: float(ending.gap(found, "sex").mean()) for text, found in runs.items()}
+    gaps = {text: float(ending.gap(result, "sex").mean()) for text, result in runs.items()}
     free = gaps.pop("without privacy")
     assert all(abs(x - gaps["DP-SGD"]) <= 0.001 < x - free for x in gaps.values())
     # The exact gradient lowers the bias by about half of what BAM does, where the bound is tight.

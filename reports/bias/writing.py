@@ -53,14 +53,14 @@ def difference_table(results: Results, plans: Plans) -> list[str]:
         "| task, ε | measure | DP-SAT − DP-SGD | BAM − DP-SGD | BAM − DP-SAT |",
         "|---|---|---|---|---|",
     ]
-    asked = [
+    requests = [
         *(("classifier", e, "accuracy", 100.0, 2, "accuracy, points") for e in (1.0, 2.0, 10.0)),
         *(("classifier", e, "loss", 1.0, 4, "log-loss") for e in (1.0, 2.0, 10.0)),
         (BY_LOSS, 2.0, "accuracy", 100.0, 2, "accuracy, points"),
         (BY_LOSS, 2.0, "loss", 1.0, 4, "log-loss"),
         ("critic", 2.0, "auc", 100.0, 2, "AUC, points"),
     ]
-    for task, epsilon, name, unit, digits, text in asked:
+    for task, epsilon, name, unit, digits, text in requests:
         runs = {r: values(found(results, "run", plans[task, r, epsilon]), name) for r in RULES}
         cells = [
             interval_text(runs[a] - runs[b], unit, digits)

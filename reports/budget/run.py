@@ -137,10 +137,10 @@ def page(results: dict) -> str:
     rows = results["rows"]
     lines = []
     for epsilon in BUDGETS:
-        found = [r["noise_factor_renyi"] for r in rows if r["epsilon"] == epsilon]
-        middle = sorted(found)[len(found) // 2]
+        collected = [r["noise_factor_renyi"] for r in rows if r["epsilon"] == epsilon]
+        middle = sorted(collected)[len(collected) // 2]
         lines.append(
-            f"At ε = {epsilon:g} the Rényi filter needs {min(found):.2f} to {max(found):.2f} times the noise,"
+            f"At ε = {epsilon:g} the Rényi filter needs {min(collected):.2f} to {max(collected):.2f} times the noise,"
             f" {middle:.2f} in the median project."
         )
     table = [
@@ -153,7 +153,7 @@ def page(results: dict) -> str:
             f"| {r['project']} | {r['epsilon']:g} | {r['accountant']} | {r['noise_factor_renyi']:.3f} |"
             f" {r['epsilon_of_what_renyi_admits']:.3f} | {other} |"
         )
-    made = results["code"], results["versions"]
+    created = results["code"], results["versions"]
     paragraphs = [
         " ".join(lines) + " The Gaussian filter needs none: its factor is 1.",
         "Noise is given as a factor of what PRV, PLD, RDP or the exact formula ask for, composing the same mechanisms"
@@ -168,8 +168,8 @@ def page(results: dict) -> str:
         " order of the Rényi filter follows from (ε, δ): it suits full-batch Gaussians best, and small batches"
         " with little noise least.",
         "`python reports/budget/run.py` makes this page from [results.json](results.json). It computes: no table is"
-        f" read, nothing is drawn. Code of SHA-256 {made[0]['sha256'][:16]}… ({made[0]['files']} files), scipy"
-        f" {made[1]['scipy']}, opacus {made[1]['opacus']}; {results['seconds']} CPU seconds.",
+        f" read, nothing is drawn. Code of SHA-256 {created[0]['sha256'][:16]}… ({created[0]['files']} files), scipy"
+        f" {created[1]['scipy']}, opacus {created[1]['opacus']}; {results['seconds']} CPU seconds.",
     ]
     first, meaning, protocol, source = (textwrap.fill(p, 118) for p in paragraphs)
     parts = [

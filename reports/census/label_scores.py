@@ -28,16 +28,18 @@ LEAST = 1e-6  # probability of a label that the classifier never saw
 def _classifiers(train: Path) -> dict[str, tuple[OneHotEncoder, LogisticRegression, float]]:
     """For each column: an encoder of the others, a classifier, and the entropy of the column."""
     real = _texts(train)
-    found = {}
+    results = {}
     for name in real.columns:
         rest = real.drop(columns=name)
         encoder = OneHotEncoder(handle_unknown="ignore").fit(rest)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # 60 iterations, as of the yardstick, may not converge
+            warnings.simplefilter(
+                "ignore"
+            )  # 60 iterations, as in the evaluation protocol, may not converge
             model = LogisticRegression(max_iter=60, tol=1e-3)
             model.fit(encoder.transform(rest), real[name])
-        found[name] = encoder, model, _entropy(real[name].value_counts(normalize=True).to_numpy())
-    return found
+        results[name] = encoder, model, _entropy(real[name].value_counts(normalize=True).to_numpy())
+    return results
 
 
 def label_scores(train: Path, table: Path) -> dict[str, dict[str, float]]:

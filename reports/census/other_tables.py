@@ -49,23 +49,23 @@ AREAS = ("25-00503", "25-00703", "25-01000", "25-01300", "25-02800")
 BRACKETS = (10_000, 15_000, 25_000, 35_000, 50_000, 75_000, 100_000, 150_000, 200_000)
 
 
-def nearest(shared: Path, known: Schema) -> tuple[pd.DataFrame, Schema]:
+def nearest(shared: Path, declared: Schema) -> tuple[pd.DataFrame, Schema]:
     """Rows of ``shared/data``, and their schema; ``known`` is that of the national table."""
     files = [shared / "data" / f"census_ma_{year}.csv" for year in (2018, 2019)]
     texts = pd.concat([pd.read_csv(f, dtype=str, keep_default_na=False) for f in files])
     texts = texts[list(NEAREST.values())].replace("N", "").reset_index(drop=True)
     share = pd.to_numeric(texts["POVPIP"]) // 50  # 0 to 9, and 10 for 500 percent and more
     texts["POVPIP"] = share.astype("Int64").astype("string").fillna("")
-    columns = [_nearest_column(name, known) for name in NEAREST.values()]
+    columns = [_nearest_column(name, declared) for name in NEAREST.values()]
     return _typed(texts, columns), Schema(columns)
 
 
-def _nearest_column(name: str, known: Schema) -> Column:
+def _nearest_column(name: str, declared: Schema) -> Column:
     if name == "PUMA":
-        return replace(known["PUMA"], categories=AREAS, labels={})
+        return replace(declared["PUMA"], categories=AREAS, labels={})
     numbers = {"POVPIP": range(11), "NOC": range(20)}
     if name not in numbers:
-        return known[name]
+        return declared[name]
     return Column(
         name=name,
         kind="ordinal",
@@ -81,8 +81,8 @@ def maryland(
 ) -> tuple[pd.DataFrame, Schema]:
     """The document's ten columns; four areas, by default the first four of the file."""
     table, schema = fetch_acs("MD", year, period=period, cache=cache)
-    known = [str(area) for area in schema["PUMA"].categories]
-    chosen = tuple(one_of("an area of pumas", area, known) for area in pumas or known[:4])
+    areas = [str(area) for area in schema["PUMA"].categories]
+    chosen = tuple(one_of("an area of pumas", area, areas) for area in pumas or areas[:4])
     table = table[table["PUMA"].isin(chosen)].reset_index(drop=True)
     income = table["HINCP"].to_numpy(dtype=float, na_value=np.nan)
     group = pd.Series(np.searchsorted(BRACKETS, income, side="right"), dtype="Int64")
@@ -105,6 +105,6 @@ def _typed(texts: pd.DataFrame, columns: list[Column]) -> pd.DataFrame:
     for column in columns:
         cells = texts[column.name]
         numbers = column.dtype != "str"
-        found = pd.to_numeric(cells).astype("Int64") if numbers else cells
-        parts[column.name] = found.astype(column.dtype)
+        result = pd.to_numeric(cells).astype("Int64") if numbers else cells
+        parts[column.name] = result.astype(column.dtype)
     return pd.DataFrame(parts)

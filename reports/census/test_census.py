@@ -127,8 +127,8 @@ def test_variants_share_an_autoencoder_and_nothing_changes(
     for one, other in zip(plain, shared, strict=True):
         weights = [list(model.trained_.weights().values()) for model in (one, other)]
         assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
-        told, again = one.certificate(), other.certificate()
-        assert told["mechanisms"] == again["mechanisms"] and told["epsilon"] == again["epsilon"]
+        text, second = one.certificate(), other.certificate()
+        assert text["mechanisms"] == second["mechanisms"] and text["epsilon"] == second["epsilon"]
 
 
 @pytest.mark.slow
@@ -164,10 +164,10 @@ def test_the_accuracy_that_the_methods_page_quotes_is_in_the_results(report: Any
         return [cell.strip() for cell in line.split("|")[2:5]]
 
     def share(preset: str, epsilon: float) -> str:
-        found = report.runs_of(results, preset, epsilon)
-        if not found:
+        result = report.runs_of(results, preset, epsilon)
+        if not result:
             return "–"
-        kept = np.mean([run["yardstick"]["dwpre_weighted_mean"] for run in found])
+        kept = np.mean([run["yardstick"]["dwpre_weighted_mean"] for run in result])
         return f"{int(100 * kept / real)}%"  # rounded down, as the page does
 
     epsilons = (1.0, 8.0, math.inf)
@@ -190,12 +190,14 @@ def test_source_on_another_table(
 ) -> None:
     """Each run is kept as it ends, none is made twice, and the page shows them beside the document's."""
     if not SHARED.exists():
-        pytest.skip("needs the yardstick of ../shared")
+        pytest.skip("needs the evaluation protocol of ../shared")
     for name in ("source_wgan", "source_autoencoder"):
         real = getattr(dpwgan, name)
         steps = "critic_steps" if name == "source_wgan" else "steps"
         short = functools.partial(
-            lambda rows, made, steps: replace(made(rows), **{steps: 5}), made=real, steps=steps
+            lambda rows, real, steps: replace(real(rows), **{steps: 5}),
+            real=real,
+            steps=steps,
         )
         monkeypatch.setattr(dpwgan, name, short)
     monkeypatch.setattr(report, "HERE", tmp_path)

@@ -86,8 +86,8 @@ def critic() -> nn.Sequential:
     layers.append(nn.Flatten())
     for into in (CHANNELS * (SIDE // 8) ** 2, UNITS):
         layers += [_lecun(nn.Linear(into, UNITS)), nn.SELU()]
-    found = nn.Sequential(*layers, _head(DIGITS))
-    return found.to(memory_format=torch.channels_last)  # pools faster
+    result = nn.Sequential(*layers, _head(DIGITS))
+    return result.to(memory_format=torch.channels_last)  # pools faster
 
 
 def discriminator(classifier: nn.Sequential, frozen: bool) -> nn.Sequential:
@@ -221,11 +221,11 @@ def claims(test: Test, rows: int, variables: int) -> dict[str, float]:
     leaves that chance out: at so little noise it gains next to nothing.
     """
     steps = CRITIC_STEPS * EPOCHS
-    told = SubsampledGaussian(noise_multiplier=test.sigma, sampling_rate=BATCH / rows)
+    text = SubsampledGaussian(noise_multiplier=test.sigma, sampling_rate=BATCH / rows)
     multiplier = test.sigma / (2 * math.sqrt(variables))
     bound = gaussian_epsilon(math.sqrt(steps) / multiplier, DELTA)
     return {
-        "claimed": epsilon_of([(told, steps)], DELTA),
+        "claimed": epsilon_of([(text, steps)], DELTA),
         "provable": math.inf if test.pretrained else bound,
     }
 
@@ -235,28 +235,28 @@ def measured(number: int, seed: int) -> dict:
     test, started = TESTS[number], time.process_time()
     images, _ = pixels("private")
     real, digits = pixels("test")
-    found: dict = {"test": number, "seed": seed}
+    results: dict = {"test": number, "seed": seed}
     rng = torch.Generator().manual_seed(1000 + seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1000 + seed)
-        made, classifier = (
+        created, classifier = (
             deepcopy(pretrained(seed)) if test.pretrained else (generator(), critic())
         )
         judge = discriminator(classifier, frozen=test.pretrained)
     z = torch.rand(len(real), SIDE**2, generator=rng)
     if test.pretrained:
         with torch.no_grad():
-            found["mse"] = float(nn.functional.mse_loss(made(real), real))
-            found["error"] = float((classifier(real).argmax(1) != digits).float().mean())
-            found["inception_before"] = inception_score(_levels(made(z)))
-            before = made(z[:SHOWN])
-    costs = train(made, judge, images, test, rng, EPOCHS)
+            results["mse"] = float(nn.functional.mse_loss(created(real), real))
+            results["error"] = float((classifier(real).argmax(1) != digits).float().mean())
+            results["inception_before"] = inception_score(_levels(created(z)))
+            before = created(z[:SHOWN])
+    costs = train(created, judge, images, test, rng, EPOCHS)
     with torch.no_grad():
-        fake = made(z)
+        fake = created(z)
         scores = [judge(rows) for rows in (real, z, fake)]
     s = overestimation(*scores)
     variables = sum(p.requires_grad for p in judge.parameters())
-    found |= {
+    results |= {
         "s_plus": [s.real, s.noise, s.generated],
         "inception": inception_score(_levels(fake)),
         "spread": float(fake.std(0).mean()),
@@ -273,8 +273,8 @@ def measured(number: int, seed: int) -> dict:
         "samples": [_signs(rows[:SHOWN]) for rows in (real, z, fake)],
     }
     if test.pretrained:
-        found["samples_before"] = _signs(before)
-    return found
+        results["samples_before"] = _signs(before)
+    return results
 
 
 def _levels(images: Tensor) -> np.ndarray:

@@ -36,7 +36,7 @@ def store(results: dict) -> None:
 
 
 def reference(which: str) -> dict:
-    """What a classifier reaches on real rows, on their columns shuffled, and on the public slice."""
+    """What a classifier reaches on real rows, on independent columns, and on the public slice."""
     private, public, test = parts(which)
     return {
         "rows": {"private": len(private), "public": len(public), "test": len(test)},
@@ -84,12 +84,12 @@ def run_all(only: str) -> None:
     for section, name, job in jobs():
         if name in load_results().setdefault(section, {}) or only not in f"{section} {name}":
             continue
-        found = job()
+        result = job()
         # Read again: another process may have added a run meanwhile.
         results = load_results()
-        results.setdefault(section, {})[name] = found
+        results.setdefault(section, {})[name] = result
         store(results)
-        shown = {k: v for k, v in found.items() if "samples" not in k and k != "costs"}
+        shown = {k: v for k, v in result.items() if "samples" not in k and k != "costs"}
         print(f"{section} {name}: {shown}", flush=True)
 
 

@@ -135,7 +135,9 @@ def fitted(system: str, epsilon: float, seed: int, which: str, changed: dict) ->
 
 
 @torch.no_grad()
-def s_plus(model: Synthesizer, made: pd.DataFrame, test: pd.DataFrame, seed: int) -> list[float]:
+def s_plus(
+    model: Synthesizer, synthetic: pd.DataFrame, test: pd.DataFrame, seed: int
+) -> list[float]:
     """The document's s₊ of test rows, of uniform noise and of generated rows, by the last critic.
 
     NOTE[DIFF] A Wasserstein critic is no probability. Its scores go through a sigmoid whose midpoint and
@@ -144,13 +146,13 @@ def s_plus(model: Synthesizer, made: pd.DataFrame, test: pd.DataFrame, seed: int
     critic, encoder = RememberedNetworks.last.critic, model.encoder_
     fake, real, noise = (
         critic_scores(critic, torch.from_numpy(encoder.layout.encode(encoder.to_index(rows))))
-        for rows in (made, test, random_rows(len(test), seed))
+        for rows in (synthetic, test, random_rows(len(test), seed))
     )
     middle, scale = float(fake.mean()), float(fake.std())
-    found = overestimation(
+    result = overestimation(
         *(as_probability(scores, middle, scale) for scores in (real, noise, fake))
     )
-    return [round(value, 4) for value in (found.real, found.noise, found.generated)]
+    return [round(value, 4) for value in (result.real, result.noise, result.generated)]
 
 
 def measured(

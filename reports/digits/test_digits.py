@@ -61,10 +61,10 @@ def test_widths_are_those_of_the_authors_rule(digits: SimpleNamespace) -> None:
 def test_convolutions_learn_unless_they_are_frozen(digits: SimpleNamespace, frozen: bool) -> None:
     document = digits.document
     torch.manual_seed(0)
-    made, judge = document.generator(), document.discriminator(document.critic(), frozen)
+    created, judge = document.generator(), document.discriminator(document.critic(), frozen)
     before = [p.clone() for p in judge.parameters()]
     rng = torch.Generator().manual_seed(0)
-    costs = document.train(made, judge, torch.rand(99, 64), document.TESTS[2], rng, epochs=1)
+    costs = document.train(created, judge, torch.rand(99, 64), document.TESTS[2], rng, epochs=1)
     assert len(costs["critic"]) == 4 and len(costs["generator"]) == 1
     moved = [bool((p != b).any()) for p, b in zip(judge.parameters(), before, strict=True)]
     assert moved == [not frozen] * 6 + [True] * 6
@@ -75,9 +75,9 @@ def test_the_critics_loss_is_that_of_the_box(digits: SimpleNamespace) -> None:
     """D(x) = x·w has the slope w everywhere."""
     weight = torch.full((64, 1), 0.25)  # of norm 2
     real, fake, share = torch.rand(7, 64), torch.rand(7, 64), torch.rand(7, 1)
-    found = digits.document.critic_loss(lambda rows: rows @ weight, real, fake, share)
+    result = digits.document.critic_loss(lambda rows: rows @ weight, real, fake, share)
     expected = (fake - real).sum(1).mean() * 0.25 + 10 * (2 - 1) ** 2
-    assert float(found) == pytest.approx(float(expected), abs=1e-4)
+    assert float(result) == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_s_plus_of_the_report_is_the_documents(digits: SimpleNamespace) -> None:

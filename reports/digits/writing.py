@@ -29,8 +29,8 @@ def mean_sd(values: list[float], digits: int = 3) -> str:
 
 
 def runs_of(results: dict, system: str, epsilon: float | str) -> list[dict]:
-    found = results["runs"].values()
-    return [r for r in found if r["system"] == system and r["epsilon"] == epsilon]
+    runs = results["runs"].values()
+    return [r for r in runs if r["system"] == system and r["epsilon"] == epsilon]
 
 
 def spent(run: dict) -> str:
@@ -46,15 +46,15 @@ def accuracy_table(results: dict) -> list[str]:
         "| the classifier learns from | ε | accuracy on real rows | CPU s |",
         "|---|---|---|---|",
         f"| {rows['private']:,} real private rows | – | {real['real']:.3f} | |",
-        f"| their columns, each shuffled by itself | – | {mean_sd(real['shuffled'])} | |",
+        f"| independent columns | – | {mean_sd(real['shuffled'])} | |",
         f"| the {rows['public']} public rows | 0 | {real['public']:.3f} | |",
     ]
     for system, epsilon in LISTED:
-        found = runs_of(results, system, epsilon)
-        if found:
-            seconds = np.mean([r["cpu_seconds"] for r in found])
-            scores = mean_sd([r["accuracy"] for r in found])
-            lines.append(f"| {TITLES[system]} | {spent(found[0])} | {scores} | {seconds:.0f} |")
+        runs = runs_of(results, system, epsilon)
+        if runs:
+            seconds = np.mean([r["cpu_seconds"] for r in runs])
+            scores = mean_sd([r["accuracy"] for r in runs])
+            lines.append(f"| {TITLES[system]} | {spent(runs[0])} | {scores} | {seconds:.0f} |")
     return lines
 
 
@@ -68,11 +68,11 @@ def critic_table(results: dict) -> list[str]:
         f"| uniform noise | – | {mean_sd(references['noise'], 2)} | | | |",
     ]
     for system, epsilon in LISTED:
-        found = [r for r in runs_of(results, system, epsilon) if r.get("inception")]
-        if found:
-            score = mean_sd([r["inception"] for r in found], 2)
-            s_plus = _s_plus([r["s_plus"] for r in found if r["s_plus"]])
-            cells = [TITLES[system], spent(found[0]), score, *s_plus]
+        runs = [r for r in runs_of(results, system, epsilon) if r.get("inception")]
+        if runs:
+            score = mean_sd([r["inception"] for r in runs], 2)
+            s_plus = _s_plus([r["s_plus"] for r in runs if r["s_plus"]])
+            cells = [TITLES[system], spent(runs[0]), score, *s_plus]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -85,8 +85,8 @@ def _s_plus(found: list[list[float]]) -> list[str]:
 
 def tests_of(results: dict) -> dict[int, list[dict]]:
     """Runs of the document's tests, by number and then by seed."""
-    found = results["document"].values()
-    return {n: sorted((r for r in found if r["test"] == n), key=lambda r: r["seed"]) for n in TESTS}
+    runs = results["document"].values()
+    return {n: sorted((r for r in runs if r["test"] == n), key=lambda r: r["seed"]) for n in TESTS}
 
 
 def claims_table(results: dict) -> list[str]:
@@ -110,8 +110,8 @@ def tests_table(results: dict) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for number, runs in tests_of(results).items():
-        told = " | ".join(f"{value:.2f}" for value in DOCUMENT[number])
-        lines.append(f"| {number} | the document, MNIST | {told} | – | – |")
+        text = " | ".join(f"{value:.2f}" for value in DOCUMENT[number])
+        lines.append(f"| {number} | the document, MNIST | {text} | – | – |")
         ours = " | ".join(_s_plus([r["s_plus"] for r in runs]))
         score, spread = (mean_sd([r[k] for r in runs], 2) for k in ("inception", "spread"))
         lines.append(f"| {number} | ours, 8 × 8 digits | {ours} | {score} | {spread} |")
@@ -141,7 +141,7 @@ def rehearsal_table(results: dict) -> list[str]:
     ]
     for name, value in (
         ("real rows", printed["real"]),
-        ("shuffled columns", np.mean(printed["shuffled"])),
+        ("independent columns", np.mean(printed["shuffled"])),
         ("25 public rows", printed["public"]),
     ):
         lines.append(f"| {name} | {value:.3f} |")
@@ -183,8 +183,8 @@ def pictures(results: dict, folder: Path) -> None:
 
 
 def _samples(results: dict, system: str, epsilon: float | str) -> dict | None:
-    found = [r for r in runs_of(results, system, epsilon) if r["seed"] == 0]
-    return found[0]["samples"] if found else None
+    runs = [r for r in runs_of(results, system, epsilon) if r["seed"] == 0]
+    return runs[0]["samples"] if runs else None
 
 
 def page(results: dict, folder: Path) -> str:

@@ -5,7 +5,7 @@
     python reports/gans/run.py --only warm
     python reports/gans/run.py --only tried   # only what was tried with a quarter of the batch
 
-Needs the census table and the yardstick of ../shared. Each run is seeded, so that it can be repeated;
+Needs the census table and the evaluation protocol of ../shared. Each run is seeded, so that it can be repeated;
 its certificate therefore says "not private: seeded", and the epsilon shown is what the same run costs
 without a seed. Of DP-WGAN from scratch the figures are those of reports/census/, of MargNet alone those of
 reports/benchmark/, which has the same split and evaluation.
@@ -126,7 +126,7 @@ RUNS += [(n, e, 0) for n, at in zip(TRIALS, TRIED, strict=True) for e in at[-1]]
 
 
 def measure(folder: Path, name: str, epsilon: float, seed: int) -> dict:
-    """Fit (the warm start's fit included in the time), sample, score by the yardstick."""
+    """Fit (the warm start's fit included in the time), sample, score by the evaluation protocol."""
     train = read_table(folder / "train.csv", SCHEMA)
     started, started_cpu = time.perf_counter(), time.process_time()
     model = build(name)(epsilon, seed, train).fit(train)
@@ -176,40 +176,44 @@ def run_all(only: str | None) -> None:
             key = f"{name}-eps{epsilon:g}-seed{seed}"
             if key in load_results() or (only and only not in key):
                 continue
-            found = measure(folder, name, epsilon, seed)
+            measured = measure(folder, name, epsilon, seed)
             # Read again: another process may have added a run meanwhile.
-            RESULTS.write_text(json.dumps(load_results() | {key: found}, indent=1) + "\n")
-            score = found["yardstick"]
+            RESULTS.write_text(json.dumps(load_results() | {key: measured}, indent=1) + "\n")
+            score = measured["yardstick"]
             print(
-                key, score["tvd2"], score["dwpre_weighted_mean"], found["fit_seconds"], flush=True
+                key,
+                score["tvd2"],
+                score["dwpre_weighted_mean"],
+                measured["fit_seconds"],
+                flush=True,
             )
 
 
 MEASURES = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
-def line(what: str, epsilon: float, found: list[dict]) -> str:
+def line(what: str, epsilon: float, rows: list[dict]) -> str:
     """One row of the table: mean ± standard deviation over seeds."""
-    cells = [census.mean_sd([r["yardstick"][name] for r in found]) for name in MEASURES]
-    spent = max(r["spent"] for r in found)
-    seconds = sum(r["fit_seconds"] for r in found) / len(found)
+    cells = [census.mean_sd([r["yardstick"][name] for r in rows]) for name in MEASURES]
+    spent = max(r["spent"] for r in rows)
+    seconds = sum(r["fit_seconds"] for r in rows) / len(rows)
     head = f"| {what} | {epsilon:g} | {spent:.3f} | "
-    return head + " | ".join(cells) + f" | {seconds:.0f} | {len(found)} |"
+    return head + " | ".join(cells) + f" | {seconds:.0f} | {len(rows)} |"
 
 
 def of_benchmark(system: str, epsilon: float) -> list[dict]:
     """Rows of the benchmark on this table, in this report's form."""
     rows = json.loads(BENCHMARK.read_text("utf-8")).values()
     wanted = {"table": "census", "system": system, "epsilon": epsilon}
-    found = [r for r in rows if wanted.items() <= r.items()]
-    return [{"yardstick": r, "spent": r["spent"], "fit_seconds": r["seconds"]} for r in found]
+    results = [r for r in rows if wanted.items() <= r.items()]
+    return [{"yardstick": r, "spent": r["spent"], "fit_seconds": r["seconds"]} for r in results]
 
 
 def runs_of(name: str, epsilon: float) -> tuple[list[dict], str]:
     """Runs of a system, and a mark if the code of one of them is not known."""
     results = load_results().values()
-    found = [r for r in results if r["system"] == name and r["epsilon"] == epsilon]
-    return found, "" if all("code" in r for r in found) else " †"
+    runs = [r for r in results if r["system"] == name and r["epsilon"] == epsilon]
+    return runs, "" if all("code" in r for r in runs) else " †"
 
 
 def table() -> list[str]:
@@ -222,16 +226,16 @@ def table() -> list[str]:
         macro, weighted = row["dwpre_macro_mean"], row["dwpre_weighted_mean"]
         lines.append(f"| {what} | – | – | {cells} | {macro:.3f} | {weighted:.3f} | – | – |")
     for epsilon in (1.0, 8.0):
-        found = census.runs_of(scratch, "default", epsilon)
-        lines.append(line("**DP-WGAN**", epsilon, found))
+        runs = census.runs_of(scratch, "default", epsilon)
+        lines.append(line("**DP-WGAN**", epsilon, runs))
     for epsilon in (1.0, 8.0):
         lines.append(line("MargNet alone", epsilon, of_benchmark("margnet", epsilon)))
     titles = {name: what for name, (what, _) in SYSTEMS.items()} | KEPT
     for name, what in titles.items():
         for epsilon in (1.0, 8.0):
-            found, mark = runs_of(name, epsilon)
-            if found:
-                lines.append(line(what + mark, epsilon, found))
+            runs, mark = runs_of(name, epsilon)
+            if runs:
+                lines.append(line(what + mark, epsilon, runs))
     return lines
 
 

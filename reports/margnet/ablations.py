@@ -111,9 +111,9 @@ def draw(results: Mapping[str, Mapping], epsilon: float, path: Path) -> None:
                 spread = float(np.std(default, ddof=1))
                 axis.axvspan(-spread, spread, color=f"C{place}", alpha=0.12, lw=0)
             for y, name in enumerate(names):
-                found = changes(results, f"margnet:{name}", table, epsilon, key)
-                heights = np.full(len(found), y + 0.2 * (place - (len(tables) - 1) / 2))
-                axis.plot(found, heights, "o", ms=4, color=f"C{place}", alpha=0.8)
+                result = changes(results, f"margnet:{name}", table, epsilon, key)
+                heights = np.full(len(result), y + 0.2 * (place - (len(tables) - 1) / 2))
+                axis.plot(result, heights, "o", ms=4, color=f"C{place}", alpha=0.8)
             axis.plot([], [], "o", color=f"C{place}", label=table)
         axis.axvline(0, color="black", lw=0.8)
         axis.set_title(f"Change of {title}", fontsize=10)

@@ -221,9 +221,9 @@ def main(table: str, epsilon: str, seed: str, variant: str, limit: str, out: str
             config=MargNetConfig(**chosen.config),
             **chosen.hints,
         )
-        found = fitted(model, train, out)
+        result = fitted(model, train, out)
     counted = [m["details"] for m in model.certificate()["mechanisms"]][-1]
-    return found | {
+    return result | {
         "pairs": counted.get("pairs", 0),
         "triples": counted.get("triples", 0),
         "code": code(),

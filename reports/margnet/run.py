@@ -1,4 +1,4 @@
-"""MargNet against AIM, MST and shuffled columns, on four public tables; and what each design choice gives.
+"""MargNet against AIM, MST and independent columns, on four public tables; and what each design choice gives.
 
     python reports/margnet/run.py                     # runs what is missing, then writes README.md
     python reports/margnet/run.py --write             # only writes, from the rows
@@ -60,16 +60,16 @@ def vary(runner: Runner, run: configs.Run, folder: Path) -> dict:
     out, variant = folder / "synthetic.csv", run.system.partition(":")[2]
     limit = CONFIG.limits["ours"]
     what = [sys.executable, HERE / "ours.py", run.table, run.epsilon, run.seed, variant, limit, out]
-    found = runner.process(what, limit)
-    if "stopped" in found:
-        return found
+    result = runner.process(what, limit)
+    if "stopped" in result:
+        return result
     score = runner.scored(run.table, folder, out)[0]
-    found |= means_of(score)
+    result |= means_of(score)
     predicted = score.get("dwpre_weighted", {})
     if predicted.keys() >= WISHED_PAIR:
-        found["wished_target"] = predicted[WISHED_TARGET]
-        found["wished_pair"] = pair_distance(folder / "train.csv", out)
-    return found
+        result["wished_target"] = predicted[WISHED_TARGET]
+        result["wished_pair"] = pair_distance(folder / "train.csv", out)
+    return result
 
 
 def run_all(only: str | None) -> None:
@@ -81,9 +81,9 @@ def run_all(only: str | None) -> None:
         for run in RUNS:
             if run.key in load_results() or (only and only not in run.key):
                 continue
-            found = vary(runner, run, runner.table(run.table, Path(scratch)))
-            store.add(RESULTS, {run.key: vars(run) | found})
-            print(run.key, found.get("tvd2"), found.get("stopped", ""), flush=True)
+            result = vary(runner, run, runner.table(run.table, Path(scratch)))
+            store.add(RESULTS, {run.key: vars(run) | result})
+            print(run.key, result.get("tvd2"), result.get("stopped", ""), flush=True)
 
 
 def of(table: str, system: str, epsilon: float) -> list[dict]:
@@ -91,12 +91,12 @@ def of(table: str, system: str, epsilon: float) -> list[dict]:
     return [r for r in load_results().values() if wanted.items() <= r.items()]
 
 
-def line(what: str, epsilon: float | None, found: list[dict]) -> str:
+def line(what: str, epsilon: float | None, rows: list[dict]) -> str:
     """A row of a table of figures: mean ± standard deviation over seeds."""
     head = f"| {what} | " + ("–" if epsilon is None else f"{epsilon:g}")
-    ended = [r for r in found if "stopped" not in r]
+    ended = [r for r in rows if "stopped" not in r]
     if epsilon is not None and not ended:
-        return f"{head} | {store.reason(found[0], epsilon)} |" + " |" * (len(FIGURES) + 2)
+        return f"{head} | {store.reason(rows[0], epsilon)} |" + " |" * (len(FIGURES) + 2)
     # A classifier of the test rows that is tested on them says nothing.
     shown = FIGURES[:3] if what == FRESH else FIGURES
     cells = [census.mean_sd([r[name] for r in ended]) for name in shown]
@@ -119,13 +119,13 @@ def comparison(table: str) -> list[str]:
             lines.append(line(what, None, [results[f"{table}-{name}"]]))
     for epsilon in EPSILONS:
         for name, system in CONFIG.systems.items():
-            found = of(table, name, epsilon)
-            if not found and (
+            result = of(table, name, epsilon)
+            if not result and (
                 row := store.stopped_by(results, configs.Run(table, name, epsilon, 0))
             ):
-                found = [row]
-            if found:
-                lines.append(line(system.title, epsilon, found))
+                result = [row]
+            if result:
+                lines.append(line(system.title, epsilon, result))
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
@@ -172,14 +172,14 @@ def hints() -> list[str]:
     ]
     names = ("wished_pair", "wished_target", "tvd2", "dwpre_weighted_mean")
     for variant, about in HINTS.items():
-        if found := of("census", f"margnet:{variant}", 1.0):
-            cells = [census.mean_sd([r[name] for r in found]) for name in names]
-            lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(found))]) + " |")
+        if result := of("census", f"margnet:{variant}", 1.0):
+            cells = [census.mean_sd([r[name] for r in result]) for name in names]
+            lines.append(f"| {about.title} | " + " | ".join([*cells, str(len(result))]) + " |")
     return [*lines, "", not_run("census", 1.0, HINTS)]
 
 
-def floor(table: str, key: str, title: str) -> str:
-    """In which cells a table's figure, of which more is better, is below that of shuffled columns."""
+def below_baseline(table: str, key: str, title: str) -> str:
+    """In which cells a table's figure, of which more is better, is below that of independent columns."""
     results = load_results()
     least, figure = results[f"{table}-shuffled"][key], findings.BY[key]
     cells = [
@@ -209,15 +209,15 @@ def write_readme() -> None:
     page = page.replace("<!-- COMPARISON -->", "\n".join(compared))
     page = page.replace("<!-- ABLATION -->", "\n".join(ablation()))
     page = page.replace("<!-- HINTS -->", "\n".join(hints()))
-    told = disclosure.by_epsilon(CONFIG, results, "margnet")
-    page = page.replace("<!-- DISCLOSURE -->", "\n".join(told))
+    lines = disclosure.by_epsilon(CONFIG, results, "margnet")
+    page = page.replace("<!-- DISCLOSURE -->", "\n".join(lines))
     page = page.replace("<!-- HIGHER -->", disclosure.verdict(CONFIG, results, "margnet"))
     page = page.replace("<!-- AGAINST -->", "\n".join(findings.against(CONFIG, results, "margnet")))
-    floors = [
-        floor("hospital", "dwpre_macro_mean", "Macro F1"),
-        floor("hospital", "dwpre_weighted_mean", "weighted F1"),
+    compared_with_baseline = [
+        below_baseline("hospital", "dwpre_macro_mean", "Macro F1"),
+        below_baseline("hospital", "dwpre_weighted_mean", "weighted F1"),
     ]
-    page = page.replace("<!-- FLOOR -->", "; ".join(floors) + ".")
+    page = page.replace("<!-- BASELINE -->", "; ".join(compared_with_baseline) + ".")
     (HERE / "README.md").write_text(page, "utf-8")
     write_csv(results, HERE / "ablations.csv")
     draw(results, SETTINGS_AT, HERE / "ablations.png")

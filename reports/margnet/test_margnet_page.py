@@ -13,7 +13,7 @@ from config import Run  # noqa: E402
 COST = {"cpu_seconds": 2.0, "seconds": 2.0, "peak_mib": 300.0, "spent": 0.9}
 
 
-def test_margnets_page_says_what_is_missing_and_what_is_below_the_floor(
+def test_margnets_page_says_what_is_missing_and_what_is_below_the_baseline(
     tmp_path, monkeypatch, script
 ):
     margnet = script("margnet")

@@ -36,16 +36,16 @@ LEAKED = {
 def published_table() -> list[str]:
     epsilons = ("0.01", "0.1", "1", "10", "50")
     lines = ["| table | " + " | ".join(f"ε = {e}" for e in epsilons) + " |", "|" + "---|" * 6]
-    for name, found in PUBLISHED.items():
-        cells = " | ".join(f"{found[e]:.3f}" if e in found else "–" for e in epsilons)
+    for name, figures in PUBLISHED.items():
+        cells = " | ".join(f"{figures[e]:.3f}" if e in figures else "–" for e in epsilons)
         lines.append(f"| {name} | {cells} |")
     return lines
 
 
 def audited_table() -> list[str]:
     lines = ["| table | " + " | ".join(IMPLEMENTATIONS) + " |", "|" + "---|" * 8]
-    for name, found in AUDITED.items():
-        lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in found) + " |")
+    for name, figures in AUDITED.items():
+        lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in figures) + " |")
     shown = " | ".join(f"{LEAKED[n]:.2f}" if n in LEAKED else "–" for n in IMPLEMENTATIONS)
     lines.append(f"| ε shown by attack, of 1 claimed | {shown} |")
     return lines

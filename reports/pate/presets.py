@@ -35,8 +35,8 @@ class _ColdACGAN(PATEACGAN):
     """The first rows are those of random weights; the noisy counts give the shares of the classes alone."""
 
     def _generator(self) -> Any:
-        made = super()._generator()
-        return lambda *args, **given: _Cold(*args, **given, **made.keywords)
+        created = super()._generator()
+        return lambda *args, **given: _Cold(*args, **given, **created.keywords)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,9 @@ def run_missing(path: Path, only: str | None) -> None:
         store.add(path, {REFERENCE: reference()})
     for name, epsilon, seed in missing(store.load(path), only):
         key = key_of(name, epsilon, seed)
-        found = fitted(SYSTEMS[name], epsilon, seed)
-        store.add(path, {key: found})
-        print(key, found["tvd1"], found["tvd2"], flush=True)
+        result = fitted(SYSTEMS[name], epsilon, seed)
+        store.add(path, {key: result})
+        print(key, result["tvd1"], result["tvd2"], flush=True)
 
 
 def reference() -> dict[str, Any]:
@@ -156,19 +156,19 @@ def figures(row: dict[str, Any], real: settings.Scores) -> dict[str, float]:
 def lines(results: dict[str, Any], gans: Sequence[dict[str, Any]]) -> list[str]:
     """The table of the page; ``gans`` are rows of the GAN that is not private."""
     head = "| 8,000 census rows | ε | K | noise, votes | tvd1 | tvd2 | AUROC, B | AUPRC, B | SRA, A and C | seeds |"
-    found = [head, "|" + "---|" * 10]
+    table = [head, "|" + "---|" * 10]
     known = results[REFERENCE]
     real = known["A"]
     pair = [f"{settings.mean(real, name):.3f}" for name in ("auroc", "auprc")]
-    found.append(
+    table.append(
         f"| setting A: real rows | – | – | – | 0.000 | 0.000 | {' | '.join(pair)} | 1.000 | – |"
     )
     row = {"settings": known["shuffled"], **census_rows.shuffled()}
     cells = [f"{value:.3f}" for value in figures(row, real).values()]
-    found.append(f"| independent columns | – | – | – | {' | '.join(cells)} | – |")
+    table.append(f"| independent columns | – | – | – | {' | '.join(cells)} | – |")
     if gans:
         title = "a GAN of the size of `paper`, not private"
-        found.append(f"| {title} | ∞ | – | – | {_cells(gans, real)} |")
+        table.append(f"| {title} | ∞ | – | – | {_cells(gans, real)} |")
     for name, system in SYSTEMS.items():
         for epsilon in system.epsilons:
             keys = [key_of(name, epsilon, seed) for seed in SEEDS]
@@ -178,12 +178,12 @@ def lines(results: dict[str, Any], gans: Sequence[dict[str, Any]]) -> list[str]:
             budget = "∞" if math.isinf(epsilon) else f"{epsilon:g}"
             noise = "–" if runs[0]["noise"] is None else f"{runs[0]['noise']:,.0f}"
             teachers = f"{runs[0]['teachers']:,}"
-            found.append(
+            table.append(
                 f"| {system.title} | {budget} | {teachers} | {noise} | {_cells(runs, real)} |"
             )
     left = [Run("census", name, epsilon, seed) for name, epsilon, seed in missing(results)]
     titles = {name: system.title for name, system in SYSTEMS.items()}
-    return [*found, "", findings.listed_runs(left, titles)]
+    return [*table, "", findings.listed_runs(left, titles)]
 
 
 def _cells(runs: Sequence[dict[str, Any]], real: settings.Scores) -> str:
@@ -199,7 +199,7 @@ def classifier_lines(results: dict[str, Any]) -> list[str]:
     }
     shown = [name for name in PRESETS if runs[name]]
     titles = [f"{SYSTEMS[name].title}: {setting}" for name in shown for setting in ("B", "C")]
-    found = [
+    collected = [
         f"| AUROC, ε = 1 | {' | '.join(['real rows: A', *titles])} |",
         "|" + "---|" * (2 + len(titles)),
     ]
@@ -209,5 +209,5 @@ def classifier_lines(results: dict[str, Any]) -> list[str]:
             for name in shown
             for setting in ("B", "C")
         ]
-        found.append(f"| {classifier} | {' | '.join(f'{value:.3f}' for value in values)} |")
-    return found
+        collected.append(f"| {classifier} | {' | '.join(f'{value:.3f}' for value in values)} |")
+    return collected

@@ -51,7 +51,7 @@ SHOWN = ("tvd1", "tvd2", "tvd3", "dwpre_macro_mean", "dwpre_weighted_mean")
 
 
 def taught(folder: Path, run: configs.Run) -> dict:
-    """PATE-GAN of K teachers on the census table, by the yardstick."""
+    """PATE-GAN of K teachers on the census table, by the evaluation protocol."""
     train = read_table(folder / "train.csv", census.SCHEMA)
     model = PATEGAN(
         census.SCHEMA, epsilon=run.epsilon, teachers=int(run.system), random_state=run.seed
@@ -81,9 +81,9 @@ def run_all(only: str | None) -> None:
         for run in STUDY:
             if run.key in store.load(RESULTS) or (only and only not in run.key):
                 continue
-            found = taught(folder, run)
-            store.add(RESULTS, {run.key: found})
-            print(run.key, found["yardstick"].get("tvd2"), flush=True)
+            result = taught(folder, run)
+            store.add(RESULTS, {run.key: result})
+            print(run.key, result["yardstick"].get("tvd2"), flush=True)
 
 
 def prediction_table(results: dict, table: str) -> list[str]:
@@ -96,20 +96,20 @@ def prediction_table(results: dict, table: str) -> list[str]:
             lines.append(f"| {store.REFERENCES[name]} | – | {cells} | – | – | – |")
     for name, system in CONFIG.systems.items():
         for epsilon in sorted(CONFIG.epsilons):
-            found = runs_of(CONFIG, results, (table, epsilon), name)
-            if found:
-                lines.append(f"| {system.title} | {epsilon:g} | {of_cell(found, epsilon)} |")
+            rows = runs_of(CONFIG, results, (table, epsilon), name)
+            if rows:
+                lines.append(f"| {system.title} | {epsilon:g} | {of_cell(rows, epsilon)} |")
     return [*lines, "", findings.not_run(CONFIG, results, table)]
 
 
-def of_cell(found: list[dict], epsilon: float) -> str:
+def of_cell(rows: list[dict], epsilon: float) -> str:
     """What a cell of a system and an epsilon found, as cells of a row."""
-    if "stopped" in found[0]:
-        return f"{store.reason(found[0], epsilon)} |" + " |" * 4
-    cells = [census.mean_sd([row[figure] for row in found]) for figure in NAMES]
-    cells.append(f"{np.mean([row['cpu_seconds'] for row in found]):.0f}")
-    teachers = {str(row["teachers"]) for row in found if "teachers" in row}
-    return " | ".join([*cells, ", ".join(sorted(teachers)) or "–", str(len(found))])
+    if "stopped" in rows[0]:
+        return f"{store.reason(rows[0], epsilon)} |" + " |" * 4
+    cells = [census.mean_sd([row[figure] for row in rows]) for figure in NAMES]
+    cells.append(f"{np.mean([row['cpu_seconds'] for row in rows]):.0f}")
+    teachers = {str(row["teachers"]) for row in rows if "teachers" in row}
+    return " | ".join([*cells, ", ".join(sorted(teachers)) or "–", str(len(rows))])
 
 
 def teacher_table() -> list[str]:
@@ -122,19 +122,19 @@ def teacher_table() -> list[str]:
     for epsilon in TEACHER_EPSILONS:
         for teachers in TEACHERS:
             cell = (str(teachers), epsilon)
-            found = [
+            collected = [
                 results[run.key]
                 for run in STUDY
                 if (run.system, run.epsilon) == cell and run.key in results
             ]
-            if not found:
+            if not collected:
                 continue
-            cells = [census.mean_sd([r["yardstick"][n] for r in found]) for n in SHOWN]
-            seconds = np.mean([r["fit_seconds"] for r in found])
+            cells = [census.mean_sd([r["yardstick"][n] for r in collected]) for n in SHOWN]
+            seconds = np.mean([r["fit_seconds"] for r in collected])
             each = reference["rows"] // teachers if "rows" in reference else "–"
             lines.append(
                 f"| {epsilon:g} | {teachers:,} | {each} | {' | '.join(cells)} | {seconds:.0f}"
-                f" | {len(found)} |"
+                f" | {len(collected)} |"
             )
     titles = {str(teachers): f"K = {teachers:,}" for teachers in TEACHERS}
     left = [run for run in STUDY if run.key not in results]
@@ -171,7 +171,7 @@ def span(counts: Iterable[int]) -> str:
 
 def ahead(results: dict, one: str, other: str) -> str:
     """In how many cells that both have one system's mean AUROC is above another's, table by table."""
-    told = []
+    texts = []
     for table, about in CONFIG.tables.items():
         gains = []
         for epsilon in CONFIG.epsilons:
@@ -181,11 +181,11 @@ def ahead(results: dict, one: str, other: str) -> str:
                 gains.append(means[0] - means[1])
         if gains:
             won = sum(gain > 0 for gain in gains)
-            told.append(
+            texts.append(
                 f"{about.title}: ahead at {won} of {len(gains)} ε, by {np.mean(gains):+.3f} AUROC on average"
             )
     who = f"{CONFIG.systems[one].title} against {CONFIG.systems[other].title}"
-    return f"- {who}: " + ("; ".join(told) or "no cell that both have yet") + "."
+    return f"- {who}: " + ("; ".join(texts) or "no cell that both have yet") + "."
 
 
 def write_readme() -> None:

@@ -65,21 +65,21 @@ def scores(train: np.ndarray, tests: Mapping[str, np.ndarray]) -> dict[str, Scor
     tests : mapping of ndarray, shape (rows, columns)
     """
     x, yes = _split(train)
-    held = {name: _split(index) for name, index in tests.items()}
-    found: dict[str, Scores] = {name: {} for name in tests}
+    holdout = {name: _split(index) for name, index in tests.items()}
+    results: dict[str, Scores] = {name: {} for name in tests}
     for title, classifier in CLASSIFIERS.items():
-        known = clone(classifier).fit(x, yes) if len({*yes}) == 2 else None
-        for name, (rows, truth) in held.items():
-            if known is None or len({*truth}) < 2:
+        fitted = clone(classifier).fit(x, yes) if len({*yes}) == 2 else None
+        for name, (rows, truth) in holdout.items():
+            if fitted is None or len({*truth}) < 2:
                 pair = (0.5, float(truth.mean()))
             else:
-                score = _score(known, rows)
+                score = _score(fitted, rows)
                 pair = (roc_auc_score(truth, score), average_precision_score(truth, score))
-            found[name][title] = {
+            results[name][title] = {
                 key: round(float(value), 4)
                 for key, value in zip(("auroc", "auprc"), pair, strict=True)
             }
-    return found
+    return results
 
 
 def _score(classifier: object, rows: np.ndarray) -> np.ndarray:
@@ -104,8 +104,8 @@ def settings_b_and_c(synthetic: np.ndarray) -> dict[str, Scores]:
     return scores(synthetic[:TRAIN], {"B": real()[1], "C": synthetic[TRAIN : TRAIN + TEST]})
 
 
-def mean(found: Scores, figure: str) -> float:
-    return float(np.mean([score[figure] for score in found.values()]))
+def mean(by_test: Scores, figure: str) -> float:
+    return float(np.mean([score[figure] for score in by_test.values()]))
 
 
 def agreement(one: Scores, other: Scores) -> float:

@@ -45,20 +45,20 @@ def test_pates_page_says_what_is_missing(report, tmp_path, monkeypatch):
     run = Run("hospital", "dp-wgan", 1.0, 0)
     rows[run.key] = vars(run) | {"stopped": store.NOT_DONE + "1,200 CPU s"}
     store.add(config.store, rows)
-    told = page()
-    assert "| PATE-GAN | 1 | 0.850 ± 0.071 | 0.500 ± 0.000 | 0.500 ± 0.000 | 2 | 800 | 2 |" in told
-    assert "Of 120 runs 3 ended, 1 were stopped, 14 more were not tried for that." in told
+    text = page()
+    assert "| PATE-GAN | 1 | 0.850 ± 0.071 | 0.500 ± 0.000 | 0.500 ± 0.000 | 2 | 800 | 2 |" in text
+    assert "Of 120 runs 3 ended, 1 were stopped, 14 more were not tried for that." in text
     assert (
         "**102 are still to be made** (PATE-GAN 28, PATE-GAN, `paper` 30, PATE-ACGAN 29, DP-WGAN 15)"
-        in told
+        in text
     )
-    assert "- PATE-GAN: ε = 1, seeds 2, 3, 4; ε = 8, 20, seeds 0, 1, 2, 3, 4" in told
-    assert "ahead at 0 of 1 ε, by -0.050 AUROC on average" in told
+    assert "- PATE-GAN: ε = 1, seeds 2, 3, 4; ε = 8, 20, seeds 0, 1, 2, 3, 4" in text
+    assert "ahead at 0 of 1 ε, by -0.050 AUROC on average" in text
     assert (
-        "| DP-WGAN | 1 | not done in 1,200 CPU s |" in told
-        and "| DP-WGAN | 8 | not tried (not done at ε = 1) |" in told
+        "| DP-WGAN | 1 | not done in 1,200 CPU s |" in text
+        and "| DP-WGAN | 8 | not tried (not done at ε = 1) |" in text
     )
-    widths = {line.count("|") for line in told.splitlines() if line.startswith("| DP-WGAN")}
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("| DP-WGAN")}
     assert widths == {9}
     store.add(config.store, {r.key: vars(r) | COST | FIGURES for r in config.runs()})
     assert "All runs of this table were made." in page() and "still to be made" not in page()

@@ -44,10 +44,10 @@ def test_scores_of_a_label_that_the_rows_tell_and_of_one_that_they_do_not(module
     coin, one_class = test.copy(), test.copy()
     coin[:, label] = np.random.default_rng(0).permutation(test[:, label])
     one_class[:, label] = 9
-    found = settings.scores(train, {"real": test, "coin": coin, "one class": one_class})
-    assert all(score["auroc"] > 0.99 for score in found["real"].values())
-    assert abs(settings.mean(found["coin"], "auroc") - 0.5) < 0.12
-    assert {score["auroc"] for score in found["one class"].values()} == {0.5}
+    result = settings.scores(train, {"real": test, "coin": coin, "one class": one_class})
+    assert all(score["auroc"] > 0.99 for score in result["real"].values())
+    assert abs(settings.mean(result["coin"], "auroc") - 0.5) < 0.12
+    assert {score["auroc"] for score in result["one class"].values()} == {0.5}
     nothing = settings.scores(one_class, {"B": test})["B"]
     share = np.isin(test[:, label], settings.YES).mean()
     assert all(score["auroc"] == 0.5 for score in nothing.values())

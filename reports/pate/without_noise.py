@@ -52,9 +52,9 @@ def missing(results: dict[str, Any], only: str | None = None) -> Iterator[tuple[
 
 def run_missing(path: Path, only: str | None) -> None:
     for name, seed in missing(store.load(path), only):
-        found = non_private_gan(seed) if name == GAN else preset(name, seed)
-        store.add(path, {key_of(name, seed): found})
-        print(key_of(name, seed), found, flush=True)
+        result = non_private_gan(seed) if name == GAN else preset(name, seed)
+        store.add(path, {key_of(name, seed): result})
+        print(key_of(name, seed), result, flush=True)
 
 
 def preset(name: str, seed: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def non_private_gan(seed: int, config: PATEConfig | None = None) -> dict[str, An
     """
     config = config or paper_config()
     both = [_gan(seed, replace(config, network_lr=rate)) for rate in (config.network_lr, 1e-3)]
-    return min(both, key=lambda found: found["tvd2"])
+    return min(both, key=lambda result: result["tvd2"])
 
 
 def _gan(seed: int, config: PATEConfig) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def _gan(seed: int, config: PATEConfig) -> dict[str, Any]:
         if (step + 1) % 50 == 0:
             index = generator.sample(len(rows), torch.Generator().manual_seed(seed))
             generator.train()
-            found = census_rows.distances(index)
-            best = min(best, found["tvd2"])
-    return {**found, "best_tvd2": best, "settings": settings.settings_b_and_c(index)}
+            result = census_rows.distances(index)
+            best = min(best, result["tvd2"])
+    return {**result, "best_tvd2": best, "settings": settings.settings_b_and_c(index)}
 
 
 def gans(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,8 +144,8 @@ def lines(results: dict[str, Any]) -> list[str]:
     """The table of the page."""
     head = "| 8,000 census rows | ε | noise, votes | tvd1 | tvd2 | seeds |"
     shuffled = census_rows.shuffled()
-    found = [head, "|" + "---|" * 6]
-    found.append(
+    table = [head, "|" + "---|" * 6]
+    table.append(
         f"| independent columns | – | – | {shuffled['tvd1']:.3f} | {shuffled['tvd2']:.3f} | – |"
     )
     for name in (GAN, *VARIANTS):
@@ -159,6 +159,6 @@ def lines(results: dict[str, Any]) -> list[str]:
         cells = [census.mean_sd([run[figure] for run in runs]) for figure in ("tvd1", "tvd2")]
         budget = "∞" if math.isinf(epsilon) else f"{epsilon:,g}"
         said = "–" if noise is None else f"{noise:,.1f}"
-        found.append(f"| {title} | {budget} | {said} | {' | '.join(cells)} | {len(runs)} |")
+        table.append(f"| {title} | {budget} | {said} | {' | '.join(cells)} | {len(runs)} |")
     left = ", ".join(f"{name} (seed {seed})" for name, seed in missing(results))
-    return [*found, "", f"Not run: {left}." if left else "All runs of this table were made."]
+    return [*table, "", f"Not run: {left}." if left else "All runs of this table were made."]

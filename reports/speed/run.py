@@ -83,9 +83,9 @@ def teachers(count: int) -> list[dict]:
     """A step of all teachers as K modules in a loop, over the one batched step; one thread."""
     torch.set_num_threads(1)
     out = []
-    for name, found in rounds(census_width()).items():
-        each = max(5, count * 200 // found.count)
-        times = turns({"batched": found.batched(), "loop": found.loop()}, min(each, count))
+    for name, result in rounds(census_width()).items():
+        each = max(5, count * 200 // result.count)
+        times = turns({"batched": result.batched(), "loop": result.loop()}, min(each, count))
         row = {"teachers": name, "turns": min(each, count)}
         row |= {f"{n}_ms": round(1e3 * statistics.median(t), 1) for n, t in times.items()}
         out.append(row | ratio(times, "loop", "batched"))
@@ -113,21 +113,21 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
     count = 10 if options.quick else 100
     if options.threads:
-        found = {
+        collected = {
             "steps": measure(options.threads, count),
             "peers": peers(options.threads, max(5, count // 5)),
         }
-        print(json.dumps(found))
+        print(json.dumps(collected))
         return
     if options.teachers or options.evaluation:
-        found: dict = {}
+        collected: dict = {}
         if options.teachers:
-            found |= {"teachers": teachers(5 if options.quick else 30)}
+            collected |= {"teachers": teachers(5 if options.quick else 30)}
         if options.evaluation:
-            found |= {"stages": stages(), "grid": grid()}
-        print(json.dumps(found, indent=1))
+            collected |= {"stages": stages(), "grid": grid()}
+        print(json.dumps(collected, indent=1))
         if not options.quick:
-            save((json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | found)
+            save((json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | collected)
         return
     if options.write:
         (HERE / "README.md").write_text(write(json.loads(RESULTS.read_text())), "utf-8")

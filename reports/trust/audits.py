@@ -127,47 +127,47 @@ def main() -> None:
     parser.add_argument("--black", type=int, help="fits of each neighbour, of black-box audits")
     parser.add_argument("--again", action="store_true", help="measure current audits too")
     parser.add_argument("names", nargs="*", help="parts of names; all if none")
-    asked = parser.parse_args()
-    asked.runs.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.runs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    watch = evidence.Watch(Path(tabsynth.__file__).parent)
-    clock = evidence.Clock("audits", asked.minutes)
+    module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
+    clock = evidence.Clock("audits", options.minutes)
 
     def progress(stage: str, done: int, total: int | None) -> None:
         clock.show(done / total if total else 0.0)
         if clock.over:
             raise TimeIsUp
 
-    measured = jobs(asked.runs, asked.black, progress)
-    record = evidence.read(asked.out)
-    rows, lacking = AUDITS.rows(record), [] if asked.black else missing(record)
+    measured = jobs(options.runs, options.black, progress)
+    record = evidence.read(options.out)
+    rows, lacking = AUDITS.rows(record), [] if options.black else missing(record)
     left = {
         name: rows.get(name, {}).get("cpu_seconds") or SECONDS[name.split()[0]]
         for name in measured
-        if not asked.names or any(part in name for part in asked.names)
-        if asked.again
+        if not options.names or any(part in name for part in options.names)
+        if options.again
         or name in lacking
-        or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
+        or evidence.state(record, rows.get(name, {}), module_hashes.before) != TODAY
     }
     for name in clock.each(left):
-        place = asked.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"
+        place = options.runs / f"{name.replace(' ', '-')}-{code()['sha256'][:12]}.seconds"
         try:
             with cpu_time(place) as spent:
-                found = [result.to_dict() for result in measured[name]()]
+                results = [result.to_dict() for result in measured[name]()]
         except TimeIsUp:
             evidence.clear_line()
             print(f"{name}: the time is up; the same command goes on with the fits that are kept.")
             continue
-        row = {"cpu_seconds": round(spent(), 1), "results": found}
-        record = evidence.read(asked.out)  # another process may have added to it
-        evidence.set_modules(record, row, watch.hashes(evidence.imported()))
+        row = {"cpu_seconds": round(spent(), 1), "results": results}
+        record = evidence.read(options.out)  # another process may have added to it
+        evidence.set_modules(record, row, module_hashes.of(evidence.imported()))
         rows = {**AUDITS.rows(record), name: row}
         record["audits"] = {name: rows[name] for name in measured if name in rows}
-        write_text(asked.out, evidence.text_of(AUDITS, record))
+        write_text(options.out, evidence.text_of(AUDITS, record))
         evidence.clear_line()
-        for result in found:
+        for result in results:
             print(f"{name}, {result['part']}: {result['sentence']}", flush=True)
-    print(evidence.sentence(AUDITS, record, watch.before))
+    print(evidence.sentence(AUDITS, record, module_hashes.before))
 
 
 if __name__ == "__main__":

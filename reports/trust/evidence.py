@@ -78,12 +78,12 @@ def _is_docstring(node: Any) -> bool:
 
 def modules_of(package: Path = PACKAGE) -> Modules:
     """Every module in the folder of a package, by its full name."""
-    found = {}
+    results = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
-        found[name] = source_hash(path.read_text("utf-8"))
-    return found
+        results[name] = source_hash(path.read_text("utf-8"))
+    return results
 
 
 def imported() -> list[str]:
@@ -91,7 +91,7 @@ def imported() -> list[str]:
     return sorted(name for name in sys.modules if name.split(".")[0] == PACKAGE.name)
 
 
-class Watch:
+class ModuleHashes:
     """The package that a process measures, as it was when the process began.
 
     Parameters
@@ -103,7 +103,7 @@ class Watch:
     def __init__(self, package: Path) -> None:
         self.package, self.before = package, modules_of(package)
 
-    def hashes(self, names: Iterable[str]) -> Modules:
+    def of(self, names: Iterable[str]) -> Modules:
         """Hashes of the modules that were imported.
 
         Raises
@@ -160,7 +160,7 @@ def read(path: Path) -> dict[str, Any]:
 def text_of(kind: Kind, record: dict[str, Any]) -> str:
     """The text of a record's file, without the modules that no row refers to."""
     keys = {row.get("modules") for row in kind.rows(record).values()}
-    modules = {key: found for key, found in record.get("modules", {}).items() if key in keys}
+    modules = {key: digest for key, digest in record.get("modules", {}).items() if key in keys}
     return json.dumps({**record, "modules": modules}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -179,7 +179,7 @@ def modules_of_row(record: Mapping[str, Any], row: Mapping[str, Any]) -> Modules
 def changed(record: Mapping[str, Any], row: Mapping[str, Any], today: Modules) -> list[str]:
     """Modules of a row that have changed or are gone; empty for a row of today's or of unknown code."""
     stored = modules_of_row(record, row)
-    return [name for name, found in stored.items() if today.get(name) != found]
+    return [name for name, digest in stored.items() if today.get(name) != digest]
 
 
 def state(record: Mapping[str, Any], row: Mapping[str, Any], today: Modules) -> str:
@@ -201,10 +201,10 @@ def stale(kind: Kind, record: dict[str, Any], today: Modules) -> dict[str, list[
     """Names of stale rows by the reason."""
     reasons: dict[str, list[str]] = {}
     for name, row in kind.rows(record).items():
-        found = state(record, row, today)
-        if found == UNKNOWN:
+        condition = state(record, row, today)
+        if condition == UNKNOWN:
             reasons.setdefault("of unknown code", []).append(name)
-        elif found == EARLIER:
+        elif condition == EARLIER:
             modules = changed(record, row, today)
             more = f" and {len(modules) - SHOWN} other modules" if len(modules) > SHOWN else ""
             why = f"changed since: {', '.join(modules[:SHOWN])}{more}"

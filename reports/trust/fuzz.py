@@ -82,22 +82,23 @@ def main() -> int:
     words.add_argument("--workers", type=int, default=2)
     words.add_argument("--saved", type=Path, default=Path("fuzz-findings"))
     words.add_argument("--out", type=Path, default=HERE / "fuzz.json")
-    asked = words.parse_args()
-    watch = evidence.Watch(Path(tabsynth.__file__).parent)
-    record = opened(asked.out, asked.inputs, asked.seed)
+    options = words.parse_args()
+    module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
+    record = opened(options.out, options.inputs, options.seed)
     rows = FUZZ.rows(record)
     left = [
         name
-        for name in asked.only.split(",")
-        if asked.again or evidence.state(record, rows.get(name, {}), watch.before) != TODAY
+        for name in options.only.split(",")
+        if options.again
+        or evidence.state(record, rows.get(name, {}), module_hashes.before) != TODAY
     ]
-    last = None if asked.minutes is None else time.time() + 60 * asked.minutes
+    last = None if options.minutes is None else time.time() + 60 * options.minutes
     clock = evidence.Clock("fuzz")
-    found, context = False, get_context("spawn")
-    with ProcessPoolExecutor(asked.workers, mp_context=context, max_tasks_per_child=1) as pool:
+    actual, context = False, get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context, max_tasks_per_child=1) as pool:
         waiting = {
             pool.submit(
-                run, name, inputs_of(name, asked.inputs), asked.seed, asked.saved, last
+                run, name, inputs_of(name, options.inputs), options.seed, options.saved, last
             ): name
             for name in left
         }
@@ -110,16 +111,18 @@ def main() -> int:
                 continue
             tally, names = result
             row = tally.to_dict()
-            record = opened(asked.out, asked.inputs, asked.seed)  # another process may have added
-            evidence.set_modules(record, row, watch.hashes(names))
-            write_text(asked.out, evidence.text_of(FUZZ, together(record, name, row)))
+            record = opened(
+                options.out, options.inputs, options.seed
+            )  # another process may have added
+            evidence.set_modules(record, row, module_hashes.of(names))
+            write_text(options.out, evidence.text_of(FUZZ, together(record, name, row)))
             evidence.clear_line()
             print(name, json.dumps(tally.to_dict()), flush=True)
             for finding in tally.findings[:20]:
                 print(json.dumps(finding, indent=1), flush=True)
-            found = found or bool(tally.findings)
-    print(evidence.sentence(FUZZ, evidence.read(asked.out), watch.before))
-    return 1 if found else 0
+            actual = actual or bool(tally.findings)
+    print(evidence.sentence(FUZZ, evidence.read(options.out), module_hashes.before))
+    return 1 if actual else 0
 
 
 def inputs_of(name: str, inputs: int) -> int:
@@ -139,7 +142,7 @@ def together(record: dict[str, Any], name: str, row: dict[str, Any]) -> dict[str
     rows = {**FUZZ.rows(record), name: row}
     readers = {reader: rows[reader] for reader in SHARES if reader in rows}
     counted = ("inputs", "accepted", "refused", "findings")
-    total = {key: sum(found[key] for found in readers.values()) for key in counted}
+    total = {key: sum(result[key] for result in readers.values()) for key in counted}
     about = {
         "python": platform.python_version(),
         "limits": {"seconds_of_cpu": SECONDS, "bytes_of_memory": MEMORY},

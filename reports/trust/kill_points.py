@@ -182,19 +182,19 @@ def on_disk(folder: Path, way: str) -> list[Entry]:
 
 def used(folder: Path) -> Counter[tuple[str, str]]:
     """Uses of private rows by run and purpose, in all processes so far."""
-    found: Counter[tuple[str, str]] = Counter()
+    result: Counter[tuple[str, str]] = Counter()
     lines = (folder / "used").read_text().splitlines() if (folder / "used").exists() else []
     for line in lines:
         run, purpose, uses = json.loads(line)
-        found[run, purpose] += uses
-    return found
+        result[run, purpose] += uses
+    return result
 
 
 def spent(entries: list[Entry]) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
+    result: Counter[tuple[str, str]] = Counter()
     for entry in entries:
-        found[entry.run, entry.purpose] += entry.spent
-    return found
+        result[entry.run, entry.purpose] += entry.spent
+    return result
 
 
 def within(entries: list[Entry], limit: float) -> None:
@@ -301,10 +301,10 @@ def cells(points: int) -> list[tuple[str, str, str]]:
 
 def dealt(points: int) -> dict[tuple[str, str], list[str]]:
     """The kinds of the points of every method and way."""
-    found: dict[tuple[str, str], list[str]] = {}
+    results: dict[tuple[str, str], list[str]] = {}
     for method, way, by in cells(points):
-        found.setdefault((method, way), []).append(by)
-    return found
+        results.setdefault((method, way), []).append(by)
+    return results
 
 
 def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, Any]:
@@ -326,15 +326,15 @@ def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, 
             (place / str(number)).mkdir()
             return point(place / str(number), method, way, by, scale)
 
-        found = list(pool.map(one, enumerate(kinds)))
+        result = list(pool.map(one, enumerate(kinds)))
     return {
-        "points": len(found),
-        "sound": len(found),
-        "killed_by": dict(Counter(p.by for p in found)),
-        "lost_uses_max": max(p.lost for p in found),
-        "lost_uses_mean": round(float(np.mean([p.lost for p in found])), 2),
-        "uses_before_the_kill_max": max(p.killed_after for p in found),
-        "outcomes": dict(Counter(p.outcome for p in found)),
+        "points": len(result),
+        "sound": len(result),
+        "killed_by": dict(Counter(p.by for p in result)),
+        "lost_uses_max": max(p.lost for p in result),
+        "lost_uses_mean": round(float(np.mean([p.lost for p in result])), 2),
+        "uses_before_the_kill_max": max(p.killed_after for p in result),
+        "outcomes": dict(Counter(p.outcome for p in result)),
         "seconds": round(time.monotonic() - started, 1),
         "imported": sorted({*evidence.imported(), *scale["modules"]}),
     }
@@ -377,33 +377,33 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose names begin so")
     parser.add_argument("--again", action="store_true", help="measure current rows too")
     parser.add_argument("--out", type=Path, default=OUT)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     CONTEXT.set_forkserver_preload(["tabsynth.synthesizers", "opacus.accountants", "torch._dynamo"])
-    watch = evidence.Watch(Path(tabsynth.__file__).parent)
-    written = asked.points == POINTS
-    record = evidence.read(asked.out) if written else {}
+    module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
+    written = options.points == POINTS
+    record = evidence.read(options.out) if written else {}
     rows, lacking = KILL_POINTS.rows(record), missing(record)
     left = {
         (method, way): rows.get(name, {}).get("seconds", SECONDS)
-        for method, way in dealt(asked.points)
-        if (name := f"{method}, {way}").startswith(asked.only)
-        if asked.again
+        for method, way in dealt(options.points)
+        if (name := f"{method}, {way}").startswith(options.only)
+        if options.again
         or name in lacking
-        or evidence.state(record, rows[name], watch.before) != TODAY
+        or evidence.state(record, rows[name], module_hashes.before) != TODAY
     }
-    for method, way in evidence.Clock("kill points", asked.minutes).each(left):
-        row = run(method, way, dealt(asked.points)[method, way], asked.jobs)
-        modules = watch.hashes(row.pop("imported"))
+    for method, way in evidence.Clock("kill points", options.minutes).each(left):
+        row = run(method, way, dealt(options.points)[method, way], options.jobs)
+        modules = module_hashes.of(row.pop("imported"))
         evidence.clear_line()
         print(f"{method}, {way}: {json.dumps(row)}", flush=True)
         if not written:
             continue
-        record = evidence.read(asked.out)  # another process may have added to it
+        record = evidence.read(options.out)  # another process may have added to it
         evidence.set_modules(record, row, modules)
         record = together(record, {**KILL_POINTS.rows(record), f"{method}, {way}": row})
-        write_text(asked.out, evidence.text_of(KILL_POINTS, record))
+        write_text(options.out, evidence.text_of(KILL_POINTS, record))
     if written:
-        print(evidence.sentence(KILL_POINTS, record, watch.before))
+        print(evidence.sentence(KILL_POINTS, record, module_hashes.before))
 
 
 if __name__ == "__main__":

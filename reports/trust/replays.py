@@ -42,17 +42,19 @@ def found(system: str, seed: int) -> list[dict[str, Any]]:
     from tabsynth.auditing.replay_published import replay_published
 
     model = make_tiny_model("margnet", SCHEMA, epsilon=EPSILON)  # not seeded: a release
-    made = model.fit(make_table(seed)).sample(ROWS)
+    synthetic = model.fit(make_table(seed)).sample(ROWS)
     lines = []
     for pair in neighbours(make_table(seed), SCHEMA, seed=seed):
-        result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=seed)
+        result = replay_published(
+            pair.table, pair.neighbour, synthetic, SCHEMA, epsilon=1.0, seed=seed
+        )
         lines.append({"kind": pair.kind, "change": pair.change, **result.to_dict()})
     return lines
 
 
-def merged(known: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+def merged(stored: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
     """A system's results with those of one more seed."""
-    cells = known.setdefault("neighbours", {})
+    cells = stored.setdefault("neighbours", {})
     for line in lines:
         cell = cells.setdefault(
             f"{line['kind']}, {line['change']}",
@@ -63,9 +65,9 @@ def merged(known: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> dic
         cell["worst_move"] = max(cell["worst_move"], float(line["worst_move"]))
         if not line["passed"]:
             cell["first_differences"].append(f"seed {seed}: {line['first_difference']}")
-    known.setdefault("seeds", []).append(seed)
-    known["compared"] = known.get("compared", 0) + sum(line["compared"] for line in lines)
-    return known
+    stored.setdefault("seeds", []).append(seed)
+    stored["compared"] = stored.get("compared", 0) + sum(line["compared"] for line in lines)
+    return stored
 
 
 def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
@@ -106,49 +108,49 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of systems begin so")
     parser.add_argument("--again", action="store_true", help="measure current systems too")
     parser.add_argument("--output", type=Path, default=HERE / "replays.json")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     released.RELEASED_ROWS = 1000  # a warm start draws fewer rows
-    watch = evidence.Watch(Path(tabsynth.__file__).parent)
-    planned = plan(asked.seeds, asked.variant_seeds)
-    record = opened(asked.output, planned)
-    known = record["systems"]
+    module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
+    planned = plan(options.seeds, options.variant_seeds)
+    record = opened(options.output, planned)
+    expected = record["systems"]
     # Earlier results of these are dropped when their first seed is measured.
     restarted = {
         name
-        for name, row in known.items()
-        if asked.again or evidence.state(record, row, watch.before) != TODAY
+        for name, row in expected.items()
+        if options.again or evidence.state(record, row, module_hashes.before) != TODAY
     }
     left = {
-        (name, seed): seconds(known.get(name, {}))
+        (name, seed): seconds(expected.get(name, {}))
         for name, seed in planned
-        if name.startswith(asked.only)
-        if name in restarted or seed not in known.get(name, {}).get("seeds", [])
+        if name.startswith(options.only)
+        if name in restarted or seed not in expected.get(name, {}).get("seeds", [])
     }
-    for name, seed in evidence.Clock("replays", asked.minutes).each(left):
+    for name, seed in evidence.Clock("replays", options.minutes).each(left):
         started = time.process_time()
         lines = found(name, seed)
-        record = opened(asked.output, planned)  # another process may have added to it
+        record = opened(options.output, planned)  # another process may have added to it
         row = {} if name in restarted else record["systems"].get(name, {})
-        modules = evidence.modules_of_row(record, row) | watch.hashes(evidence.imported())
+        modules = evidence.modules_of_row(record, row) | module_hashes.of(evidence.imported())
         spent = row.get("cpu_seconds", 0.0) + time.process_time() - started
         row = {**merged(row, lines, seed), "cpu_seconds": round(spent, 1)}
         evidence.set_modules(record, row, modules)
         record["systems"][name] = row
         restarted.discard(name)
-        write_text(asked.output, evidence.text_of(REPLAYS, record))
+        write_text(options.output, evidence.text_of(REPLAYS, record))
     cells = [cell for row in record["systems"].values() for cell in row["neighbours"].values()]
     failed = sum(cell["runs"] - cell["passed"] for cell in cells)
     print(f"{sum(cell['runs'] for cell in cells)} replays, {failed} failed")
-    print(evidence.sentence(REPLAYS, record, watch.before))
+    print(evidence.sentence(REPLAYS, record, module_hashes.before))
 
 
 def opened(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
     """The record, without systems that are no longer measured."""
     record = evidence.read(path)
     rows, names = REPLAYS.rows(record), dict.fromkeys(name for name, _ in planned)
-    known = {name: rows[name] for name in names if name in rows}
-    return {**record, "epsilon": EPSILON, "rows": ROWS, "systems": known}
+    expected = {name: rows[name] for name in names if name in rows}
+    return {**record, "epsilon": EPSILON, "rows": ROWS, "systems": expected}
 
 
 def seconds(row: dict[str, Any]) -> float:

@@ -80,10 +80,10 @@ def audited() -> dict[str, Any]:
 
 def black_box() -> dict[str, Any]:
     """What the black-box audit of PATE-GAN found, in its own sentences."""
-    (found,) = AUDITS.rows(record("audits"))["black-box pate-gan 1"]["results"]
+    (result,) = AUDITS.rows(record("audits"))["black-box pate-gan 1"]["results"]
     # One half of the fits is not counted: the attack was learned from it.
-    fits = f"{2 * found['runs']:,}"
-    return {"fits": fits, "finding": found["sentence"], "power": found["power"]}
+    fits = f"{2 * result['runs']:,}"
+    return {"fits": fits, "finding": result["sentence"], "power": result["power"]}
 
 
 def replays(today: Modules) -> str:
@@ -144,19 +144,19 @@ def current(today: Modules) -> str:
 
 
 def mutants() -> dict[str, Any]:
-    known = record("mutants")["mutants"]
-    states = [m["outcome"] for m in (known.values() if isinstance(known, dict) else known)]
+    outcomes = record("mutants")["mutants"]
+    states = [m["outcome"] for m in (outcomes.values() if isinstance(outcomes, dict) else outcomes)]
     return {"mutants": len(states), "killed": states.count("killed")}
 
 
 def mutants_to_run() -> dict[str, list[str]]:
     """Names of the mutants whose result is not that they were killed, by the reason."""
-    known = {name: m["outcome"] for name, m in record("mutants")["mutants"].items()}
+    outcomes = {name: m["outcome"] for name, m in record("mutants")["mutants"].items()}
     there = sorted(path.stem for path in MUTANTS.glob("*.toml"))
     reasons = {
-        "not killed": [name for name in there if known.get(name, "killed") != "killed"],
-        "without a result": [name for name in there if name not in known],
-        "no longer there": sorted(known.keys() - set(there)),
+        "not killed": [name for name in there if outcomes.get(name, "killed") != "killed"],
+        "without a result": [name for name in there if name not in outcomes],
+        "no longer there": sorted(outcomes.keys() - set(there)),
     }
     return {why: names for why, names in reasons.items() if names}
 
@@ -261,8 +261,8 @@ def report() -> int:
         if reasons:
             print(f"  To measure them: python reports/trust/{kind.name}.py")
     gate = mutants_to_run()
-    known, there = record("mutants")["mutants"], [path.stem for path in MUTANTS.glob("*.toml")]
-    killed = sum(known.get(name, {}).get("outcome") == "killed" for name in there)
+    outcomes, there = record("mutants")["mutants"], [path.stem for path in MUTANTS.glob("*.toml")]
+    killed = sum(outcomes.get(name, {}).get("outcome") == "killed" for name in there)
     print(f"{killed} of {len(there)} mutants are killed.")
     for why, names in gate.items():
         code = 1

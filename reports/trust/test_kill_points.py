@@ -17,9 +17,9 @@ SPENDS = {name: find_fixture(name).spends for name, m in METHODS.items() if m.au
 @pytest.mark.parametrize("method", SPENDS)
 @pytest.mark.parametrize("way", [kills.LEDGER, kills.BOTH])
 def test_a_random_point_is_sound(method: str, way: str, tmp_path: Path) -> None:
-    found = kills.point(tmp_path, method, way, kills.BY_SPEND, {"spends": SPENDS[method]})
-    assert found.outcome in (kills.RESUMED, kills.ANEW, kills.REFUSED, kills.AGAIN)
-    assert 0 <= found.killed_after <= 241 and 0 <= found.lost <= 40
+    result = kills.point(tmp_path, method, way, kills.BY_SPEND, {"spends": SPENDS[method]})
+    assert result.outcome in (kills.RESUMED, kills.ANEW, kills.REFUSED, kills.AGAIN)
+    assert 0 <= result.killed_after <= 241 and 0 <= result.lost <= 40
 
 
 def test_a_ledger_that_says_too_little_is_seen(tmp_path: Path) -> None:

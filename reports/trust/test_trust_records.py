@@ -101,8 +101,8 @@ WHOLE_FIT = AUDIT | {"part": "whole fit", "mu_estimate": 0.95}
 )
 def test_an_audit_that_does_not_support_its_claim_is_named(trust, result, fails):
     rows = {"white-box margnet 8": {"results": [AUDIT, result]}, "one-run": {"results": [AUDIT]}}
-    found = trust.unsupportive(AUDITS, {"audits": rows})
-    assert found == (["white-box margnet 8"] if fails else [])
+    actual = trust.unsupportive(AUDITS, {"audits": rows})
+    assert actual == (["white-box margnet 8"] if fails else [])
 
 
 READER = {"inputs": 9, "accepted": 2, "refused": 7, "findings": 0, "slowest_seconds": 0.1}
@@ -265,7 +265,7 @@ def package(tmp_path):
 def measured_on(package, record, *names):
     """A row of 10 damaged files that depends on these modules."""
     row = {"inputs": 10}
-    evidence.set_modules(record, row, evidence.Watch(package).hashes(names))
+    evidence.set_modules(record, row, evidence.ModuleHashes(package).of(names))
     return row
 
 
@@ -302,7 +302,7 @@ def test_a_changed_module_makes_its_rows_stale(package, file, text, stale):
     path.unlink() if text is None else path.write_text(text)
     today = evidence.modules_of(package)
     assert evidence.stale(FUZZ, record, today) == stale
-    names = {name for found in stale.values() for name in found}
+    names = {name for result in stale.values() for name in result}
     for name, row in rows.items():
         assert evidence.state(record, row, today) == (EARLIER if name in names else TODAY)
     current = 20 - 10 * len(names)
@@ -332,12 +332,12 @@ def test_rows_share_their_list_of_modules(package):
 
 
 def test_a_module_that_is_edited_during_the_measurement(package):
-    watch = evidence.Watch(package)
+    module_hashes = evidence.ModuleHashes(package)
     (package / "noise.py").write_text("x = 1")
     (package / "page.py").write_text(SOURCE + "# comment")
-    assert watch.hashes(["tabsynth.page"]) == {"tabsynth.page": evidence.source_hash(SOURCE)}
+    assert module_hashes.of(["tabsynth.page"]) == {"tabsynth.page": evidence.source_hash(SOURCE)}
     with pytest.raises(SystemExit, match=r"^tabsynth\.noise: edited during the measurement"):
-        watch.hashes(["tabsynth.page", "tabsynth.noise"])
+        module_hashes.of(["tabsynth.page", "tabsynth.noise"])
 
 
 # The page and the list of stale rows.
@@ -510,12 +510,12 @@ def test_an_interrupted_black_box_audit_is_resumed(measure, tmp_path, monkeypatc
 def test_a_stale_system_is_replayed_from_its_first_seed(measure, monkeypatch):
     done = []
 
-    def found(system, seed):
+    def result(system, seed):
         done.append((system, seed))
         facts = {"passed": True, "worst_move": 1.0, "compared": 3, "first_difference": None}
         return [{"kind": "outlier", "change": "added", **facts}]
 
-    monkeypatch.setattr(replays, "found", found)
+    monkeypatch.setattr(replays, "found", result)
     monkeypatch.setattr(replays, "system_names", lambda: ["margnet, target", "margnet"])
     monkeypatch.setattr(replays.torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(replays.released, "RELEASED_ROWS", 1000)

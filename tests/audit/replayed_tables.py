@@ -34,23 +34,23 @@ def pairs_of(name: str) -> list[Neighbour]:
     """
     number = system_names().index(name)
     schema = make_tiny_model(name, SCHEMA, epsilon=EPSILON).schema
-    found = neighbours(frame(60), schema, seed=number)
-    found = [pair for pair in found if pair.kind != "extreme"]
-    assert len(found) == 16 or schema.impossible
-    first, second = (found[k % len(found)] for k in (7 * number, 7 * number + 5))
+    result = neighbours(frame(60), schema, seed=number)
+    result = [pair for pair in result if pair.kind != "extreme"]
+    assert len(result) == 16 or schema.impossible
+    first, second = (result[k % len(result)] for k in (7 * number, 7 * number + 5))
     return [first, second] if name in METHODS else [first]
 
 
 def checked(name: str, pair: Neighbour, interrupted: int | None = None) -> ReplayResult:
     """A replay of a system that must pass, and in which every mechanism took part."""
     model, seed = make_tiny_model(name, SCHEMA, epsilon=EPSILON), system_names().index(name)
-    found = replay(model, pair.table, pair.neighbour, seed=seed, interrupted=interrupted)
-    assert found.first_difference is None, (pair.kind, pair.change, found.first_difference)
-    assert found.compared > 300
-    assert found.worst_move <= 1 + ROUNDING
+    result = replay(model, pair.table, pair.neighbour, seed=seed, interrupted=interrupted)
+    assert result.first_difference is None, (pair.kind, pair.change, result.first_difference)
+    assert result.compared > 300
+    assert result.worst_move <= 1 + ROUNDING
     used: dict[str, int] = {}
     moved: dict[str, float] = {}
-    for mechanism in found.mechanisms:
+    for mechanism in result.mechanisms:
         purpose = mechanism.purpose
         used[purpose] = used.get(purpose, 0) + mechanism.uses
         moved[purpose] = max(moved.get(purpose, 0.0), mechanism.move)
@@ -58,5 +58,5 @@ def checked(name: str, pair: Neighbour, interrupted: int | None = None) -> Repla
     assert used == {s.purpose: s.count for s in model.plan(estimate_time=False).spends}
     assert all(moved[p] > 0.2 for p in moved if "votes" not in p and "overlap" not in p)
     if any("votes" not in purpose for purpose in moved):  # a teacher's vote may be what it was
-        assert found.worst_move > 0.9
-    return found
+        assert result.worst_move > 0.9
+    return result

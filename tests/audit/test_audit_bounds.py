@@ -22,8 +22,8 @@ def test_clopper_pearson_inverts_the_binomial(count, trials, confidence):
     else:  # at the bound, so few successes have just the chance that is left
         assert stats.binom.cdf(count, trials, upper) == pytest.approx(1 - confidence, rel=1e-6)
     lower = bounds.rate_lower_bound(count, trials, confidence)
-    known = stats.binomtest(count, trials).proportion_ci(2 * confidence - 1, method="exact")
-    assert (lower, upper) == pytest.approx((known.low, known.high), abs=1e-9)
+    expected = stats.binomtest(count, trials).proportion_ci(2 * confidence - 1, method="exact")
+    assert (lower, upper) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
@@ -55,8 +55,8 @@ def test_a_true_claim_is_hardly_ever_refuted():
     """Coverage at 90%: of 150 audits of a mechanism with just the claimed μ, at most a tenth."""
     rng, wrong = np.random.default_rng(0), 0
     for _ in range(150):
-        found = bounds.estimate_bounds(rng.normal(0, 1, 100), rng.normal(1, 1, 100), 1e-5, 0.9)
-        wrong += found.mu > 1
+        result = bounds.estimate_bounds(rng.normal(0, 1, 100), rng.normal(1, 1, 100), 1e-5, 0.9)
+        wrong += result.mu > 1
     assert wrong <= 15 + 3 * 4
 
 
@@ -78,12 +78,12 @@ def test_power_is_what_simulation_says():
 def test_threshold_is_of_one_half_and_errors_of_the_other():
     without = np.concatenate([np.zeros(50), np.full(50, 5.0)])
     with_canary = np.concatenate([np.ones(50), np.full(50, -5.0)])
-    found = bounds.estimate_bounds(without, with_canary, 0.0, 0.9)
-    assert 0 <= found.threshold < 1
-    assert found.errors == bounds.Errors(
+    result = bounds.estimate_bounds(without, with_canary, 0.0, 0.9)
+    assert 0 <= result.threshold < 1
+    assert result.errors == bounds.Errors(
         false_positives=50, runs_without=50, false_negatives=50, runs_with=50
     )
-    assert found.mu == found.epsilon == 0
+    assert result.mu == result.epsilon == 0
 
 
 def test_ceiling_is_a_perfect_attack():
@@ -95,8 +95,8 @@ def test_ceiling_is_a_perfect_attack():
 
 def test_separation():
     rng = np.random.default_rng(0)
-    found = bounds.estimate_mu(rng.normal(1, 2, 50_000), rng.normal(4, 2, 50_000))
-    assert found == pytest.approx(1.5, abs=0.03)
+    result = bounds.estimate_mu(rng.normal(1, 2, 50_000), rng.normal(4, 2, 50_000))
+    assert result == pytest.approx(1.5, abs=0.03)
     assert bounds.estimate_mu(np.zeros(3), np.ones(3)) == math.inf
     assert bounds.estimate_mu(np.zeros(3), np.zeros(3)) == 0
 
@@ -127,8 +127,8 @@ def test_one_run_p_value_by_brute_force():
     for right in itertools.product([0, 1], repeat=m):
         chance[sum(right)] += p ** sum(right) * (1 - p) ** (m - sum(right))
     for v in range(m + 1):
-        found = bounds.one_run_p_value(m, m, v, epsilon, 0.0)
-        assert found == pytest.approx(chance[v:].sum(), rel=1e-9)
+        result = bounds.one_run_p_value(m, m, v, epsilon, 0.0)
+        assert result == pytest.approx(chance[v:].sum(), rel=1e-9)
 
 
 def test_one_run_epsilon_covers():
@@ -136,9 +136,9 @@ def test_one_run_epsilon_covers():
     rng, m = np.random.default_rng(0), 100
     rights = rng.binomial(m, math.e / (1 + math.e), 300)
     of = {v: bounds.one_run_epsilon(m, m, int(v), 1e-5, 0.9) for v in np.unique(rights)}
-    found = np.array([of[v] for v in rights])
-    assert (found > 1).mean() < 0.1 + 3 * 0.02
-    assert found.mean() > 0.6
+    result = np.array([of[v] for v in rights])
+    assert (result > 1).mean() < 0.1 + 3 * 0.02
+    assert result.mean() > 0.6
 
 
 def test_one_run_refuses_what_cannot_be():

@@ -37,42 +37,42 @@ def mechanism(scale, seed=0):
 @pytest.mark.slow
 def test_right_mechanism_is_not_refuted_and_its_epsilon_nearly_found(tmp_path):
     """ε = 1, exactly: half of the runs, 600 on each dataset, bound it from below and come near."""
-    found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=1200, fit=mechanism(1.0))
-    assert found.verdict == NOT_REFUTED
-    assert 0.3 < found.epsilon_lower <= 1.0
-    assert found.runs == 600 and found.epsilon_claimed == 1.0
+    audit = audit_black_box(WORST, tmp_path / "a.jsonl", runs=1200, fit=mechanism(1.0))
+    assert audit.verdict == NOT_REFUTED
+    assert 0.3 < audit.epsilon_lower <= 1.0
+    assert audit.runs == 600 and audit.epsilon_claimed == 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.05, 0.3])
 def test_mechanism_with_too_little_noise_is_refuted(tmp_path, scale):
-    found = audit_black_box(WORST, tmp_path / "a.jsonl", runs=400, fit=mechanism(scale))
-    assert found.verdict == REFUTED and found.refuted
-    assert found.epsilon_lower > 1
-    assert "Refuted" in found.sentence
+    audit = audit_black_box(WORST, tmp_path / "a.jsonl", runs=400, fit=mechanism(scale))
+    assert audit.verdict == REFUTED and audit.refuted
+    assert audit.epsilon_lower > 1
+    assert "Refuted" in audit.sentence
 
 
 def test_a_claim_in_mu_is_held_to_mu(tmp_path):
     """Laplace noise of ε = 1 is not the Gaussian mechanism that margnet claims to be."""
     margnet = replace(WORST, method="margnet")
-    found = audit_black_box(margnet, tmp_path / "a.jsonl", runs=600, fit=mechanism(1.0))
-    assert found.verdict == REFUTED and found.mu_lower > found.mu_claimed
-    assert found.epsilon_lower <= 1.0
+    audit = audit_black_box(margnet, tmp_path / "a.jsonl", runs=600, fit=mechanism(1.0))
+    assert audit.verdict == REFUTED and audit.mu_lower > audit.mu_claimed
+    assert audit.epsilon_lower <= 1.0
 
 
 def test_useless_rows_bound_nothing(tmp_path):
     rng = np.random.default_rng(0)
-    found = audit_black_box(
+    audit = audit_black_box(
         WORST, tmp_path / "a.jsonl", runs=50, fit=lambda _: rng.integers(0, 3, (40, 4))
     )
-    assert found.epsilon_lower == 0 and found.verdict == NOT_REFUTED
-    assert "no lower bound above" in found.power
+    assert audit.epsilon_lower == 0 and audit.verdict == NOT_REFUTED
+    assert "no lower bound above" in audit.power
 
 
 def test_features_by_hand():
     rows = np.array([[1, 2, 3], [1, 0, 3], [0, 0, 0], [1, 2, 0]])
-    found = extract_features(rows, np.array([1, 2, 3]))
-    assert found == pytest.approx(
+    result = extract_features(rows, np.array([1, 2, 3]))
+    assert result == pytest.approx(
         [3 / 4, 2 / 4, 2 / 4, 2 / 4, 2 / 4, 1 / 4, 1 / 4, 3, 7 / 4]
     )  # by column; pairs (0, 1), (0, 2), (1, 2); all; most; mean
 

@@ -52,22 +52,22 @@ def by_part(results: list[Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["dp-wgan", "dp-gan"])
 def test_right_steps_show_what_the_theory_says(method: str) -> None:
     """μ̂ of critic, autoencoder, first counts and the whole fit: 0.9 of μ or more, and never refuted."""
-    found = by_part(audit_gan(method, 8.0, runs=RUNS, fits=2))
+    actual = by_part(audit_gan(method, 8.0, runs=RUNS, fits=2))
     wanted = {"one-way counts", "critic", WHOLE} | (
         {"autoencoder"} if method == "dp-wgan" else set()
     )
-    assert found.keys() == wanted
-    for result in found.values():
+    assert actual.keys() == wanted
+    for result in actual.values():
         assert result.verdict == NOT_REFUTED, result.sentence
         slack = 4.5 * math.sqrt(2 / RUNS)
         assert 0.9 * result.mu_claimed - slack < result.mu_estimate < result.mu_claimed + slack
         assert result.mu_lower <= result.mu_claimed
         assert result.epsilon_lower <= result.epsilon_claimed
-    whole = found[WHOLE]
+    whole = actual[WHOLE]
     assert whole.epsilon_claimed == pytest.approx(8.0, rel=0.01)
     assert whole.runs == RUNS // 2
     assert whole.mu_claimed == pytest.approx(
-        math.sqrt(sum(r.mu_claimed**2 for r in found.values() if r is not whole)), rel=1e-9
+        math.sqrt(sum(r.mu_claimed**2 for r in actual.values() if r is not whole)), rel=1e-9
     )
 
 
@@ -86,10 +86,10 @@ def test_noise_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> 
     """1.25 times, at ε = 8: by 2,000 runs that count errors; by 1,000 it would be found 19 times in 20."""
     right = Bounds.noise_scales
     monkeypatch.setattr(Bounds, "noise_scales", lambda self: right(self) / 1.25)
-    found = audited(4 * RUNS)
-    assert found["critic"].verdict == REFUTED
-    assert "Refuted" in found["critic"].sentence
-    assert found["one-way counts"].verdict == NOT_REFUTED
+    result = audited(4 * RUNS)
+    assert result["critic"].verdict == REFUTED
+    assert "Refuted" in result["critic"].sentence
+    assert result["one-way counts"].verdict == NOT_REFUTED
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_missing_clip_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
         return right(self, losses, inputs, math.inf, *rest)
 
     monkeypatch.setattr(PerExampleClipper, "clipped_sum", unclipped)
-    found = audited()
-    assert found["critic"].verdict == found[WHOLE].verdict == REFUTED
+    result = audited()
+    assert result["critic"].verdict == result[WHOLE].verdict == REFUTED
 
 
 @pytest.mark.slow
@@ -113,8 +113,8 @@ def test_steps_charged_once_and_taken_twice_are_refuted(monkeypatch: pytest.Monk
         return right(self, *args)
 
     monkeypatch.setattr(PrivateStep, "_step", twice)
-    found = audited(2 * RUNS)
-    assert found["critic"].verdict == found[WHOLE].verdict == REFUTED
+    result = audited(2 * RUNS)
+    assert result["critic"].verdict == result[WHOLE].verdict == REFUTED
 
 
 def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,20 +129,20 @@ def test_divisor_of_the_realised_batch_shows(monkeypatch: pytest.MonkeyPatch) ->
     noised = PrivateStep._noised
 
     def divided(self: Any, clean: Any) -> Any:
-        found = noised(self, clean)
-        return [f * float(self.expected_batch) / max(seen[-2:]) for f in found]
+        result = noised(self, clean)
+        return [f * float(self.expected_batch) / max(seen[-2:]) for f in result]
 
     monkeypatch.setattr(PrivateStep, "_sums", sums)
     monkeypatch.setattr(PrivateStep, "_noised", divided)
     datasets = small_neighbouring_datasets()
     model = make_small_gan("dp-gan", datasets, 8.0, 1e-5, 1.0)
-    found = StepObserver(datasets.encoded_canary(), True, 2000)
-    with found.observe():
+    result = StepObserver(datasets.encoded_canary(), True, 2000)
+    with result.observe():
         model.fit(datasets.table(True))
     account = next(a for a in model.ledger_.accounts if a.purpose == "critic")
     mu = math.sqrt(account.spent) / account.noise_multiplier
     # The noise is divided by 9 rows, not by 8; where the known rows shift to is up to the weights.
-    assert found.log_ratios["critic"].std() == pytest.approx(mu * 8 / 9, rel=0.06)
+    assert result.log_ratios["critic"].std() == pytest.approx(mu * 8 / 9, rel=0.06)
 
 
 def test_canary_that_is_hardly_there_makes_the_audit_invalid(
@@ -156,15 +156,15 @@ def test_canary_that_is_hardly_there_makes_the_audit_invalid(
         return [s / 2 for s in sums], whole
 
     monkeypatch.setattr(PerExampleClipper, "clipped_sum", short)
-    found = audited()
-    assert found["critic"].verdict == INCONCLUSIVE
-    assert "Inconclusive" in found["critic"].sentence
+    result = audited()
+    assert result["critic"].verdict == INCONCLUSIVE
+    assert "Inconclusive" in result["critic"].sentence
 
 
 @pytest.mark.slow
 def test_sampled_steps_have_a_bound_alone() -> None:
-    found = by_part(audit_gan("dp-gan", 8.0, runs=2 * RUNS, fits=2, rate=0.3))
-    critic = found["critic"]
+    result = by_part(audit_gan("dp-gan", 8.0, runs=2 * RUNS, fits=2, rate=0.3))
+    critic = result["critic"]
     assert critic.mu_claimed is None and critic.verdict == NOT_REFUTED
     assert 0.1 < critic.epsilon_lower <= critic.epsilon_claimed
 
@@ -200,9 +200,9 @@ def test_lanes_have_the_law_of_single_steps() -> None:
 
 @pytest.mark.slow
 def test_counts_show_what_the_theory_says() -> None:
-    found = by_part(audit_counts(8.0, runs=300))
-    assert found.keys() == {"one-way counts", "joint counts", WHOLE}
-    whole = found[WHOLE]
+    result = by_part(audit_counts(8.0, runs=300))
+    assert result.keys() == {"one-way counts", "joint counts", WHOLE}
+    whole = result[WHOLE]
     assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
     assert abs(whole.mu_estimate - whole.mu_claimed) < 0.35
     scored = by_part(audit_counts(8.0, runs=20, config=MargNetConfig(max_unscored=0)))
@@ -214,8 +214,8 @@ class Quiet(NoisyCounts[np.ndarray]):
     """Noise half as large as is charged."""
 
     def measure(self, account: Any, sets: Any, shares: Any, rng: Any, groups: Any = None) -> Any:
-        found = super().measure(account, sets, shares, rng, groups)
-        return quieter(self, found, groups, 2)
+        measured = super().measure(account, sets, shares, rng, groups)
+        return quieter(self, measured, groups, 2)
 
 
 class QuietMarginals(PrivateMarginals):
@@ -226,8 +226,8 @@ class QuietMarginals(PrivateMarginals):
 
 @pytest.mark.slow
 def test_counts_with_half_the_noise_are_refuted() -> None:
-    found = by_part(audit_counts(8.0, runs=300, measuring=QuietMarginals))
-    assert found[WHOLE].verdict == found["joint counts"].verdict == REFUTED
+    result = by_part(audit_counts(8.0, runs=300, measuring=QuietMarginals))
+    assert result[WHOLE].verdict == result["joint counts"].verdict == REFUTED
 
 
 # PATE's votes.
@@ -235,14 +235,14 @@ def test_counts_with_half_the_noise_are_refuted() -> None:
 
 @pytest.mark.parametrize("method", ["pate-gan", "pate-acgan"])
 def test_votes_have_the_chances_of_the_law(method: str) -> None:
-    found = by_part(audit_votes(method, 8.0, samples=200_000, runs=600))
-    one, whole = found[ONE], found[ALL]
+    result = by_part(audit_votes(method, 8.0, samples=200_000, runs=600))
+    one, whole = result[ONE], result[ALL]
     assert one.verdict == whole.verdict == NOT_REFUTED
     assert 0.7 * one.epsilon_claimed < one.epsilon_lower <= one.epsilon_claimed
     assert whole.mu_estimate == pytest.approx(whole.details["mu_expected"], abs=0.2)
     yes_probabilities, yes = one.details["yes_probabilities"], one.details["yes"]
     assert np.array(yes) / 200_000 == pytest.approx(yes_probabilities, abs=0.006)
-    fit, counts = found[WHOLE], found["one-way counts"]
+    fit, counts = result[WHOLE], result["one-way counts"]
     assert fit.verdict == counts.verdict == NOT_REFUTED
     mu = math.hypot(whole.details["mu_expected"], counts.mu_claimed)
     assert fit.mu_estimate == pytest.approx(mu, abs=0.26)
@@ -250,18 +250,18 @@ def test_votes_have_the_chances_of_the_law(method: str) -> None:
 
 def test_class_votes_have_the_chances_of_two_noisy_counts() -> None:
     """Against numpy's noise on both counts, √2 times the multiplier that is charged; and mode B is audited."""
-    found = audit_modes("pate-acgan", 8.0, 1e-5, samples=200_000, runs=600)
-    assert [r.part for r in found if r.part.endswith("mode B")] == [
+    actual = audit_modes("pate-acgan", 8.0, 1e-5, samples=200_000, runs=600)
+    assert [r.part for r in actual if r.part.endswith("mode B")] == [
         f"{part}, mode B" for part in (WHOLE, "one-way counts", ALL, ALL_CLASS, ONE, ONE_CLASS)
     ]
-    assert all(result.verdict == NOT_REFUTED for result in found)
+    assert all(result.verdict == NOT_REFUTED for result in actual)
     (_, planned), rng = plan_releases("pate-acgan", 8.0, 1e-5, "B").votes, np.random.default_rng(0)
     std = math.sqrt(2) * planned.mechanism.noise_multiplier
-    for more, yes in enumerate(by_part(found)[f"{ONE_CLASS}, mode B"].details["yes"]):
+    for more, yes in enumerate(by_part(actual)[f"{ONE_CLASS}, mode B"].details["yes"]):
         count = planned.teachers // 2 + more
         noisy = np.array([planned.teachers - count, count]) + rng.normal(0, std, (200_000, 2))
         assert yes / 200_000 == pytest.approx((noisy[:, 1] > noisy[:, 0]).mean(), abs=0.008)
-    assert by_part(found)[f"{WHOLE}, mode B"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
+    assert by_part(actual)[f"{WHOLE}, mode B"].epsilon_claimed == pytest.approx(8.0, rel=0.01)
 
 
 class HalfClasses(NoisyAggregator):
@@ -273,9 +273,9 @@ class HalfClasses(NoisyAggregator):
 
 def test_class_votes_with_half_the_noise_are_refuted() -> None:
     given: dict[str, Any] = {"samples": 1_000_000, "runs": 100, "aggregator": HalfClasses}
-    found = by_part(audit_votes("pate-acgan", 8.0, mode="B", **given))
-    assert found[f"{ONE_CLASS}, mode B"].verdict == REFUTED
-    assert found[f"{ONE}, mode B"].verdict == NOT_REFUTED
+    result = by_part(audit_votes("pate-acgan", 8.0, mode="B", **given))
+    assert result[f"{ONE_CLASS}, mode B"].verdict == REFUTED
+    assert result[f"{ONE}, mode B"].verdict == NOT_REFUTED
 
 
 class Loud(NoisyAggregator):
@@ -299,12 +299,12 @@ class Soft(NoisyAggregator):
 @pytest.mark.parametrize("aggregator", [Loud, Soft])
 def test_votes_with_too_little_noise_are_refuted(aggregator: type[NoisyAggregator]) -> None:
     epsilon = 1.0 if aggregator is Loud else 8.0
-    found = by_part(
+    result = by_part(
         audit_votes("pate-gan", epsilon, samples=1_000_000, runs=400, aggregator=aggregator)
     )
-    assert found[ONE].verdict == REFUTED
+    assert result[ONE].verdict == REFUTED
     if aggregator is Loud:
-        assert found[ALL].verdict == REFUTED
+        assert result[ALL].verdict == REFUTED
 
 
 def test_worlds_are_neighbours() -> None:

@@ -67,17 +67,17 @@ def test_a_claim_that_holds(tmp_path):
     done = audit("--method", "pate-gan", "--epsilon", 8, "--runs", 100, "-o", out)
     assert done.exit_code == 0, done.output
     assert "No evidence against the claim" in done.output and "Page:" in done.output
-    found = json.loads((out / "audit.json").read_text())
-    assert found["format"] == "tabsynth-audit/1"
-    one = found["results"][0]
+    actual = json.loads((out / "audit.json").read_text())
+    assert actual["format"] == "tabsynth-audit/1"
+    one = actual["results"][0]
     assert one["method"] == "pate-gan" and one["confidence"] == 0.999
     assert one["epsilon_lower"] <= one["epsilon_claimed"]
     assert one["created"] and one["versions"]["tabsynth"] and one["code"] == code()["sha256"]
     page = (out / "audit.html").read_text()
     assert "(8, 1e-05)-differential privacy" in page
     assert one["sentence"] in page and one["power"] in page
-    assert [item["kind"] for item in found["results"]] == [*["white-box"] * 4, "replay"]
-    played = found["results"][-1]
+    assert [item["kind"] for item in actual["results"]] == [*["white-box"] * 4, "replay"]
+    played = actual["results"][-1]
     assert played["details"]["first_difference"] is None and played["runs"] == 2
     assert 0.9 < played["details"]["worst_move"] <= 1 + 1e-4
     assert "in 2 of 2 replays" in done.output and "the rarest value of every column" in page
@@ -93,8 +93,8 @@ def test_a_claim_that_does_not_hold_has_exit_code_1(tmp_path, monkeypatch):
     words = ("--method", "dp-gan", "--epsilon", 8, "--runs", 400, "--kind", "white-box")
     done = audit(*words, "-o", tmp_path)
     assert done.exit_code == 1, done.output
-    found = json.loads((tmp_path / "audit.json").read_text())["results"]
-    assert REFUTED in [item["verdict"] for item in found]
+    actual = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert REFUTED in [item["verdict"] for item in actual]
     assert "contradict the claim" in (tmp_path / "audit.html").read_text()
 
 
@@ -110,28 +110,28 @@ def test_a_replay_that_differs_has_exit_code_1(tmp_path, monkeypatch):
     words = ("--method", "margnet", "--epsilon", 8, "--kind", "replay", "--seeds", 2)
     done = audit(*words, "-o", tmp_path)
     assert done.exit_code == 1, done.output
-    (found,) = json.loads((tmp_path / "audit.json").read_text())["results"]
-    assert found["verdict"] == REFUTED and found["runs"] == found["details"]["differ"] == 4
-    assert "log record of tabsynth.fit" in found["details"]["first_difference"]
+    (actual,) = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert actual["verdict"] == REFUTED and actual["runs"] == actual["details"]["differ"] == 4
+    assert "log record of tabsynth.fit" in actual["details"]["first_difference"]
     assert "outlier added, seed 0: log record of tabsynth.fit" in done.output
     assert "log record of tabsynth.fit" in (tmp_path / "audit.html").read_text()
 
 
 def line(move, difference=None, kind="twin"):
     moved = MechanismCall(purpose="counts", uses=1, move=move, distance=move, deviation=1.0)
-    found = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
-    return NeighbourReplay(method="margnet", kind=kind, change="added", seed=0, result=found)
+    actual = ReplayResult(mechanisms=(moved,), first_difference=difference, compared=9)
+    return NeighbourReplay(method="margnet", kind=kind, change="added", seed=0, result=actual)
 
 
 def test_replays_in_one_result():
     assert summarize_replays([line(0.2), line(1.0)], "margnet", 8.0, 1e-5).verdict == NOT_REFUTED
     blind = summarize_replays([line(0.2)], "margnet", 8.0, 1e-5)
     assert blind.verdict == INCONCLUSIVE and "Inconclusive" in blind.sentence
-    found = summarize_replays([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
-    assert found.refuted and found.details["worst_move"] == 2
-    assert found.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
-    assert [n["differ"] for n in found.details["neighbours"]] == [0, 1]
-    page = render([found], "margnet", 8.0, 1e-5)
+    actual = summarize_replays([line(1), line(2, "<x> is 1, not 0", "null")], "margnet", 8.0, 1e-5)
+    assert actual.refuted and actual.details["worst_move"] == 2
+    assert actual.details["first_difference"] == "null added, seed 0: <x> is 1, not 0"
+    assert [n["differ"] for n in actual.details["neighbours"]] == [0, 1]
+    page = render([actual], "margnet", 8.0, 1e-5)
     assert "&lt;x&gt; is 1, not 0" in page and "2.000" in page and "one sensitivity" in page
 
 
@@ -167,7 +167,7 @@ def test_votes_have_no_one_run_audit(tmp_path):
 
 
 def test_interrupted(tmp_path, monkeypatch):
-    def stopped(asked):
+    def stopped(requested):
         raise KeyboardInterrupt
 
     monkeypatch.setitem(registry.AUDITS, "black-box", stopped)
@@ -186,11 +186,11 @@ def test_kinds_share_a_result(tmp_path, monkeypatch):
     monkeypatch.setattr(
         blackbox, "make_small_fit", lambda *_: lambda table: rng.integers(0, 2, (9, 4))
     )
-    asked = registry.AuditRequest(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
+    requested = registry.AuditRequest(method="pate-gan", epsilon=8.0, folder=tmp_path, runs=20)
     for kind in ("white-box", "black-box"):
-        for found in registry.AUDITS[kind](asked):
-            assert isinstance(found, AuditResult) and found.kind == kind
-            assert found.part in render([found], "pate-gan", 8.0, 1e-5)
+        for actual in registry.AUDITS[kind](requested):
+            assert isinstance(actual, AuditResult) and actual.kind == kind
+            assert actual.part in render([actual], "pate-gan", 8.0, 1e-5)
     assert [p.name for p in tmp_path.iterdir()] == ["black-box-pate-gan-average.jsonl"]
 
 

@@ -54,30 +54,30 @@ def test_gaussian_canaries_bound_the_epsilon_from_below(epsilon):
     """Every canary with a Gaussian mechanism of its own, just (ε, δ)-DP: the bound is below ε in each of 20
     runs, though it holds at 90% only (the theorem is not tight), and above 0."""
     rng, mu, m = np.random.default_rng(0), gaussian_mu(epsilon, 1e-5), 2000
-    found = []
+    results = []
     for _ in range(20):
         included = rng.random(m) < 0.5
-        found.append(
+        results.append(
             one_run.score_guesses(rng.normal(mu * included, 1), included, 1e-5, 0.9).epsilon
         )
-    assert max(found) <= epsilon
-    assert np.mean(found) > 0.15 * epsilon
+    assert max(results) <= epsilon
+    assert np.mean(results) > 0.15 * epsilon
 
 
 def test_guesses_without_noise_reach_the_ceiling():
     included = np.random.default_rng(0).random(400) < 0.5
-    found = one_run.score_guesses(included + 0.0, included, 1e-5)
-    assert found.right == found.guesses
-    assert found.epsilon == pytest.approx(one_run.largest_one_run_bound(400, 1e-5))
+    result = one_run.score_guesses(included + 0.0, included, 1e-5)
+    assert result.right == result.guesses
+    assert result.epsilon == pytest.approx(one_run.largest_one_run_bound(400, 1e-5))
     assert one_run.score_guesses(-included.astype(float), included, 1e-5).epsilon == 0
 
 
 def test_counts_tell_canaries_apart_and_no_more_than_is_claimed(inserted):
     model = MargNet(inserted.schema, epsilon=8.0, rows=450, config=QUICK)
-    found = one_run.audit_one_run(model, inserted)
-    assert found.verdict == NOT_REFUTED
-    assert found.details["right"] > 0.8 * found.details["guesses"]
-    assert 0.5 < found.epsilon_lower < found.epsilon_claimed == pytest.approx(8.0)
+    result = one_run.audit_one_run(model, inserted)
+    assert result.verdict == NOT_REFUTED
+    assert result.details["right"] > 0.8 * result.details["guesses"]
+    assert 0.5 < result.epsilon_lower < result.epsilon_claimed == pytest.approx(8.0)
 
 
 def test_counts_without_noise_are_refuted(inserted, monkeypatch):
@@ -89,8 +89,8 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
 
     monkeypatch.setattr(NoisyCounts, "measure", measure)
     model = MargNet(inserted.schema, epsilon=0.5, rows=450, config=QUICK)
-    found = one_run.audit_one_run(model, inserted)
-    assert found.verdict == REFUTED and found.epsilon_lower > 0.5
+    result = one_run.audit_one_run(model, inserted)
+    assert result.verdict == REFUTED and result.epsilon_lower > 0.5
 
 
 def make_small_gan(schema, epsilon):
@@ -104,9 +104,9 @@ def test_a_fit_of_steps_is_watched_and_left_as_it_was():
     table, schema = load_census()
     few = one_run.insert_canaries(schema, table[:50], 60, np.random.default_rng(1))
     before = PrivateStep._sums, PrivateStep._noised
-    found = one_run.audit_one_run(make_small_gan(schema, 8.0), few)
+    result = one_run.audit_one_run(make_small_gan(schema, 8.0), few)
     assert (PrivateStep._sums, PrivateStep._noised) == before
-    assert found.verdict == NOT_REFUTED and found.details["guesses"] > 0
+    assert result.verdict == NOT_REFUTED and result.details["guesses"] > 0
 
 
 @pytest.mark.parametrize("grouping", ["flat", "weight-bias"])
@@ -149,8 +149,8 @@ def test_scores_of_a_step_by_brute_force(grouping):
         rest = released[k] * 3 - other_rows[k] - 0.2 * sum(c[k] for c in clipped)
         for i in range(6):
             wanted[i] += float((rest * clipped[i][k]).sum()) / variance
-    found = one_run.score_step(step, minus_scores, codes, reference, other_rows, released)
-    assert found == pytest.approx(wanted, rel=1e-6)
+    result = one_run.score_step(step, minus_scores, codes, reference, other_rows, released)
+    assert result == pytest.approx(wanted, rel=1e-6)
 
 
 def test_networks_without_closed_form_are_refused(inserted):

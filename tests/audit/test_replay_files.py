@@ -88,15 +88,15 @@ LEAKS: dict[str, tuple[type[MargNet], str]] = {
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_number_of_rows_is_named(leak: str) -> None:
     kind, message = LEAKS[leak]
-    found = replayed(kind).first_difference or ""
-    assert found.startswith(message), found
+    result = replayed(kind).first_difference or ""
+    assert result.startswith(message), result
 
 
 @pytest.mark.slow
 def test_a_fit_that_goes_on_is_looked_at_too() -> None:
     assert replayed(GoingOn).passed and replayed(MargNet, interrupted=2).passed
-    found = replayed(GoingOn, interrupted=2).first_difference
-    assert found == "model: rows_seen_ is 41, not 40"
+    result = replayed(GoingOn, interrupted=2).first_difference
+    assert result == "model: rows_seen_ is 41, not 40"
 
 
 def test_all_files_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ VALUES = [
 @pytest.mark.parametrize(("one", "other", "message"), VALUES)
 def test_the_first_difference_has_a_name(one: Any, other: Any, message: str | None) -> None:
     assert difference(leaves(one), leaves(one)) is None
-    found = difference(leaves(one), leaves(other))
-    assert found is None if message is None else found is not None and found.startswith(message)
+    result = difference(leaves(one), leaves(other))
+    assert result is None if message is None else result is not None and result.startswith(message)
 
 
 def test_a_module_a_generator_and_a_loop() -> None:
@@ -62,9 +62,9 @@ def test_a_module_a_generator_and_a_loop() -> None:
     before = leaves(rng)
     torch.rand(1, generator=rng)
     assert "generator" in (difference(before, leaves(rng)) or "")
-    held = Held(0)
-    held.inner["me"] = held
-    assert ("inner.me", "itself") in leaves(held)
+    holdout = Held(0)
+    holdout.inner["me"] = holdout
+    assert ("inner.me", "itself") in leaves(holdout)
 
 
 @given(st.permutations(range(12)), st.lists(st.integers(0, 2), min_size=12, max_size=12))
@@ -92,13 +92,13 @@ def test_coins_are_fair() -> None:
 def test_each_kind_of_neighbour() -> None:
     table, encoder = frame(60), TableEncoder(SCHEMA)
     before = table.copy()
-    found = neighbours(table, SCHEMA, label="k", seed=1)
-    assert [(n.kind, n.change) for n in found] == [
+    result = neighbours(table, SCHEMA, label="k", seed=1)
+    assert [(n.kind, n.change) for n in result] == [
         (kind, change) for kind in KINDS for change in ("added", "removed")
     ]
     pd.testing.assert_frame_equal(table, before)
     records = {}
-    for pair in found:
+    for pair in result:
         small, large = (pair.table, pair.neighbour)[:: 1 if pair.change == "added" else -1]
         assert len(large) == len(small) + 1
         assert large.dtypes.equals(table.dtypes) and small.dtypes.equals(table.dtypes)

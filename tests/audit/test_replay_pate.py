@@ -34,9 +34,9 @@ class Teaching:
         real_of, real_step = Witnesses.of.__func__, TeacherTrainer.step  # type: ignore[attr-defined]
 
         def of(cls: Any, *args: Any) -> Any:
-            found = real_of(cls, *args)
-            self.known.append([found.means.clone()])
-            return found
+            result = real_of(cls, *args)
+            self.known.append([result.means.clone()])
+            return result
 
         def step(trainer: Any, *args: Any) -> None:
             real_step(trainer, *args)
@@ -51,11 +51,11 @@ def differing(taught: Teaching) -> set[int]:
     """Teachers of which any number was ever different in the replay, to the bit."""
     half = len(taught.known) // 2
     assert len(taught.known) == 2 * half > 0
-    found: set[int] = set()
+    result: set[int] = set()
     for ours, theirs in zip(taught.known[:half], taught.known[half:], strict=True):
         for a, b in zip(ours, theirs, strict=True):
-            found |= set(torch.nonzero((a != b).flatten(1).any(1)).flatten().tolist())
-    return found
+            result |= set(torch.nonzero((a != b).flatten(1).any(1)).flatten().tolist())
+    return result
 
 
 @pytest.mark.slow
@@ -68,11 +68,13 @@ def test_one_record_is_one_teacher(name: str) -> None:
     for pair, interrupted in zip(pairs_of(name), (None, 4), strict=False):
         with pytest.MonkeyPatch.context() as patch:
             taught = Teaching(patch)
-            found = checked(name, pair, interrupted)
+            result = checked(name, pair, interrupted)
         assert len(differing(taught)) == 1
-        votes = [m for m in found.mechanisms if m.purpose == "votes"]
+        votes = [m for m in result.mechanisms if m.purpose == "votes"]
         assert [m.uses for m in votes] == [30, 30]
-        for m in found.mechanisms:  # one vote, or none; it goes from one class to another, or stays
+        for (
+            m
+        ) in result.mechanisms:  # one vote, or none; it goes from one class to another, or stays
             assert "votes" not in m.purpose or min(m.move, abs(m.move - 1)) < 1e-9
 
 
@@ -97,6 +99,6 @@ def test_equal_shards_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pate, "deal", by_place)
     pair = neighbours(frame(60), SCHEMA)[0]
     for name in ("pate-gan", "pate-gan, networks"):
-        found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), pair.table, pair.neighbour)
-        assert (found.first_difference or "").endswith(f" of {TEACHERS} changed, not 1 at most")
-        assert (found.first_difference or "").startswith("teachers, round 1: ")
+        result = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), pair.table, pair.neighbour)
+        assert (result.first_difference or "").endswith(f" of {TEACHERS} changed, not 1 at most")
+        assert (result.first_difference or "").startswith("teachers, round 1: ")

@@ -94,9 +94,9 @@ def test_a_replay_sees_what_is_printed(name: str) -> None:
     model = unfitted(name)
     item = critic_of(unfitted(name).fit(frame(60)).certificate())
     pair = neighbours(frame(60), SCHEMA, seed=1)[0]
-    found = replay(model, pair.table, pair.neighbour, seed=3)
-    assert found.passed, found.first_difference
-    calls = [call for call in found.mechanisms if call.purpose == "critic"]
+    result = replay(model, pair.table, pair.neighbour, seed=3)
+    assert result.passed, result.first_difference
+    calls = [call for call in result.mechanisms if call.purpose == "critic"]
     assert len(calls) == item["count"]
     sensitivity = item["sensitivity"]["value"]
     for call in calls:
@@ -122,9 +122,9 @@ def test_other_mechanisms_print_what_they_use(name: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(replays, "_compare_with_item", compared)
     pair = neighbours(frame(60), SCHEMA, seed=2)[0]
-    found = replay(unfitted(name), pair.table, pair.neighbour, seed=3)
-    assert found.passed, found.first_difference
-    assert [call.purpose for call in seen] == [call.purpose for call in found.mechanisms]
+    result = replay(unfitted(name), pair.table, pair.neighbour, seed=3)
+    assert result.passed, result.first_difference
+    assert [call.purpose for call in seen] == [call.purpose for call in result.mechanisms]
     assert len({call.purpose for call in seen}) > 1 or name == "pate-gan, paper"
     assert all(math.isfinite(call.deviation) and call.deviation > 0 for call in seen)
 
@@ -154,10 +154,10 @@ def test_a_line_that_is_missing_or_wrong_is_named(monkeypatch: pytest.MonkeyPatc
     real = certificates.describe_mechanism
 
     def wrong(item: Any) -> dict[str, Any]:
-        found = real(item)
+        result = real(item)
         if item["purpose"] == "one-way counts":
-            found["noise_added"]["standard_deviation"] *= 0.99
-        return found
+            result["noise_added"]["standard_deviation"] *= 0.99
+        return result
 
     monkeypatch.setattr(certificates, "describe_mechanism", wrong)
     assert replayed("dp-gan").startswith("mechanism 1 (one-way counts): the certificate states a ")

@@ -34,18 +34,18 @@ def made() -> pd.DataFrame:
 def test_the_charged_report(made: pd.DataFrame) -> None:
     """The same report of every neighbour, each figure's input within its sensitivity."""
     for pair in neighbours(frame(60), SCHEMA):
-        found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=2)
-        assert found.first_difference is None, (pair.kind, found.first_difference)
-        assert [m.purpose for m in found.mechanisms] == ["report"] * uses(4)
-        moves = [m.move for m in found.mechanisms]
+        result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0, seed=2)
+        assert result.first_difference is None, (pair.kind, result.first_difference)
+        assert [m.purpose for m in result.mechanisms] == ["report"] * uses(4)
+        moves = [m.move for m in result.mechanisms]
         assert moves[0] == pytest.approx(1) and 0.1 < max(moves[1:]) <= 1 + 1e-9
 
 
 def test_the_charged_report_of_an_empty_table(made: pd.DataFrame) -> None:
     """R25: it is released as that of its neighbour of one row."""
     for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
-        found = replay_published(table, neighbour, made, SCHEMA, epsilon=1.0, seed=2)
-        assert found.passed, found.first_difference
+        result = replay_published(table, neighbour, made, SCHEMA, epsilon=1.0, seed=2)
+        assert result.passed, result.first_difference
 
 
 def test_a_charged_report_that_tells_more_is_caught(
@@ -56,13 +56,13 @@ def test_a_charged_report_that_tells_more_is_caught(
     real = charged.total_gap
 
     monkeypatch.setattr(charged, "total_gap", lambda *given: 10 * real(*given))
-    found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
-    assert found.first_difference is not None
-    assert found.first_difference.startswith("mechanism 2 (report): its input moved by ")
+    result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
+    assert result.first_difference is not None
+    assert result.first_difference.startswith("mechanism 2 (report): its input moved by ")
     monkeypatch.undo()
     monkeypatch.setattr(charged, "exact", lambda account, values, stds: values)
-    found = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
-    assert found.first_difference == (
+    result = replay_published(pair.table, pair.neighbour, made, SCHEMA, epsilon=1.0)
+    assert result.first_difference == (
         "report: rows were read, and no mechanism was called before report"
     )
 
@@ -73,7 +73,7 @@ def test_the_overestimation_score() -> None:
     def run(scores: torch.Tensor, note: Callable[[str, Any], None]) -> None:
         ledger = Ledger(10.0, 1e-5)
         account = ledger.open("score", Gaussian(noise_multiplier=2.0), 1)
-        found = overestimation(
+        result = overestimation(
             PrivateTable(scores, ledger),
             torch.rand(9, generator=torch.Generator().manual_seed(0)),
             torch.full((5,), 0.4),
@@ -81,13 +81,13 @@ def test_the_overestimation_score() -> None:
             rows=20.0,
             generator=torch.Generator().manual_seed(1),
         )
-        note("score", found)
+        note("score", result)
         note("ledger", ledger)
 
     scores = torch.from_numpy(np.random.default_rng(0).random(20))
     for extreme in (0.0, 1.0, 1e9, float("nan")):
         more = torch.cat([scores, torch.tensor([extreme])])
         for tables in ((scores, more), (more, scores)):
-            found = replay_run(run, *tables)
-            assert found.passed, found.first_difference
-            assert found.worst_move == pytest.approx(0.0 if extreme != extreme else 1.0)
+            result = replay_run(run, *tables)
+            assert result.passed, result.first_difference
+            assert result.worst_move == pytest.approx(0.0 if extreme != extreme else 1.0)

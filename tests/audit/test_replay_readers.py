@@ -48,9 +48,9 @@ def rows_of(read: Any) -> Counter[Any]:
         counts = [count_by(READ_SCHEMA, read, c, groups) for c in COLUMNS]
         return Counter(
             {
-                (c, cell): int(found[cell])
-                for c, found in zip(COLUMNS, counts, strict=True)
-                for cell in zip(*np.nonzero(found), strict=True)
+                (c, cell): int(result[cell])
+                for c, result in zip(COLUMNS, counts, strict=True)
+                for cell in zip(*np.nonzero(result), strict=True)
             }
         )
     return Counter(map(tuple, ENCODER.to_index(to_pandas(read))))
@@ -95,9 +95,9 @@ def test_replays_through_every_reader(form: str, kind: str, tmp_path: Path) -> N
         in_form(form, table, tmp_path / name)
         for name, table in (("table", pair.table), ("neighbour", pair.neighbour))
     ]
-    found = replay(model, *tables, sampled=5)
-    assert found.passed, found.first_difference
-    assert 0.9 < found.worst_move <= 1 + 1e-9
+    result = replay(model, *tables, sampled=5)
+    assert result.passed, result.first_difference
+    assert 0.9 < result.worst_move <= 1 + 1e-9
 
 
 @pytest.mark.slow
@@ -107,9 +107,9 @@ def test_an_empty_table_through_every_reader(form: str, tmp_path: Path) -> None:
     model = MargNet(READ_SCHEMA, epsilon=60.0, device="cpu", config=config)
     tables = [in_form(form, TABLE[:rows], tmp_path / str(rows)) for rows in (0, 1)]
     for one, other in (tables, tables[::-1]):
-        found = replay(model, one, other, sampled=5)
-        assert found.passed, found.first_difference
-        assert 0.9 < found.worst_move <= 1 + 1e-9
+        result = replay(model, one, other, sampled=5)
+        assert result.passed, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + 1e-9
 
 
 def test_files_of_other_types_change_no_row(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_files_of_other_types_change_no_row(tmp_path: Path) -> None:
     )
     alone = count_by(schema, ParquetCounter(tmp_path), (0,), groups)
     pd.DataFrame({"code": [np.nan], "amount": [7.0]}).to_parquet(tmp_path / "1.parquet")
-    found = count_by(schema, ParquetCounter(tmp_path), (0,), groups)
-    assert alone.tolist() == [3, 2, 0] and found.tolist() == [3, 2, 1]
+    result = count_by(schema, ParquetCounter(tmp_path), (0,), groups)
+    assert alone.tolist() == [3, 2, 0] and result.tolist() == [3, 2, 1]
     assert count_by(schema, ParquetCounter(tmp_path), (1,), groups)[7] == 1
 
 
@@ -204,16 +204,16 @@ def test_other_types_in_parquet_are_read_value_by_value(
     dtype: str, values: list[Any], codes: list[int], says: str | None
 ) -> None:
     """``"False"`` is not true, as pandas has it, nor is 2."""
-    known = {"Int64": (1, 2), "boolean": (False, True), "float64": (1.0, 2.0)}[dtype]
-    column = Column(name="c", kind="categorical", dtype=dtype, nulls=True, categories=known)
+    expected = {"Int64": (1, 2), "boolean": (False, True), "float64": (1.0, 2.0)}[dtype]
+    column = Column(name="c", kind="categorical", dtype=dtype, nulls=True, categories=expected)
     frame = to_pandas(pa.table({"c": values}))
     if says is not None:
         with pytest.raises(InputError, match=says):
             column.convert(frame["c"])
         return
-    found = column.convert(frame["c"])
-    assert str(found.dtype) == dtype
-    assert TableEncoder(Schema([column])).to_index(found.to_frame())[:, 0].tolist() == codes
+    result = column.convert(frame["c"])
+    assert str(result.dtype) == dtype
+    assert TableEncoder(Schema([column])).to_index(result.to_frame())[:, 0].tolist() == codes
 
 
 def test_equal_objects_of_several_types_are_one_category() -> None:
@@ -233,8 +233,8 @@ def test_decimals_are_exact_and_dates_are_refused_by_name(tmp_path: Path) -> Non
     path, schema = tmp_path / "t.parquet", Schema([READ_SCHEMA["code"]])
     codes = [Decimal(LARGE + 1), None, Decimal(LARGE)]
     pq.write_table(pa.table({"code": pa.array(codes, pa.decimal128(20, 2))}), path)
-    found = read_table(path, schema)["code"]
-    assert str(found.dtype) == "Int64" and found.tolist() == [LARGE + 1, pd.NA, LARGE]
+    result = read_table(path, schema)["code"]
+    assert str(result.dtype) == "Int64" and result.tolist() == [LARGE + 1, pd.NA, LARGE]
     pq.write_table(pa.table({"code": [None, date(2020, 1, 2)]}), path)
     with pytest.raises(InputError, match=r"Column 'code': .*2020.* is not a whole number") as error:
         read_table(path, schema)

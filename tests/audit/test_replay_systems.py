@@ -84,9 +84,9 @@ def _schemes(encoding: str | Mapping[str, str]) -> set[str]:
 def test_a_tenth_more_rows(name: str) -> None:
     """R14: the number of rows enters nothing; six records more move an input by six at most."""
     more = pd.concat([frame(6, seed=5), frame(60)], ignore_index=True)
-    found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
-    assert found.passed, found.first_difference
-    assert 1.5 < found.worst_move <= 6 * (1 + ROUNDING)
+    result = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), frame(60), more, seed=4)
+    assert result.passed, result.first_difference
+    assert 1.5 < result.worst_move <= 6 * (1 + ROUNDING)
 
 
 @pytest.mark.slow
@@ -97,16 +97,16 @@ def test_a_tenth_more_rows(name: str) -> None:
 def test_an_empty_table_and_one_row(name: str) -> None:
     """R25: a fit of no row succeeds as that of its neighbour, and all else is the same."""
     for table, neighbour in ((frame(0), frame(1)), (frame(1), frame(0))):
-        found = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
-        assert found.passed, found.first_difference
-        assert 0.9 < found.worst_move <= 1 + ROUNDING
+        result = replay(make_tiny_model(name, SCHEMA, epsilon=EPSILON), table, neighbour, seed=2)
+        assert result.passed, result.first_difference
+        assert 0.9 < result.worst_move <= 1 + ROUNDING
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_an_extreme_record(name: str) -> None:
     """R22: whole numbers that floats cannot hold, and a long text, are taken in as the schema says."""
-    found = neighbours(frame(60), SCHEMA, seed=system_names().index(name))
-    added, removed = (pair for pair in found if pair.kind == "extreme")
+    result = neighbours(frame(60), SCHEMA, seed=system_names().index(name))
+    added, removed = (pair for pair in result if pair.kind == "extreme")
     checked(name, added)
     checked(name, removed)

@@ -31,8 +31,8 @@ Patch = pytest.MonkeyPatch
 
 def pair(kind: str = "outlier", change: str = "added") -> tuple[pd.DataFrame, pd.DataFrame]:
     listed = neighbours(frame(40), SCHEMA)
-    found = next(n for n in listed if (n.kind, n.change) == (kind, change))
-    return found.table, found.neighbour
+    result = next(n for n in listed if (n.kind, n.change) == (kind, change))
+    return result.table, result.neighbour
 
 
 def replayed(name: str = WGAN, kind: str = "outlier", **changes: Any) -> ReplayResult:
@@ -61,9 +61,9 @@ def uncharged(patch: Patch) -> None:
     real = counting.noisy_marginals
 
     def twice(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
-        found = real(table, account, sizes, rng)
-        counts.passed(account, found, [1.0] * len(found))
-        return found
+        result = real(table, account, sizes, rng)
+        counts.passed(account, result, [1.0] * len(result))
+        return result
 
     patch.setattr(counting, "noisy_marginals", twice)
 
@@ -102,9 +102,9 @@ def realised_divisor(patch: Patch) -> None:
     real = PrivateStep._layout
 
     def layout(self: PrivateStep, rows: int) -> torch.Tensor:
-        found = real(self, rows)
-        self.expected_batch = max(1, int((found >= 0).sum()))
-        return found
+        result = real(self, rows)
+        self.expected_batch = max(1, int((result >= 0).sum()))
+        return result
 
     patch.setattr(PrivateStep, "_layout", layout)
 
@@ -163,10 +163,10 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
 def test_a_mistake_of_the_library_is_named(mistake: str, monkeypatch: Patch) -> None:
     wrong, message = MISTAKES[mistake]
     wrong(monkeypatch)
-    found = replayed()
-    assert not found.passed and found.first_difference is not None
-    assert found.first_difference.startswith(message), found.first_difference
-    assert "\n" not in found.first_difference and len(found.first_difference) < 250
+    result = replayed()
+    assert not result.passed and result.first_difference is not None
+    assert result.first_difference.startswith(message), result.first_difference
+    assert "\n" not in result.first_difference and len(result.first_difference) < 250
 
 
 def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
@@ -174,8 +174,8 @@ def test_groups_that_are_charged_once_are_named(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         bounds.Bounds, "noise_scales", lambda self: self.noise_multiplier * self.now
     )
-    found = replayed("dp-gan")
-    said = found.first_difference or ""
+    result = replayed("dp-gan")
+    said = result.first_difference or ""
     assert said.startswith("mechanism 2 (critic): its input moved by 1.")
     # Three bounds, less what is set aside for rounding: √3 · 0.9 or more.
     assert 1.55 < float(said.split(" sensitivities")[0].split()[-1]) <= 3**0.5
@@ -273,9 +273,9 @@ OF_ESTIMATORS: dict[str, tuple[type, str, str]] = {
 @pytest.mark.parametrize("mistake", OF_ESTIMATORS)
 def test_a_mistake_of_an_estimator_is_named(mistake: str) -> None:
     kind, name, message = OF_ESTIMATORS[mistake]
-    found = replay(of(kind, name), *pair(), seed=1)
-    assert found.first_difference is not None
-    assert found.first_difference.startswith(message), found.first_difference
+    result = replay(of(kind, name), *pair(), seed=1)
+    assert result.first_difference is not None
+    assert result.first_difference.startswith(message), result.first_difference
 
 
 def test_what_cannot_be_replayed_is_refused() -> None:

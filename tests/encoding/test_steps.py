@@ -33,12 +33,12 @@ def test_every_number_made_has_its_step(column: Numeric, seed: int) -> None:
     np.testing.assert_array_equal(first[1:], (first + count)[:-1])
     rng = np.random.default_rng(seed)
     cells = rng.integers(len(first), size=20)
-    made = column.decode(cells, rng).to_numpy(dtype=float)
-    for cell, number in zip(cells, made, strict=True):
+    created = column.decode(cells, rng).to_numpy(dtype=float)
+    for cell, number in zip(cells, created, strict=True):
         step, last = column.steps_between(number, number)
         assert step == last and first[cell] <= step < first[cell] + count[cell]
-        again = column.decode(np.array([cell]), rng, StepRanges([(step, step)]))
-        assert float(again[0]) == number
+        decoded = column.decode(np.array([cell]), rng, StepRanges([(step, step)]))
+        assert float(decoded[0]) == number
 
 
 @pytest.mark.parametrize("low", [0, -1e6, 12.5])

@@ -39,25 +39,28 @@ def random_table(rng, rows, sizes=SIZES):
 def three(seed, copy):
     rng = np.random.default_rng(seed)
     train, fresh, holdout = (random_table(rng, n) for n in (300, 300, 600))
-    made = tables(train, train if copy else fresh, holdout, sizes=SIZES)
-    return made, train[:150], made.control[:150]
+    created = tables(train, train if copy else fresh, holdout, sizes=SIZES)
+    return created, train[:150], created.control[:150]
 
 
 def run_all(seed, copy):
-    made, people, controls = three(seed, copy)
+    created, people, controls = three(seed, copy)
     rng = np.random.default_rng(seed)
-    found = [*membership(made, people, controls, rng), *anonymeter(made, people, controls, rng)]
-    return {metric.key: metric for metric in found}
+    results = [
+        *membership(created, people, controls, rng),
+        *anonymeter(created, people, controls, rng),
+    ]
+    return {metric.key: metric for metric in results}
 
 
 def test_a_copy_is_found_by_all_and_its_references_are_not():
-    found = run_all(0, copy=True)
+    result = run_all(0, copy=True)
     for key in ("presence", "density_ratio", "singling_out", "linkability", "inference"):
-        metric = found[key]
+        metric = result[key]
         assert metric.kind == "privacy" and metric.low > metric.best + 0.1, key
         for reference in (metric.holdout, metric.baseline):
             assert reference.low < metric.low and abs(reference.value - metric.best) < 0.15, key
-    shown = found["nearest_distance"]
+    shown = result["nearest_distance"]
     assert shown.kind == "shown" and shown.value == 0 and shown.parts[1].value == 1.0
     assert "NO evidence" in shown.reading
 
@@ -79,8 +82,8 @@ def test_area_is_the_mann_whitney_statistic():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 5, 40).astype(float), rng.integers(0, 4, 30).astype(float)
     truth = np.repeat([1, 0], [40, 30])
-    found = area(a, b)
-    assert found.value == pytest.approx(roc_auc_score(truth, np.concatenate([a, b])))
+    result = area(a, b)
+    assert result.value == pytest.approx(roc_auc_score(truth, np.concatenate([a, b])))
     assert area(np.ones(5), np.zeros(5)).value == 1.0 and area(np.ones(5), np.zeros(5)).low < 1
     assert area(np.ones(5), np.ones(5)).value == 0.5
 
@@ -89,8 +92,8 @@ def test_the_interval_of_an_area_covers():
     covered = []
     for seed in range(300):
         rng = np.random.default_rng(seed)
-        found = area(rng.normal(1, 1, 60), rng.normal(0, 1, 80))
-        covered.append(found.low <= 0.7602 <= found.high)  # Phi(1 / sqrt 2)
+        result = area(rng.normal(1, 1, 60), rng.normal(0, 1, 80))
+        covered.append(result.low <= 0.7602 <= result.high)  # Phi(1 / sqrt 2)
     assert 0.91 <= np.mean(covered) <= 0.985
 
 
@@ -101,18 +104,18 @@ def unordered(table, sizes):
 def test_distances_and_densities_by_hand():
     table, records = np.array([[0, 0], [0, 1], [1, 1]]), np.array([[0, 0], [1, 0]])
     searched, rng = unordered(table, (2, 2)), np.random.default_rng(0)
-    found = seen(records, searched, rng)
-    assert found.columns.tolist() == [0, 1] and found.steps.tolist() == [0, STEPS]
-    assert np.isnan(found.density).all()
-    found = seen(records, searched, rng, 3.0 * STEPS)  # 0.1 for every column that differs
-    np.testing.assert_allclose(np.exp(found.density), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
+    result = seen(records, searched, rng)
+    assert result.columns.tolist() == [0, 1] and result.steps.tolist() == [0, STEPS]
+    assert np.isnan(result.density).all()
+    result = seen(records, searched, rng, 3.0 * STEPS)  # 0.1 for every column that differs
+    np.testing.assert_allclose(np.exp(result.density), [(1 + 0.1 + 0.01) / 3, (0.2 + 0.01) / 3])
     assert bandwidth(np.array([0.0, 0.0, 9.0])) == STEPS and bandwidth(np.array([5.0, 7.0])) == 6
 
 
 def test_the_density_of_an_outlier_is_finite():
     searched = unordered(np.zeros((4, 300), int), (2,) * 300)
-    found = seen(np.ones((1, 300), int), searched, np.random.default_rng(0), 1.0)
-    assert found.density == pytest.approx(300 * STEPS * math.log(KERNEL))
+    result = seen(np.ones((1, 300), int), searched, np.random.default_rng(0), 1.0)
+    assert result.density == pytest.approx(300 * STEPS * math.log(KERNEL))
 
 
 def test_precision_is_the_share_of_true_claims():
@@ -121,12 +124,12 @@ def test_precision_is_the_share_of_true_claims():
 
 
 def test_presence_has_medgans_precision_and_sensitivity():
-    made, people, controls = three(0, copy=True)
-    found = membership(made, people, controls, np.random.default_rng(0))[0]
-    parts = {part.name: part.value for part in found.parts}
+    created, people, controls = three(0, copy=True)
+    result = membership(created, people, controls, np.random.default_rng(0))[0]
+    parts = {part.name: part.value for part in result.parts}
     for radius in range(4):
         near = [
-            ((g[:, None] != made.synthetic[None]).sum(axis=2) <= radius).any(axis=1)
+            ((g[:, None] != created.synthetic[None]).sum(axis=2) <= radius).any(axis=1)
             for g in (people, controls)
         ]
         true, false = near[0].sum(), near[1].sum()  # as many people as controls
@@ -137,11 +140,11 @@ def test_presence_has_medgans_precision_and_sensitivity():
 
 def test_risk_is_the_papers_formula():
     attack, control = np.repeat([1.0, 0.0], [60, 40]), np.repeat([1.0, 0.0], [20, 80])
-    found = risk(attack, control)
-    assert found.value == pytest.approx((0.6 - 0.2) / (1 - 0.2))
+    result = risk(attack, control)
+    assert result.value == pytest.approx((0.6 - 0.2) / (1 - 0.2))
     errors = [math.sqrt((p * (1 - p) * 100 + 0.5) / 100**2) for p in (0.6, 0.2)]
     half = math.hypot(errors[0] / 0.8, errors[1] * 0.4 / 0.64)
-    assert found.high - found.value == pytest.approx(1.959963984540054 * half)
+    assert result.high - result.value == pytest.approx(1.959963984540054 * half)
     assert risk(attack, attack).value == 0 and risk(np.ones(5), np.ones(5)).value == 0
 
 
@@ -180,9 +183,9 @@ def test_predicates_single_out_one_row():
     rng = np.random.default_rng(3)
     sizes, ordered = (3, 40, 3), [False, True, False]
     table = random_table(rng, 200, sizes)
-    found = singling_predicates(table, sizes, ordered, 50, rng)
-    assert len(found) >= 20
-    for predicate in found:
+    result = singling_predicates(table, sizes, ordered, 50, rng)
+    assert len(result) >= 20
+    for predicate in result:
         hits = np.ones(200, dtype=bool)
         for j, sign, value in predicate:
             assert sign in ((">=", "<=") if j == 1 else ("==",))
@@ -211,10 +214,10 @@ def test_the_interval_of_singling_out_covers():
         brute = np.hstack([hits.toarray() for hits in met])
         lengths = np.sqrt(brute.sum(1))
         np.testing.assert_allclose(near.toarray(), brute @ brute.T / lengths / lengths[:, None])
-        found, plain = risk(one, other, near), risk(one, other)
-        covered.append(found.low <= 0 <= found.high)
+        result, plain = risk(one, other, near), risk(one, other)
+        covered.append(result.low <= 0 <= result.high)
         alone.append(plain.low <= 0 <= plain.high)
-        assert found.value == plain.value
+        assert result.value == plain.value
     assert np.mean(covered) >= 0.9 and np.mean(covered) >= np.mean(alone)
 
 
@@ -227,8 +230,8 @@ def test_shadow_models_find_a_copier_and_not_noise():
     population = rng.integers(0, 2, (200, 3))
     targets = np.array([[2, 2, 2], [2, 1, 2]])
     options = {"rows": 50, "shadows": 12, "trials": 12}
-    found = shadow_membership(copies, population, targets, (3, 3, 3), **options)
-    assert found.value > 0.95 and found.low > 0.7 and found.n == 24 and len(found.parts) == 2
+    result = shadow_membership(copies, population, targets, (3, 3, 3), **options)
+    assert result.value > 0.95 and result.low > 0.7 and result.n == 24 and len(result.parts) == 2
 
     def blind(table):
         return np.random.default_rng(int(rng.integers(2**31))).integers(0, 3, (50, 3))

@@ -42,10 +42,10 @@ def test_shuffling_keeps_marginals_only(rows):
 def test_a_fresh_sample_is_better_than_shuffled_columns():
     rng = np.random.default_rng(0)
     train, fresh, holdout = (related(rng, 800) for _ in range(3))
-    found = run(train, fresh, holdout)
-    assert found.verdict.text == BETTER
-    assert [c.better for c in found.verdict.comparisons] == [True] * 4
-    assert found.rows == {"train": 800, "synthetic": 800, "test": 800, "holdout": 800}
+    result = run(train, fresh, holdout)
+    assert result.verdict.text == BETTER
+    assert [c.better for c in result.verdict.comparisons] == [True] * 4
+    assert result.rows == {"train": 800, "synthetic": 800, "test": 800, "holdout": 800}
 
 
 @pytest.mark.slow
@@ -53,8 +53,8 @@ def test_a_fresh_sample_is_better_than_shuffled_columns():
 def test_shuffled_columns_are_no_better(seed):
     rng = np.random.default_rng(seed)
     train, holdout = related(rng, 500), related(rng, 300)
-    found = run(train, independent_columns(train, 500, rng), holdout, seed=seed, m=20)
-    assert found.verdict.text == NO_BETTER
+    result = run(train, independent_columns(train, 500, rng), holdout, seed=seed, m=20)
+    assert result.verdict.text == NO_BETTER
 
 
 def test_only_some_metrics_better():
@@ -63,25 +63,25 @@ def test_only_some_metrics_better():
     # Relations are right, but every second row has values that the training table lacks.
     synthetic = related(rng, 600)
     synthetic[::2, 1], synthetic[::2, 3] = 3, 4
-    found = run(train, synthetic, holdout)
-    assert found.verdict.text == PARTLY
+    result = run(train, synthetic, holdout)
+    assert result.verdict.text == PARTLY
 
 
 def test_a_table_against_itself():
     rng = np.random.default_rng(1)
     train, holdout = related(rng, 400), related(rng, 300)
-    found = run(train, train, holdout)
-    assert [item.synthetic.mean.value for item in found.distances] == [0, 0, 0]
-    assert found.prediction.mean.ratio.weighted.value == pytest.approx(1, abs=0.01)
-    assert found.distances[0].baseline.mean.value == 0 and found.verdict.text == BETTER
+    result = run(train, train, holdout)
+    assert [item.synthetic.mean.value for item in result.distances] == [0, 0, 0]
+    assert result.prediction.mean.ratio.weighted.value == pytest.approx(1, abs=0.01)
+    assert result.distances[0].baseline.mean.value == 0 and result.verdict.text == BETTER
 
 
 @pytest.mark.slow
 def test_same_seed_same_numbers():
     rng = np.random.default_rng(2)
     train, holdout = related(rng, 200), related(rng, 100)
-    first, again = run(train, train, holdout), run(train, train, holdout)
-    assert first.to_dict() == again.to_dict()
+    first, second = run(train, train, holdout), run(train, train, holdout)
+    assert first.to_dict() == second.to_dict()
     assert first.to_dict() != run(train, train, holdout, seed=1).to_dict()
 
 
@@ -97,9 +97,9 @@ def test_without_holdout_the_test_rows_were_seen():
     rng = np.random.default_rng(4)
     train = related(rng, 200)
     stages = []
-    found = run(train, train, None, progress=lambda *call: stages.append(call))
-    assert found.prediction.seen and found.prediction.test_rows == 60
-    assert found.disclosure.controls == 0 and found.distances[0].holdout is None
+    result = run(train, train, None, progress=lambda *call: stages.append(call))
+    assert result.prediction.seen and result.prediction.test_rows == 60
+    assert result.disclosure.controls == 0 and result.distances[0].holdout is None
     names = dict.fromkeys(stage for stage, _ in stages)
     assert list(names) == [
         "1-way marginals",
@@ -124,9 +124,9 @@ def test_without_holdout_the_test_rows_were_seen():
 )
 def test_degenerate_tables_are_measured(train, synthetic, sizes):
     for holdout in (None, train[:5]):
-        found = run(train, synthetic, holdout, sizes=sizes, k=(1, 100))
-        assert found.verdict.text == NO_BETTER
-        json_ready(found.to_dict())
+        result = run(train, synthetic, holdout, sizes=sizes, k=(1, 100))
+        assert result.verdict.text == NO_BETTER
+        json_ready(result.to_dict())
 
 
 def test_one_column_and_two_columns():

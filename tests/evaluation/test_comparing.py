@@ -70,9 +70,9 @@ def test_an_attack_succeeds_beyond_the_chance_of_all_attacks(attacks: int) -> No
             ),
         ]
         disclosure = metric("attribute_disclosure", 0.9, 0.01, kind="privacy", best=0.0)
-        made = evaluation("table", *tried, disclosure, metric("f1", 0.9, 0.01))
-        assert made.attacks.tried == tuple(tried)
-        assert [attack.key for attack in made.attacks.successful] == ["a"] * succeeds
+        created = evaluation("table", *tried, disclosure, metric("f1", 0.9, 0.01))
+        assert created.attacks.tried == tuple(tried)
+        assert [attack.key for attack in created.attacks.successful] == ["a"] * succeeds
     assert evaluation("none", disclosure).attacks == ((), ())
 
 
@@ -98,7 +98,7 @@ def test_a_verdict_names_the_metrics_on_each_side() -> None:
     def comparison(name: str, better: bool, conclusive: bool | None) -> BaselineComparison:
         return BaselineComparison(name, 0.5, 0.5, 0.0, 0.0, better, conclusive)
 
-    known = Verdict(
+    expected = Verdict(
         "",
         (
             comparison("better", True, True),
@@ -107,9 +107,9 @@ def test_a_verdict_names_the_metrics_on_each_side() -> None:
             comparison("too weak", False, False),
         ),
     )
-    assert known.better == ("better", "better than a reference that is not")
-    assert known.not_better == ("worse",) and known.inconclusive == ("too weak",)
-    assert not known.unknown
+    assert expected.better == ("better", "better than a reference that is not")
+    assert expected.not_better == ("worse",) and expected.inconclusive == ("too weak",)
+    assert not expected.unknown
     bare = Verdict("", (comparison("x", False, None), comparison("y", True, None)))
     assert bare.unknown and bare.not_better == ("x",) and bare.inconclusive == ()
     assert not Verdict("", bare.comparisons[1:]).unknown
@@ -131,17 +131,19 @@ def column(name: str, distance: float) -> ColumnSummary:
 
 def test_the_columns_furthest_apart_stay_in_the_order_of_the_table() -> None:
     columns = (column("a", 0.1), column("b", 0.3), column("c", 0.2))
-    made = Evaluation(rows={}, metrics=(), verdict=Verdict("", ()), columns=columns)
-    assert [item.column for item in made.furthest_columns(2)] == ["b", "c"]
-    assert made.furthest_columns(5) == columns
+    created = Evaluation(rows={}, metrics=(), verdict=Verdict("", ()), columns=columns)
+    assert [item.column for item in created.furthest_columns(2)] == ["b", "c"]
+    assert created.furthest_columns(5) == columns
     assert columns[0].largest(2) == [("y", 0.5, 0.3), ("z", 0.3, 0.4)]
 
 
 def test_rows_are_those_given_and_the_reference_is_scaled_to_them() -> None:
     rows = {"train": 600, "synthetic": 600, "holdout": 150, "test": 150}
-    made = Evaluation(rows=rows, metrics=(), verdict=Verdict("", ()), left_out=5)
-    assert made.given_rows == 605
-    assert made.reference_scale == reference_scale(600, 600, 150) == pytest.approx(math.sqrt(0.4))
+    created = Evaluation(rows=rows, metrics=(), verdict=Verdict("", ()), left_out=5)
+    assert created.given_rows == 605
+    assert (
+        created.reference_scale == reference_scale(600, 600, 150) == pytest.approx(math.sqrt(0.4))
+    )
     bare = Evaluation(rows={**rows, "holdout": 0}, metrics=(), verdict=Verdict("", ()))
     assert bare.reference_scale == 1.0
     assert Overlap(holdout=40, in_training=10, training=100, repeated=5).share == 0.25
@@ -149,6 +151,6 @@ def test_rows_are_those_given_and_the_reference_is_scaled_to_them() -> None:
 
 def test_without_a_control_group_no_attack_is_judged() -> None:
     unknown = metric("attribute_disclosure", math.nan, math.nan, kind="privacy", best=0.0)
-    known = metric("presence", 0.5, 0.1, kind="privacy", best=0.5)
+    expected = metric("presence", 0.5, 0.1, kind="privacy", best=0.5)
     assert not evaluation("bare", unknown, metric("f1", 0.9, 0.01)).attacked
-    assert evaluation("judged", unknown, known).attacked
+    assert evaluation("judged", unknown, expected).attacked

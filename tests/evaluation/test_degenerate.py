@@ -68,26 +68,26 @@ def mixed(rows, seed=0):
 def test_every_metric_has_its_form(train, synthetic, holdout):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = measure(
+        measured = measure(
             train, synthetic, holdout, names=NAMES, sizes=SIZES, columns=ALL, m=20, k=(1, 5)
         )
-    keys = [metric.key for metric in found.metrics]
+    keys = [metric.key for metric in measured.metrics]
     controlled = holdout is not None and len(holdout) > 1
     assert len(keys) == len(set(keys))
     attacks = ATTACKS if controlled else {"attribute_disclosure"}
     assert set(keys) - EXPLAINED == KEYS | attacks
     assert set(keys) >= EXPLAINED or not EXPLAINED & set(keys)
-    for metric in found.metrics:
+    for metric in measured.metrics:
         assert metric.citation and metric.reading and metric.title
         assert "nan" not in metric.reading.split() and "nan." not in metric.reading
         value = metric.synthetic
         if np.isfinite(value.low):
             assert value.low <= value.value + 1e-9 and value.value <= value.high + 1e-9
-        assert found[metric.key] is metric
-    json.dumps(json_ready(found.to_dict()), allow_nan=False)
-    assert not any("nan" in said.lower().split() for said in summarise(found))
+        assert measured[metric.key] is metric
+    json.dumps(json_ready(measured.to_dict()), allow_nan=False)
+    assert not any("nan" in said.lower().split() for said in summarise(measured))
     with pytest.raises(KeyError):
-        found["nonsense"]
+        measured["nonsense"]
 
 
 @pytest.mark.slow
@@ -108,13 +108,13 @@ def test_numbers_without_spread_are_not_explained(train, synthetic, explained, t
     columns = Columns(scores=SCORES, target=target)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = measure(
+        measured = measure(
             train, synthetic, None, names=NAMES, sizes=SIZES, columns=columns, m=5, k=(1,)
         )
-    keys = {metric.key for metric in found.metrics}
+    keys = {metric.key for metric in measured.metrics}
     assert ({"ci_overlap", "same_conclusions"} <= keys) == explained
     if explained:
-        assert -1 <= found["ci_overlap"].value < 0.5
+        assert -1 <= measured["ci_overlap"].value < 0.5
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_disjoint_and_equal_tables_are_at_the_ends():
 @pytest.mark.parametrize("synthetic", [constant(30, 1), constant(1), all_null(30)])
 def test_charged_figures_have_their_form(private, synthetic):
     ledger = Ledger(math.inf, 1e-5)
-    found = charged_metrics(
+    result = charged_metrics(
         PrivateTable(private, ledger),
         ledger.open("report", Gaussian(noise_multiplier=5.0), uses(4)),
         synthetic,
@@ -144,7 +144,7 @@ def test_charged_figures_have_their_form(private, synthetic):
         scores=SCORES,
         rng=np.random.default_rng(0),
     )
-    for metric in found:
+    for metric in result:
         assert metric.low <= metric.value <= metric.high
         if metric.key.startswith("tvd"):
             assert 0 <= metric.value <= 1
@@ -152,10 +152,10 @@ def test_charged_figures_have_their_form(private, synthetic):
 
 @pytest.mark.parametrize("population", [constant(40), all_null(40), mixed(40)])
 def test_shadow_models_of_tables_without_spread(population):
-    found = shadow_membership(
+    result = shadow_membership(
         lambda rows: rows[:10], population, population[:1], SIZES, rows=12, shadows=6, trials=6
     )
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert 0 <= result.low <= result.value <= result.high <= 1
 
 
 def test_no_row_or_every_row_breaks_the_schema():

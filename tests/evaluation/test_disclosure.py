@@ -24,9 +24,9 @@ def brute_force(records, synthetic, sizes, s, k, rng):
     eye = [np.eye(size) for size in sizes]
     for record in records:
         unknown = rng.permutation(len(sizes))[:s]
-        known = [j for j in range(len(sizes)) if j not in unknown]
+        expected = [j for j in range(len(sizes)) if j not in unknown]
         distance = np.zeros(len(synthetic))
-        for j in known:
+        for j in expected:
             distance += ((eye[j][synthetic[:, j]] - eye[j][record[j]]) ** 2).sum(axis=1)
         order = np.lexsort([rng.random(len(synthetic)), np.sqrt(distance)])[:k]
         for j in unknown:
@@ -57,9 +57,9 @@ def test_agrees_with_brute_force_where_nothing_is_tied():
 def test_majorities_are_modes(seed, neighbours, size):
     rng = np.random.default_rng(seed)
     votes = rng.integers(0, size, (5, neighbours))
-    found = majorities(votes, size, (1, 3, 50), rng)
-    np.testing.assert_array_equal(found[:, 0], votes[:, 0])
-    for row, guesses in zip(votes, found, strict=True):
+    result = majorities(votes, size, (1, 3, 50), rng)
+    np.testing.assert_array_equal(result[:, 0], votes[:, 0])
+    for row, guesses in zip(votes, result, strict=True):
         for first, guess in zip((1, 3, 50), guesses, strict=True):
             counts = np.bincount(row[:first], minlength=size)
             assert counts[guess] == counts.max()
@@ -104,8 +104,8 @@ def test_intervals_cover_95_percent():
     for seed in range(120):
         rng = np.random.default_rng(seed)
         train, holdout, fresh = (table(rng, 80, sizes) for _ in range(3))
-        found = attribute_disclosure(train, fresh, holdout, sizes=sizes, k=(1,), m=60, rng=rng)
-        leakage = found.cells[0].leakage
+        result = attribute_disclosure(train, fresh, holdout, sizes=sizes, k=(1,), m=60, rng=rng)
+        leakage = result.cells[0].leakage
         covered.append(leakage.low <= 0 <= leakage.high)
     assert 0.88 <= np.mean(covered) <= 1.0
 
@@ -113,20 +113,20 @@ def test_intervals_cover_95_percent():
 def test_without_holdout_there_is_no_control():
     rng = np.random.default_rng(2)
     train = table(rng, 50, (3, 3))
-    found = attribute_disclosure(train, train, None, sizes=(3, 3), k=(1, 100), m=10, rng=rng)
-    assert found.controls == 0 and found.targets == 10
-    assert all(cell.control is None and cell.leakage is None for cell in found.cells)
+    result = attribute_disclosure(train, train, None, sizes=(3, 3), k=(1, 100), m=10, rng=rng)
+    assert result.controls == 0 and result.targets == 10
+    assert all(cell.control is None and cell.leakage is None for cell in result.cells)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_fewer_synthetic_rows_than_neighbours(rows):
     rng = np.random.default_rng(3)
     train, synthetic = table(rng, 20, (4, 4, 4)), table(rng, rows, (4, 4, 4))
-    found = attribute_disclosure(
+    result = attribute_disclosure(
         train, synthetic, train, sizes=(4, 4, 4), k=(1, 5, 100), m=1000, rng=rng
     )
-    assert len(found.cells) == 2 * 3 and found.targets == 20
-    by_k = {cell.k: cell.target.value for cell in found.cells if cell.s == 2}
+    assert len(result.cells) == 2 * 3 and result.targets == 20
+    by_k = {cell.k: cell.target.value for cell in result.cells if cell.s == 2}
     assert set(by_k) == {1, 5, 100}
     if rows == 1:
         assert by_k[1] == by_k[5] == by_k[100]
@@ -135,8 +135,8 @@ def test_fewer_synthetic_rows_than_neighbours(rows):
 def test_one_column_has_no_grid():
     train = np.zeros((5, 1), dtype=np.int64)
     rng = np.random.default_rng(0)
-    found = attribute_disclosure(train, train, train, sizes=(1,), k=(1,), m=5, rng=rng)
-    assert found.cells == () and found.mean is None and found.guess == 1.0
+    result = attribute_disclosure(train, train, train, sizes=(1,), k=(1,), m=5, rng=rng)
+    assert result.cells == () and result.mean is None and result.guess == 1.0
 
 
 def test_many_columns_thin_the_grid():
@@ -148,7 +148,7 @@ def test_many_columns_thin_the_grid():
     sizes = (2,) * 20
     train = table(rng, 30, sizes)
     calls = []
-    found = attribute_disclosure(
+    result = attribute_disclosure(
         train, train, train, sizes=sizes, k=(1,), m=30, rng=rng, progress=calls.append
     )
-    assert len(found.cells) == 19 and calls[-1] == 1.0 and calls == sorted(calls)
+    assert len(result.cells) == 19 and calls[-1] == 1.0 and calls == sorted(calls)

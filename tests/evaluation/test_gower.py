@@ -16,9 +16,11 @@ CELLS = 100
 
 def plain(table, scores, **others):
     sizes = tuple(int(table[:, j].max()) + 1 if s is None else len(s) for j, s in enumerate(scores))
-    held = {"synthetic": table, "holdout": None, "reference": None, "control": None} | others
+    holdout = {"synthetic": table, "holdout": None, "reference": None, "control": None} | others
     about = {"names": ("x",) * len(sizes), "labels": ((),) * len(sizes)}
-    return Tables(train=table, baseline=table, sizes=sizes, scores=tuple(scores), **held, **about)
+    return Tables(
+        train=table, baseline=table, sizes=sizes, scores=tuple(scores), **holdout, **about
+    )
 
 
 def share(scores, table, a, b):
@@ -42,22 +44,22 @@ def test_distances_are_gowers(seed, kinds):
         numbers = np.sort(rng.normal(size=9)) if kind in "nN" else 10.0 ** np.arange(9)
         scores.append(None if kind == "c" else np.append(numbers, np.nan if kind == "N" else 1e9))
     table = np.stack([rng.integers(0, 10, 30) for _ in kinds], axis=1)
-    made = plain(table, scores)
-    searched = GowerSearch(table, made.sizes, places(made))
+    created = plain(table, scores)
+    searched = GowerSearch(table, created.sizes, places(created))
     for record in table[:5]:
         parts = [
             share(s, table[:, j], np.full(30, record[j]), table[:, j]) for j, s in enumerate(scores)
         ]
-        found = searched.distance(searched.differs(record)) / STEPS
-        np.testing.assert_allclose(found, np.sum(parts, axis=0), atol=len(kinds) / STEPS)
-        assert ((found == 0) == (table == record).all(axis=1)).all()
+        result = searched.distance(searched.differs(record)) / STEPS
+        np.testing.assert_allclose(result, np.sum(parts, axis=0), atol=len(kinds) / STEPS)
+        assert ((result == 0) == (table == record).all(axis=1)).all()
 
 
 def test_short_scales_and_nulls_by_hand():
     scores = np.array([1.0, 2.0, 5.0, np.nan])
     table = np.arange(4)[:, None]
-    made = plain(table, [scores])
-    searched = GowerSearch(table, (4,), places(made))
+    created = plain(table, [scores])
+    searched = GowerSearch(table, (4,), places(created))
     assert searched.differs(np.array([0]))[0].tolist() == [0, 60, 120, 120]  # roots of 0, 1/4, 1
     assert searched.differs(np.array([3]))[0].tolist() == [120, 120, 120, 0]
     for only in (0, 3):  # one value, or null alone: no range
@@ -87,21 +89,21 @@ def attacked(change, columns=6, seed=0):
     rng = np.random.default_rng(seed)
     sizes = (CELLS,) * columns
     train, fresh, holdout = (rng.integers(0, CELLS, (n, columns)) for n in (300, 300, 600))
-    made = tables(train, change(train, rng) if change else fresh, holdout, sizes=sizes)
-    groups = train[:150], made.control[:150]
-    found = [*membership(made, *groups, rng), *anonymeter(made, *groups, rng)]
-    return {metric.key: metric for metric in found}
+    created = tables(train, change(train, rng) if change else fresh, holdout, sizes=sizes)
+    groups = train[:150], created.control[:150]
+    results = [*membership(created, *groups, rng), *anonymeter(created, *groups, rng)]
+    return {metric.key: metric for metric in results}
 
 
 def test_a_copy_moved_by_a_cell_is_called_a_leak():
-    found = attacked(moved)
-    assert found["presence"].value > 0.97 and found["density_ratio"].value > 0.97
-    assert found["linkability"].value > 0.9 and found["inference"].value > 0.9
+    result = attacked(moved)
+    assert result["presence"].value > 0.97 and result["density_ratio"].value > 0.97
+    assert result["linkability"].value > 0.9 and result["inference"].value > 0.9
     for key in ("presence", "density_ratio", "linkability", "inference"):
-        for reference in (found[key].holdout, found[key].baseline):
-            assert abs(reference.value - found[key].best) < 0.15, key
+        for reference in (result[key].holdout, result[key].baseline):
+            assert abs(reference.value - result[key].best) < 0.15, key
     # What counting unequal values sees of it: nothing.
-    parts = {part.name: part.value for part in found["presence"].parts}
+    parts = {part.name: part.value for part in result["presence"].parts}
     assert parts["area by the number of attributes that differ"] < 0.8
 
 
@@ -120,9 +122,9 @@ def test_linkability_and_inference_by_sorting():
     rng = np.random.default_rng(1)
     table, records = rng.integers(0, 50, (60, 4)), rng.integers(0, 50, (30, 4))
     scores = [rng.normal(size=50).cumsum() for _ in range(4)]  # hardly a tie
-    made = plain(table, scores, synthetic=records)
-    ordered = places(made)
-    searched = GowerSearch(table, made.sizes, ordered)
+    created = plain(table, scores, synthetic=records)
+    ordered = places(created)
+    searched = GowerSearch(table, created.sizes, ordered)
     parts = np.stack([searched.differs(record) for record in records]).astype(int)
     sides = np.array([True, False, True, False])
     linked_, hits = (
@@ -150,6 +152,6 @@ def test_linkability_and_inference_by_sorting():
 def test_nearest_rows_do_not_depend_on_the_density(width):
     rng = np.random.default_rng(2)
     table = rng.integers(0, 9, (40, 3))
-    made = plain(table, [np.arange(9.0)] * 3)
-    found = seen(table[:6], GowerSearch(table, made.sizes, places(made)), rng, width)
-    assert (found.steps == 0).all() and (found.columns == 0).all()
+    created = plain(table, [np.arange(9.0)] * 3)
+    result = seen(table[:6], GowerSearch(table, created.sizes, places(created)), rng, width)
+    assert (result.steps == 0).all() and (result.columns == 0).all()

@@ -40,13 +40,13 @@ def test_agrees_with_counting(seed, sizes, rows_a, rows_b, order, sparse):
     with pytest.MonkeyPatch.context() as patch:
         if sparse:
             patch.setattr(marginals, "DENSE_CELLS", 0)
-        found = distance(a, b, sets, names, sizes)
+        result = distance(a, b, sets, names, sizes)
     expected = [by_hand(a, b, columns) for columns in sets]
-    np.testing.assert_allclose([m.value for m in found.marginals], expected, atol=1e-12)
-    assert found.mean.value == pytest.approx(np.mean(expected))
-    assert [m.columns for m in found.marginals] == [tuple(names[j] for j in s) for s in sets]
-    assert 0 <= found.mean.low <= found.mean.value + 1e-12
-    assert found.mean.value <= found.mean.high + 1e-12 <= 1 + 2e-12
+    np.testing.assert_allclose([m.value for m in result.marginals], expected, atol=1e-12)
+    assert result.mean.value == pytest.approx(np.mean(expected))
+    assert [m.columns for m in result.marginals] == [tuple(names[j] for j in s) for s in sets]
+    assert 0 <= result.mean.low <= result.mean.value + 1e-12
+    assert result.mean.value <= result.mean.high + 1e-12 <= 1 + 2e-12
 
 
 def test_equal_and_disjoint_tables():
@@ -60,9 +60,9 @@ def test_huge_domains_need_no_cube():
     rng = np.random.default_rng(0)
     sizes = (100_000,) * 3
     a, b = table(rng, 500, sizes), table(rng, 400, sizes)
-    found = distance(a, b, [(0, 1, 2)], "abc", sizes)
-    assert found.mean.value == pytest.approx(by_hand(a, b, (0, 1, 2)))
-    assert found.mean.value == 1.0
+    result = distance(a, b, [(0, 1, 2)], "abc", sizes)
+    assert result.mean.value == pytest.approx(by_hand(a, b, (0, 1, 2)))
+    assert result.mean.value == 1.0
 
 
 def test_interval_covers_the_drawing_of_rows():
@@ -93,11 +93,11 @@ def test_distances_of_all_three():
     rng = np.random.default_rng(0)
     train, other = table(rng, 50, (2, 3)), table(rng, 60, (2, 3))
     calls = []
-    found = distances(
+    result = distances(
         train, (train, other, None), 2, names="ab", sizes=(2, 3), progress=calls.append
     )
-    assert found.order == 2 and found.synthetic.mean.value == 0 and found.holdout is None
-    assert found.baseline.mean.n == 60 and calls[-1] == 1.0
+    assert result.order == 2 and result.synthetic.mean.value == 0 and result.holdout is None
+    assert result.baseline.mean.n == 60 and calls[-1] == 1.0
 
 
 def test_histogram():

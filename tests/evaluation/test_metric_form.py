@@ -32,9 +32,9 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     rows = rng.normal(size=2_000)
     group = np.arange(2_000) % 20
     replicates = np.array([rows[group != g].mean() for g in range(20)])
-    found = jackknifed(float(rows.mean()), replicates, len(rows))
+    result = jackknifed(float(rows.mean()), replicates, len(rows))
     half = stats.t.ppf(0.975, 19) * rows.std() / math.sqrt(2_000)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.35)
+    assert (result.high - result.low) / 2 == pytest.approx(half, rel=0.35)
     assert math.isnan(jackknifed(1.0, replicates, 10).low)
     assert math.isnan(jackknifed(1.0, np.array([np.nan] * 20), 2_000).low)
 
@@ -45,8 +45,8 @@ def test_the_jackknife_covers():
         rng = np.random.default_rng(seed)
         rows = rng.exponential(size=200)
         replicates = np.array([rows[np.arange(200) % 20 != g].mean() for g in range(20)])
-        found = jackknifed(float(rows.mean()), replicates, 200)
-        covered.append(found.low <= 1 <= found.high)
+        result = jackknifed(float(rows.mean()), replicates, 200)
+        covered.append(result.low <= 1 <= result.high)
     assert 0.9 <= np.mean(covered) <= 0.985
 
 
@@ -78,9 +78,9 @@ def test_below_the_floor():
     )
     assert not metric(0.9, 0.5, of_relations=False).below_baseline
     assert not metric(0.9, 0.5, kind="privacy").below_baseline
-    found = metric(0.9, 0.5)
-    assert (found.value, found.low, found.high, found.n) == (0.9, 0.8, 1.0, 5)
-    assert json_ready(found)["synthetic"]["value"] == 0.9
+    result = metric(0.9, 0.5)
+    assert (result.value, result.low, result.high, result.n) == (0.9, 0.8, 1.0, 5)
+    assert json_ready(result)["synthetic"]["value"] == 0.9
 
 
 def test_worst_first():

@@ -20,13 +20,13 @@ from tabsynth.evaluation.attacks.nearest import (
 def test_nearest_are_those_of_a_sort(seed, rows, k, top):
     rng = np.random.default_rng(seed)
     distance = rng.integers(0, top + 1, rows).astype(np.uint8)
-    found, limit = nearest(distance, k, rng)
-    assert len(set(found.tolist())) == len(found) == min(k, rows)
-    np.testing.assert_array_equal(distance[found], np.sort(distance)[:k])
-    assert limit == distance[found].max()
-    again, same = nearest(distance, k, rng, top + 1)
+    result, limit = nearest(distance, k, rng)
+    assert len(set(result.tolist())) == len(result) == min(k, rows)
+    np.testing.assert_array_equal(distance[result], np.sort(distance)[:k])
+    assert limit == distance[result].max()
+    second, same = nearest(distance, k, rng, top + 1)
     assert same == limit == threshold(distance, min(k, rows), limit)
-    np.testing.assert_array_equal(distance[again], distance[found])
+    np.testing.assert_array_equal(distance[second], distance[result])
 
 
 def test_ties_are_equally_likely_inside_and_at_the_edge():
@@ -68,14 +68,14 @@ def test_comparisons_are_kept_within_their_bound(monkeypatch):
         monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.KEPT", room)
         searched = HammingSearch(table, (4,) * 6)
         for _ in range(2):
-            found = [searched.distance(searched.differs(record)) for record in records]
-            np.testing.assert_array_equal(found, expected)
+            results = [searched.distance(searched.differs(record)) for record in records]
+            np.testing.assert_array_equal(results, expected)
         assert len(searched._kept) == kept
 
 
 def test_chunks_keep_order_and_do_not_depend_on_threads(monkeypatch):
     records = np.arange(100)[:, None]
-    found = []
+    results = []
     for count, rows in ((1, THREADED), (4, THREADED), (4, THREADED - 1)):
         monkeypatch.setattr("tabsynth.evaluation.attacks.nearest.workers", lambda n=count: n)
         calls, threads = [], set()
@@ -84,9 +84,9 @@ def test_chunks_keep_order_and_do_not_depend_on_threads(monkeypatch):
             threads.add(threading.current_thread())
             return part + own.random(part.shape)
 
-        found.append(in_chunks(records, work, np.random.default_rng(0), rows, calls.append))
+        results.append(in_chunks(records, work, np.random.default_rng(0), rows, calls.append))
         assert calls == [0.25, 0.5, 0.75, 1.0]
         assert (threading.main_thread() in threads) == (rows < THREADED)
-    for other in found[1:]:
-        np.testing.assert_array_equal(found[0], other)
-    np.testing.assert_array_equal(np.floor(found[0]), records)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+    np.testing.assert_array_equal(np.floor(results[0]), records)

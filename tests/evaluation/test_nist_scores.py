@@ -36,11 +36,13 @@ def subsampled(census, names, share, seed):
     for name in names:
         if name in NUMBERS:
             values = pd.to_numeric(census[name], errors="coerce")
-            known = np.unique(values.dropna())
-            code = np.where(values.isna(), len(known), np.searchsorted(known, values.fillna(0)))
-            scores.append(np.append(known, np.nan))
+            expected = np.unique(values.dropna())
+            code = np.where(
+                values.isna(), len(expected), np.searchsorted(expected, values.fillna(0))
+            )
+            scores.append(np.append(expected, np.nan))
         else:
-            code, known = pd.factorize(census[name])
+            code, expected = pd.factorize(census[name])
             scores.append(None)
         index.append(code)
     train = np.stack(index, axis=1)
@@ -48,17 +50,17 @@ def subsampled(census, names, share, seed):
     scores = tuple(None if s is None else s[:size] for s, size in zip(scores, sizes, strict=True))
     rng = np.random.default_rng(seed)
     part = train[rng.choice(len(train), round(share * len(train)), replace=False)]
-    made = tables(train, part, sizes=(1,) * 8)  # names of its own, given below
+    created = tables(train, part, sizes=(1,) * 8)  # names of its own, given below
     changes = {"names": tuple(names), "sizes": sizes, "scores": scores, "baseline": part}
-    return k_marginal(type(made)(**{**vars(made), **changes})).value
+    return k_marginal(type(created)(**{**vars(created), **changes})).value
 
 
 @pytest.mark.parametrize(
     ("share", "published"), [(0.01, 902), (0.05, 946), (0.1, 969), (0.2, 977), (0.4, 987)]
 )
 def test_ten_demographic_features(census, share, published):
-    found = np.mean([subsampled(census, DEMOGRAPHIC, share, seed) for seed in range(2)])
-    assert found == pytest.approx(published, abs=10)
+    result = np.mean([subsampled(census, DEMOGRAPHIC, share, seed) for seed in range(2)])
+    assert result == pytest.approx(published, abs=10)
 
 
 @pytest.mark.parametrize(("share", "published"), [(0.01, 615), (0.05, 810), (0.4, 942)])

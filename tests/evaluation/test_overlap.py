@@ -13,27 +13,27 @@ def rows(n, seed=0, size=50):
 @pytest.mark.parametrize("size", [2, 6, 50])
 def test_counts_are_those_of_python(size):
     train, holdout = rows(80, 0, size), rows(60, 1, size)
-    known = [tuple(row) for row in train]
-    found = overlap(train, holdout)
-    assert found.in_training == sum(tuple(row) in known for row in holdout)
-    assert found.repeated == sum(known.count(row) > 1 for row in known)
-    assert (found.training, found.holdout) == (80, 60)
+    expected = [tuple(row) for row in train]
+    result = overlap(train, holdout)
+    assert result.in_training == sum(tuple(row) in expected for row in holdout)
+    assert result.repeated == sum(expected.count(row) > 1 for row in expected)
+    assert (result.training, result.holdout) == (80, 60)
 
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16, 50])
 def test_fresh_samples_are_not_suspected(size):
     """Whether few rows are repeated in the population, or nearly all."""
     for seed in range(20):
-        found = overlap(rows(300, 2 * seed, size), rows(200, 2 * seed + 1, size))
-        assert not found.suspicious and not found.all_known
+        result = overlap(rows(300, 2 * seed, size), rows(200, 2 * seed + 1, size))
+        assert not result.suspicious and not result.all_known
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_a_holdout_with_training_rows_is_suspected(share):
     train, fresh = rows(300), rows(200, 1)
     taken = int(200 * share)
-    found = overlap(train, np.concatenate([train[:taken], fresh[taken:]]))
-    assert found.suspicious and not found.all_known
+    result = overlap(train, np.concatenate([train[:taken], fresh[taken:]]))
+    assert result.suspicious and not result.all_known
     assert overlap(train, train[:100]).all_known
 
 

@@ -49,18 +49,18 @@ def test_f1_is_that_of_scikit_learn(seed, rows, size):
     rng = np.random.default_rng(seed)
     truth, guess = rng.integers(0, size, (2, rows))
     weights = bootstrap_weights(rows, 3, rng)
-    found = f1_scores(truth, guess, size, weights)
+    result = f1_scores(truth, guess, size, weights)
     occur = np.union1d(truth, guess)
     whole = f1_score(truth, guess, labels=occur, average=None, zero_division=0)
     for b in range(4):
         drawn = np.repeat(np.arange(rows), weights[:, b].astype(int))
         t, g = truth[drawn], guess[drawn]
         weighted = f1_score(t, g, average="weighted", zero_division=0)
-        assert found[0, b] == pytest.approx(weighted)
+        assert result[0, b] == pytest.approx(weighted)
         each = f1_score(t, g, labels=occur, average=None, zero_division=0)
         missed = ~np.isin(occur, np.union1d(t, g))
-        assert found[1, b] == pytest.approx(np.where(missed, whole, each).mean())
-    assert found[1, 0] == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
+        assert result[1, b] == pytest.approx(np.where(missed, whole, each).mean())
+    assert result[1, 0] == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
 
 
 def test_guesses_are_those_of_the_yardstick():
@@ -91,14 +91,14 @@ def test_a_table_against_itself_has_ratio_one():
     train, test = related(rng, 300), related(rng, 200)
     baseline = np.stack([rng.permutation(column) for column in train.T], axis=1)
     calls = []
-    found = run(train, train, baseline, test, progress=calls.append)
-    for row in (*found.columns, found.mean):
+    result = run(train, train, baseline, test, progress=calls.append)
+    for row in (*result.columns, result.mean):
         for ratio in (row.ratio.weighted, row.ratio.macro):
             assert ratio.value == pytest.approx(1.0, abs=0.01)
-    assert found.mean.gain.weighted.low > 0
-    assert found.test_rows == 200 and not found.seen
+    assert result.mean.gain.weighted.low > 0
+    assert result.test_rows == 200 and not result.seen
     assert calls[-1] == 1.0 and calls == sorted(calls)
-    first = found.columns[0].train.weighted
+    first = result.columns[0].train.weighted
     assert first.low < first.value < first.high and first.n == 200
 
 
@@ -126,23 +126,23 @@ def test_classes_unseen_in_training_are_missed_not_refused():
     train = related(rng, 100)
     test = train.copy()
     test[:50, 0] = 2
-    found = run(train[train[:, 0] < 2], train, train, test)
-    assert 0 < found.columns[0].train.macro.value < 1
+    result = run(train[train[:, 0] < 2], train, train, test)
+    assert 0 < result.columns[0].train.macro.value < 1
 
 
 def test_one_row_and_one_column():
     row = np.array([[0, 0, 0]])
-    found = run(row, row, row, row)
-    assert found.mean.train.macro.value == 1.0
+    result = run(row, row, row, row)
+    assert result.mean.train.macro.value == 1.0
     single = run(row[:, :1], row[:, :1], row[:, :1], row[:, :1], sizes=(1,))
     assert single.mean.ratio.weighted.value == 1.0
 
 
 def test_no_score_of_the_training_table_gives_no_ratio():
     train, test = np.array([[0, 0, 0]]), np.array([[1, 1, 1]])
-    found = run(train, test, train, test)
-    assert np.isnan(found.mean.ratio.macro.value)
-    assert found.to_dict()["mean"]["ratio"]["macro"]["value"] is None
+    result = run(train, test, train, test)
+    assert np.isnan(result.mean.ratio.macro.value)
+    assert result.to_dict()["mean"]["ratio"]["macro"]["value"] is None
 
 
 def test_rows_and_columns_are_capped(monkeypatch):
@@ -194,8 +194,8 @@ def test_rare_classes_leave_the_value_in_its_interval():
     baseline = [
         np.stack([np.roll(c, 7 * i) for i, c in enumerate(index[s:700].T)], 1) for s in (0, 1)
     ]
-    found = run(index[:700], index[700:1_400], baseline, index[1_400:2_000], sizes)
-    for column in (*found.columns, found.mean):
+    result = run(index[:700], index[700:1_400], baseline, index[1_400:2_000], sizes)
+    for column in (*result.columns, result.mean):
         for table in ("train", "synthetic", "baseline", "ratio"):
             for estimate in vars(getattr(column, table)).values():
                 assert estimate.low <= estimate.value + 1e-12
@@ -218,6 +218,6 @@ def test_boosted_trees_learn_what_main_effects_cannot():
         table[:, 2] = table[:, 0] ^ table[:, 1]
     assert (boost_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).all()
     assert (predict_column(fit, test, 2, (2, 2, 2)) == test[:, 2]).mean() < 0.8
-    found = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), predict=boost_column)
-    assert found.columns[2].synthetic.macro.value == 1.0
-    assert found.columns[2].baseline.macro.value < 0.9
+    result = run(fit, fit, rng.integers(0, 2, (600, 3)), test, (2, 2, 2), predict=boost_column)
+    assert result.columns[2].synthetic.macro.value == 1.0
+    assert result.columns[2].baseline.macro.value < 0.9

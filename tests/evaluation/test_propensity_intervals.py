@@ -22,17 +22,17 @@ def changed(rng, rows, share):
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_interval_covers_the_ratio_of_other_samples(ratio, times, share):
     """Of a perfect table that is 1; of another one, the mean over many samples."""
-    found = []
+    results = []
     for seed in range(times):
         rng = np.random.default_rng(seed)
-        found.append(ratio(related(rng, 500), changed(rng, 500, share), SIZES, rng))
-    values = np.array([e.value for e in found])
+        results.append(ratio(related(rng, 500), changed(rng, 500, share), SIZES, rng))
+    values = np.array([e.value for e in results])
     truth = 1.0 if share == 0 else values.mean()
     assert share == 0 or truth > 1.5
-    assert np.mean([e.low <= truth <= e.high for e in found]) >= 0.85
-    half = np.mean([e.high - e.value for e in found])
+    assert np.mean([e.low <= truth <= e.high for e in results]) >= 0.85
+    half = np.mean([e.high - e.value for e in results])
     assert 0.75 < half / (2 * values.std(ddof=1)) < 1.7
-    assert all(0 <= e.low <= e.value <= e.high for e in found)
+    assert all(0 <= e.low <= e.value <= e.high for e in results)
 
 
 def by_counts(real, synthetic, size):
@@ -49,8 +49,8 @@ def test_of_one_column_it_follows_from_counts(size):
     synthetic = np.minimum(rng.integers(0, size, (300, 1)), rng.integers(0, size, (300, 1)))
     wanted, share = by_counts(real, synthetic, size)
     null = (size - 1) * (1 - share) * share / 900
-    found = main_effects(real, synthetic, (size,), rng)
-    assert found.value == pytest.approx(wanted / null, rel=2e-3)
+    result = main_effects(real, synthetic, (size,), rng)
+    assert result.value == pytest.approx(wanted / null, rel=2e-3)
     both = np.concatenate([real, synthetic]).astype(np.float32)
     squares = propensity._tree_squares(both, np.repeat([0, 1], [600, 300]), share, rng)
     assert squares.mean() == pytest.approx(wanted)

@@ -39,20 +39,20 @@ def nist(target, other, region=None):
 def test_k_marginal_is_nists_formula(region):
     rng = np.random.default_rng(0)
     train, other = related(rng, 500), related(rng, 300)
-    made = tables(train, other, related(rng, 200))
-    names = ("PUMA", "b", "c", "d") if region else made.names
-    made = type(made)(**{**vars(made), "names": names})
-    found = k_marginal(made)
-    bins = percentile_bins(train, SIZES, made.scores)
+    created = tables(train, other, related(rng, 200))
+    names = ("PUMA", "b", "c", "d") if region else created.names
+    created = type(created)(**{**vars(created), "names": names})
+    result = k_marginal(created)
+    bins = percentile_bins(train, SIZES, created.scores)
     assert [int(b.max()) + 1 for b in bins[:3]] == [3, 4, 2] and bins[3].max() < 20
     cuts = np.percentile(train[:, 3], np.arange(5, 100, 5))
     frames = [
         pd.DataFrame(t, columns=names).assign(d=np.searchsorted(np.unique(cuts), t[:, 3]))
         for t in (train, other)
     ]
-    assert found.value == pytest.approx(nist(*frames, region))
-    assert found.low < found.value < found.high and found.best == 1000
-    assert found.baseline.value < found.value
+    assert result.value == pytest.approx(nist(*frames, region))
+    assert result.low < result.value < result.high and result.best == 1000
+    assert result.baseline.value < result.value
 
 
 def test_marginals_that_are_scored():
@@ -99,19 +99,19 @@ def test_correlations_are_pandas():
     numbers[rng.random((300, 4)) < 0.2] = np.nan
     numbers[:, 3] = 7.0
     group = np.arange(300) % 20
-    found = correlations(numbers, group)
+    result = correlations(numbers, group)
     for i, rows in ((0, slice(None)), (5, group != 4)):
         expected = pd.DataFrame(numbers[rows]).corr().fillna(0).to_numpy()
-        np.testing.assert_allclose(found[i][:3, :3], expected[:3, :3], atol=1e-9)
-        assert not found[i][3].any()
+        np.testing.assert_allclose(result[i][:3, :3], expected[:3, :3], atol=1e-9)
+        assert not result[i][3].any()
 
 
 def test_associations_of_a_fresh_sample_and_of_shuffled_columns():
-    made = drawn(rows=(3_000, 3_000, 3_000))
-    for metric in associations(made, np.random.default_rng(0)):
+    created = drawn(rows=(3_000, 3_000, 3_000))
+    for metric in associations(created, np.random.default_rng(0)):
         assert metric.value < 0.06 and metric.baseline.low > metric.high
         assert metric.low <= metric.value <= metric.high and len(metric.parts) >= 3
-    same = tables(made.train, made.train)
+    same = tables(created.train, created.train)
     for metric in associations(same, np.random.default_rng(0)):
         assert metric.value == pytest.approx(0, abs=1e-12) and metric.holdout is None
 
@@ -119,12 +119,12 @@ def test_associations_of_a_fresh_sample_and_of_shuffled_columns():
 def test_probabilities_and_rare_values_by_hand():
     train = np.array([[0], [0], [1], [1], [1], [2]] * 50 + [[3], [4]])
     other = np.array([[0], [1], [3]] * 40)
-    made = tables(train, other, sizes=(6,))
-    found = dimension_wise_probability(made, np.random.default_rng(0))
+    created = tables(train, other, sizes=(6,))
+    result = dimension_wise_probability(created, np.random.default_rng(0))
     shares = [[Counter(t.ravel().tolist())[v] / len(t) for v in range(6)] for t in (train, other)]
-    assert found.value == pytest.approx(np.corrcoef(*shares)[0, 1])
-    assert found.parts[0].name == "a = 3"
-    rare = rare_coverage(made)
+    assert result.value == pytest.approx(np.corrcoef(*shares)[0, 1])
+    assert result.parts[0].name == "a = 3"
+    rare = rare_coverage(created)
     assert (rare.value, rare.n) == (0.5, 2) and [p.name for p in rare.parts] == ["a = 4"]
 
 
@@ -140,8 +140,8 @@ def test_the_expected_pmse_is_that_of_permutations():
 
 
 def test_a_tree_sees_what_main_effects_do_not():
-    made = drawn(rows=(1_500, 1_500, 1_500))
-    effects, tree = propensity(made, np.random.default_rng(0))
+    created = drawn(rows=(1_500, 1_500, 1_500))
+    effects, tree = propensity(created, np.random.default_rng(0))
     assert 0.5 < effects.value < 2 and 0.7 < tree.value < 1.5
     assert effects.baseline.value < 1.5 and tree.baseline.value > 4
     assert not effects.of_relations and tree.of_relations

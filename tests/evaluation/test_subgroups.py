@@ -53,13 +53,15 @@ def test_resampled_distances_spread_as_those_of_new_samples_do(rows):
     values, spreads = [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        made = tables(related(rng, rows), related(rng, rows))
-        both = [[t[t[:, 1] == v] for t in (made.train, made.synthetic)] for v in judged]
-        values.append([distance(a, b, sets, made.names, made.sizes).mean.value for a, b in both])
+        created = tables(related(rng, rows), related(rng, rows))
+        both = [[t[t[:, 1] == v] for t in (created.train, created.synthetic)] for v in judged]
+        values.append(
+            [distance(a, b, sets, created.names, created.sizes).mean.value for a, b in both]
+        )
         if seed < 10:
-            again = _resampled(made, made.synthetic, 1, judged, sets, rng)
-            assert again.shape == (3, 100)
-            spreads.append(again.std(axis=1))
+            second = _resampled(created, created.synthetic, 1, judged, sets, rng)
+            assert second.shape == (3, 100)
+            spreads.append(second.std(axis=1))
     ratio = np.mean(spreads, axis=0) / np.std(values, axis=0)
     # Near 0 a distance that is resampled spreads somewhat more than one of new samples does.
     assert (ratio > 0.75).all() and (ratio < 2).all()
@@ -77,7 +79,7 @@ def test_small_groups_are_named():
     none = subgroup_gap(tables(train[:5], synthetic), 0, rng)
     assert math.isnan(none.value) and math.isnan(none.baseline.value) and none.parts
     assert none.details.worst is None and none.details.best is None and not none.details.unequal
-    found = measure(
+    measured = measure(
         train,
         synthetic,
         None,
@@ -87,7 +89,7 @@ def test_small_groups_are_named():
         m=2,
         k=(1,),
     )
-    said = " ".join(summarise(found))
+    said = " ".join(summarise(measured))
     assert "Too small to judge: 1." in said and "fares worst" not in said
     gone = measure(
         train, synthetic[synthetic[:, 0] != 0], None, names="abcd", sizes=(3, 4, 2, 30),
@@ -101,10 +103,10 @@ def test_one_group_is_not_too_small():
     rng = np.random.default_rng(0)
     train = related(rng, 300)
     train[:, 0] = 1
-    found = measure(
+    measured = measure(
         train, train, None, names="abcd", sizes=(3, 4, 2, 30), columns=Columns(by=(0,)), m=2, k=(1,)
     )
-    said = " ".join(summarise(found))
+    said = " ".join(summarise(measured))
     assert "All training rows are of one group of a" in said and "Too small" not in said
 
 
@@ -116,13 +118,13 @@ def test_the_gap_is_that_of_counts():
     synthetic[moved, 2] = rng.integers(0, 2, moved.sum())
 
     def mean_distance(one, other):
-        found = []
+        results = []
         for i, j in combinations((1, 2, 3), 2):
             shares = [Counter(zip(t[:, i], t[:, j], strict=True)) for t in (one, other)]
             cells = set(shares[0]) | set(shares[1])
             gaps = (abs(shares[0][c] / len(one) - shares[1][c] / len(other)) for c in cells)
-            found.append(sum(gaps) / 2)
-        return np.mean(found)
+            results.append(sum(gaps) / 2)
+        return np.mean(results)
 
     beyond = []
     for group in range(3):

@@ -27,8 +27,8 @@ def test_curves_are_scikit_learns(seed):
     score = rng.integers(0, 6, 80) / 6  # with ties
     positive = rng.random(80) < 0.2 + 0.5 * score
     assert area_under_roc(score, positive) == pytest.approx(roc_auc_score(positive, score))
-    found = average_precision(score, positive)
-    assert found == pytest.approx(average_precision_score(positive, score))
+    result = average_precision(score, positive)
+    assert result == pytest.approx(average_precision_score(positive, score))
 
 
 def test_means_over_values_are_weighted():
@@ -53,11 +53,11 @@ def test_calibration_by_hand():
 @pytest.mark.slow
 @pytest.mark.parametrize("boosting", [False, True])
 def test_synthetic_rows_teach_as_real_ones_do(boosting):
-    made = drawn(rows=(900, 900, 900))
+    created = drawn(rows=(900, 900, 900))
     rng = np.random.default_rng(0)
-    found = train_on_synthetic(made, made.control, 0, rng, boosting=boosting)
-    assert len(found) == 3 * (1 + boosting)
-    for metric in found:
+    result = train_on_synthetic(created, created.control, 0, rng, boosting=boosting)
+    assert len(result) == 3 * (1 + boosting)
+    for metric in result:
         assert metric.low <= metric.value <= metric.high
         if metric.better == "higher":
             assert metric.value > 0.8 and metric.baseline.value < 0.65 and metric.best > 0.8
@@ -68,16 +68,16 @@ def test_synthetic_rows_teach_as_real_ones_do(boosting):
 
 def test_one_value_and_no_other_column():
     train = np.zeros((30, 2), dtype=int)
-    made = tables(train, train, train, sizes=(2, 2))
+    created = tables(train, train, train, sizes=(2, 2))
     rng = np.random.default_rng(0)
-    found = train_on_synthetic(made, made.control, 0, rng)
-    assert math.isnan(found[0].value) and found[2].value == 0
-    assert found[0].best is None and found[2].best == 0
-    assert found[0].reading.endswith("fitted on the training table: not known.")
-    assert not any("nan" in metric.reading for metric in found)
+    result = train_on_synthetic(created, created.control, 0, rng)
+    assert math.isnan(result[0].value) and result[2].value == 0
+    assert result[0].best is None and result[2].best == 0
+    assert result[0].reading.endswith("fitted on the training table: not known.")
+    assert not any("nan" in metric.reading for metric in result)
     one = tables(train[:, :1], train[:, :1], train[:, :1], sizes=(2,))
     assert len(train_on_synthetic(one, one.control, 0, rng)) == 3
-    assert inference(made, 0) == []
+    assert inference(created, 0) == []
 
 
 def test_least_squares_is_scikit_learns():
@@ -136,10 +136,10 @@ def test_conclusions_by_hand():
 
 @pytest.mark.parametrize("column", [2, 3])
 def test_conclusions_agree_with_a_fresh_sample_and_not_with_the_floor(column):
-    made = drawn(seed=3, rows=(2_000, 2_000, 2_000))
-    overlap, same = inference(made, column)
+    created = drawn(seed=3, rows=(2_000, 2_000, 2_000))
+    overlap, same = inference(created, column)
     assert overlap.value > 0.4 > overlap.baseline.value and same.value > 0.7
-    equal, agreed = inference(tables(made.train, made.train), column)
+    equal, agreed = inference(tables(created.train, created.train), column)
     assert equal.value == pytest.approx(1) and agreed.value == 1
     names = [part.name for part in equal.parts]
     assert len(names) == equal.n and SIZES[0] == 3
@@ -148,32 +148,32 @@ def test_conclusions_agree_with_a_fresh_sample_and_not_with_the_floor(column):
 def test_all_null_numbers_are_not_explained():
     rng = np.random.default_rng(0)
     train = related(rng, 50)
-    made = tables(train, train)
-    scores = (*made.scores[:3], np.full(30, np.nan))
-    made = type(made)(**{**vars(made), "scores": scores})
-    assert isinstance(inference(made, 3), list)
+    created = tables(train, train)
+    scores = (*created.scores[:3], np.full(30, np.nan))
+    created = type(created)(**{**vars(created), "scores": scores})
+    assert isinstance(inference(created, 3), list)
 
 
 def test_without_a_holdout_the_best_is_not_of_rows_that_were_learned():
     """Labels that nothing tells: a model knows those it was fitted on, and guesses others."""
     rng = np.random.default_rng(0)
     train = np.stack([rng.integers(0, s, 300) for s in (2, 40, 40)], axis=1)
-    found = measure(
+    measured = measure(
         train, train, None, names="abc", sizes=(2, 40, 40), columns=Columns(target=0), m=5, k=(1,)
     )
-    metric = found["target_auroc_logistic"]
+    metric = measured["target_auroc_logistic"]
     assert metric.value > 0.8  # the synthetic table is the training table: it holds the test rows
     assert metric.best < 0.65 and metric.baseline.value < 0.65
     assert "ones that the synthesizer was fitted on" in metric.reading
 
 
 def test_each_value_is_a_part():
-    made = drawn(rows=(600, 500, 400))
+    created = drawn(rows=(600, 500, 400))
     auroc_, auprc_, calibration = train_on_synthetic(
-        made, made.control, 0, np.random.default_rng(0)
+        created, created.control, 0, np.random.default_rng(0)
     )
     assert not calibration.parts
-    counts = {"012"[v]: n for v, n in enumerate(np.bincount(made.control[:, 0]))}
+    counts = {"012"[v]: n for v, n in enumerate(np.bincount(created.control[:, 0]))}
     for metric in (auroc_, auprc_):
         assert {part.name: part.n for part in metric.parts} == counts
         for name in ("value", "baseline", "holdout"):

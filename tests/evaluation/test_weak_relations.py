@@ -34,16 +34,16 @@ def samples():
 
 @pytest.mark.slow
 def test_a_fresh_sample_is_not_called_worse(samples):
-    found = measure(*samples, names=NAMES, sizes=SIZES, m=2, k=(1,), columns=Columns(by=(0,)))
-    pair = found["tvd2"]
+    measured = measure(*samples, names=NAMES, sizes=SIZES, m=2, k=(1,), columns=Columns(by=(0,)))
+    pair = measured["tvd2"]
     # The finding itself: below the baseline beyond both intervals, as is the fresh sample by its value.
     assert pair.low > pair.baseline.high and pair.holdout.value > pair.baseline.value
     assert pair.inconclusive and not pair.below_baseline and not pair.worse_than_holdout
-    assert not any(metric.below_baseline for metric in found.metrics)
-    assert [c.conclusive for c in found.verdict.comparisons if "distance" in c.metric] == [
+    assert not any(metric.below_baseline for metric in measured.metrics)
+    assert [c.conclusive for c in measured.verdict.comparisons if "distance" in c.metric] == [
         False
     ] * 2
-    said = summarise(found)
+    said = summarise(measured)
     assert "too weakly related for so few rows to tell" in said[0]
     assert not any("WORSE" in sentence for sentence in said)
     below = next(sentence for sentence in said if sentence.startswith("Below independent columns"))
@@ -54,10 +54,12 @@ def test_a_fresh_sample_is_not_called_worse(samples):
 
 @pytest.mark.slow
 def test_without_a_holdout_it_is_said_not_to_be_known(samples):
-    found = measure(*samples[:2], None, names=NAMES, sizes=SIZES, m=2, k=(1,))
-    assert found["tvd2"].below_baseline and not found["tvd2"].inconclusive
-    assert [c.conclusive for c in found.verdict.comparisons if "distance" in c.metric] == [None] * 2
-    said = summarise(found)
+    measured = measure(*samples[:2], None, names=NAMES, sizes=SIZES, m=2, k=(1,))
+    assert measured["tvd2"].below_baseline and not measured["tvd2"].inconclusive
+    assert [c.conclusive for c in measured.verdict.comparisons if "distance" in c.metric] == [
+        None
+    ] * 2
+    said = summarise(measured)
     assert "Without a hold-out it cannot be known" in said[0]
     worse = next(sentence for sentence in said if sentence.startswith("WORSE"))
     assert "Without a hold-out it cannot be known" in worse
@@ -66,11 +68,11 @@ def test_without_a_holdout_it_is_said_not_to_be_known(samples):
 @pytest.mark.slow
 def test_a_table_that_is_worse_than_a_fresh_sample_too_is_told_so(samples):
     rng = np.random.default_rng(2)
-    found = measure(
+    measured = measure(
         samples[0], unrelated(rng, 600, 0.4), samples[2], names=NAMES, sizes=SIZES, m=2, k=(1,)
     )
-    assert found["tvd2"].inconclusive and found["tvd2"].worse_than_holdout
-    below = next(s for s in summarise(found) if s.startswith("Below independent columns"))
+    assert measured["tvd2"].inconclusive and measured["tvd2"].worse_than_holdout
+    below = next(s for s in summarise(measured) if s.startswith("Below independent columns"))
     assert "worse than that reference, too, beyond chance" in below
 
 
@@ -100,9 +102,9 @@ def test_a_larger_fresh_sample_is_as_near_as_its_scale_says():
     few, many = [], []
     for _ in range(10):
         train = unrelated(rng, 1_000)
-        for rows, found in ((250, few), (1_000, many)):
+        for rows, result in ((250, few), (1_000, many)):
             fresh = unrelated(rng, rows)
-            found.append(distance(train, fresh, sets, NAMES, SIZES).mean.value)
+            result.append(distance(train, fresh, sets, NAMES, SIZES).mean.value)
     scale = reference_scale(1_000, 1_000, 250)
     assert scale == pytest.approx(math.sqrt(2 / 5))
     assert np.mean(many) == pytest.approx(scale * np.mean(few), rel=0.1)
@@ -133,8 +135,8 @@ def test_the_holdout_reference_is_compared_at_equal_rows():
     about = {"names": NAMES, "sizes": SIZES, "m": 2, "k": (1,)}
     values = {}
     for rows in (200, 800, 3_000):
-        found = measure(train, other, unrelated(rng, rows), **about)
-        values[rows] = [found[key].holdout.value for key in ("tvd1", "tvd2")]
+        measured = measure(train, other, unrelated(rng, rows), **about)
+        values[rows] = [measured[key].holdout.value for key in ("tvd1", "tvd2")]
     for rows in (200, 3_000):
         assert values[rows] == pytest.approx(values[800], rel=0.25), rows
     few = measure(train, other, unrelated(rng, 200), **about)

@@ -101,9 +101,9 @@ def fuzz(
     """Read ``inputs`` damaged files from number ``first`` on, each made from (seed, number), so that any can be made again."""
     tally = Tally()
     for number in range(first, first + inputs):
-        made = make(random.Random(f"{reader} {seed} {number}"))
+        created = make(random.Random(f"{reader} {seed} {number}"))
         started = time.process_time()
-        word, said = outcome(lambda made=made: read(made))  # type: ignore[misc]
+        word, said = outcome(lambda made=created: read(made))  # type: ignore[misc]
         took = time.process_time() - started
         tally.inputs += 1
         tally.seconds += took
@@ -112,7 +112,7 @@ def fuzz(
             setattr(tally, word, getattr(tally, word) + 1)
             continue
         tally.findings.append({"number": number, "kind": word, "said": said})
-        if saved is not None and isinstance(made, bytes):
+        if saved is not None and isinstance(created, bytes):
             saved.mkdir(parents=True, exist_ok=True)
-            (saved / f"{reader}-{seed}-{number}").write_bytes(made)
+            (saved / f"{reader}-{seed}-{number}").write_bytes(created)
     return tally

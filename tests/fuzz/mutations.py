@@ -49,45 +49,47 @@ def value(rng: random.Random) -> Any:
 
 def places(data: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) of a JSON value."""
-    found, todo = [], [data]
+    result, todo = [], [data]
     while todo:
-        held = todo.pop()
-        items = held.items() if isinstance(held, dict) else enumerate(held)
+        holdout = todo.pop()
+        items = holdout.items() if isinstance(holdout, dict) else enumerate(holdout)
         for key, item in items:
-            found.append((held, key))
+            result.append((holdout, key))
             if isinstance(item, dict | list):
                 todo.append(item)
-    return found
+    return result
 
 
 def changed(data: Any, rng: random.Random) -> Any:
     """A JSON value with some of its parts replaced, removed, doubled, swapped or made long."""
     data = copy.deepcopy(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-        known = places(data)
-        if not known:
+        expected = places(data)
+        if not expected:
             return value(rng)
-        held, key = rng.choice(known)
+        holdout, key = rng.choice(expected)
         kind = rng.randrange(8)
         if kind <= 2:
-            held[key] = value(rng)
+            holdout[key] = value(rng)
         elif kind == 3:
-            del held[key]
+            del holdout[key]
         elif kind == 4:
-            other, its = rng.choice(known)
-            held[key] = copy.deepcopy(
+            other, its = rng.choice(expected)
+            holdout[key] = copy.deepcopy(
                 other.get(its) if isinstance(other, dict) else other[its:][:1]
             )
-        elif kind == 5 and isinstance(held, list):
-            held.insert(rng.randrange(len(held) + 1), copy.deepcopy(held[key]))
-        elif kind == 6 and isinstance(held, list) and len(held) * 50 < WIDE:
-            held *= rng.choice((2, 10, 50))
-        elif isinstance(held[key], int | float):
-            held[key] = held[key] * rng.choice((-1, 0, 2, 10, 10**6, 0.5)) + rng.choice((0, 1, -1))
-        else:
-            held[rng.choice(("", "epsilon", "name", "x")) if isinstance(held, dict) else key] = (
-                value(rng)
+        elif kind == 5 and isinstance(holdout, list):
+            holdout.insert(rng.randrange(len(holdout) + 1), copy.deepcopy(holdout[key]))
+        elif kind == 6 and isinstance(holdout, list) and len(holdout) * 50 < WIDE:
+            holdout *= rng.choice((2, 10, 50))
+        elif isinstance(holdout[key], int | float):
+            holdout[key] = holdout[key] * rng.choice((-1, 0, 2, 10, 10**6, 0.5)) + rng.choice(
+                (0, 1, -1)
             )
+        else:
+            holdout[
+                rng.choice(("", "epsilon", "name", "x")) if isinstance(holdout, dict) else key
+            ] = value(rng)
     return data
 
 

@@ -92,7 +92,7 @@ def schemas(folder: Path) -> Reader:
 
 
 def models(folder: Path) -> Reader:
-    path, held = folder / "model.tabsynth", []
+    path, holdout = folder / "model.tabsynth", []
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"t": pd.Series(rng.choice(["x", "é"], 30), dtype="str")})
     table["n"] = pd.array(rng.integers(4, 10, 30), dtype="Int64")
@@ -106,12 +106,12 @@ def models(folder: Path) -> Reader:
         facts, weights = read_model(path)
         # Of their own: those that were read lie in the file, which is about to be written over.
         own = {name: tensor.clone() for name, tensor in weights.items()}
-        held.append((path.read_bytes(), facts, own))
+        holdout.append((path.read_bytes(), facts, own))
 
     def make(rng: random.Random) -> bytes:
-        raw, facts, weights = rng.choice(held)
+        raw, facts, weights = rng.choice(holdout)
         if rng.random() < 0.3:
-            other = rng.choice(held)[0]
+            other = rng.choice(holdout)[0]
             return mutations.damaged(raw, rng, other, int.from_bytes(raw[:8], "little") + 8)
         facts, weights = dict(facts), dict(weights)
         if rng.random() < 0.8:
@@ -132,20 +132,20 @@ def models(folder: Path) -> Reader:
 
 def _damage(weights: dict[str, Any], rng: random.Random) -> None:
     name = rng.choice(sorted(weights))
-    held = weights[name]
+    holdout = weights[name]
     kind = rng.randrange(7)
     if kind == 0:
         del weights[name]
     elif kind == 1:
-        weights[rng.choice(("x", "body.9.weight", "é"))] = held.clone()
+        weights[rng.choice(("x", "body.9.weight", "é"))] = holdout.clone()
     elif kind == 2:
-        weights[name] = held.reshape(-1)[: rng.randrange(held.numel() + 1)]
+        weights[name] = holdout.reshape(-1)[: rng.randrange(holdout.numel() + 1)]
     elif kind == 3:
         kinds = (torch.float64, torch.int64, torch.bfloat16, torch.bool, torch.complex64)
-        weights[name] = held.to(rng.choice(kinds))
+        weights[name] = holdout.to(rng.choice(kinds))
     else:
         number = rng.choice((0.0, -1.0, 1e38, -1e38, 1e-38, float("nan"), float("inf"), 0.5))
-        weights[name] = torch.full_like(held, number if held.is_floating_point() else 7)
+        weights[name] = torch.full_like(holdout, number if holdout.is_floating_point() else 7)
 
 
 def _signed(text: str, weights: dict[str, Any], rng: random.Random) -> bytes:
@@ -189,10 +189,10 @@ def certificates(folder: Path) -> Reader:
 
     def read(data: bytes) -> None:
         beside(table).write_bytes(data)
-        found = verify(table)
-        assert all("\n" not in problem for problem in found.problems)
-        ensemble = privacy_panel(found.certificate, 2, PLAIN.fingerprint())
-        json.dumps(found.certificate, allow_nan=False).encode()
+        verification = verify(table)
+        assert all("\n" not in problem for problem in verification.problems)
+        ensemble = privacy_panel(verification.certificate, 2, PLAIN.fingerprint())
+        json.dumps(verification.certificate, allow_nan=False).encode()
         str(ensemble).encode()
 
     return Reader(make, read)
@@ -210,8 +210,8 @@ def ledgers(folder: Path) -> Reader:
         if rng.random() < 0.4:
             return mutations.damaged(raw, rng)
         chain, out = "", b""
-        found = mutations.changed(records, rng)
-        for record in found if isinstance(found, list) else [found]:
+        result = mutations.changed(records, rng)
+        for record in result if isinstance(result, list) else [result]:
             try:  # with a chain that is right
                 chain = journal._chain_hash(chain, record)
                 out += journal._line(record, chain)
@@ -259,21 +259,21 @@ def checkpoints(folder: Path) -> Reader:
         raw = (base / name).read_bytes()
         if name != INDEX or rng.random() < 0.2:
             return name, mutations.damaged(raw, rng)
-        found = mutations.changed(index, rng)
-        if rng.random() < 0.3 and isinstance(found, dict) and found.get("kept"):
-            for item in found["kept"] if isinstance(found["kept"], list) else []:
+        result = mutations.changed(index, rng)
+        if rng.random() < 0.3 and isinstance(result, dict) and result.get("kept"):
+            for item in result["kept"] if isinstance(result["kept"], list) else []:
                 if isinstance(item, dict):
                     item["file"] = rng.choice(("../outside", str(outside), "..", "", "state-1"))
-        if isinstance(found, dict) and "\ud800" not in str(found):
-            found.pop("sha256", None)
-            write_index(path.with_name("signed"), found)
+        if isinstance(result, dict) and "\ud800" not in str(result):
+            result.pop("sha256", None)
+            write_index(path.with_name("signed"), result)
             return name, path.with_name("signed").read_bytes()
-        return name, mutations.text(found, rng).encode("utf-8", "surrogatepass")
+        return name, mutations.text(result, rng).encode("utf-8", "surrogatepass")
 
-    def read(made: tuple[str, bytes]) -> None:
+    def read(created: tuple[str, bytes]) -> None:
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(base, path)
-        (path / made[0]).write_bytes(made[1])
+        (path / created[0]).write_bytes(created[1])
         try:
             checkpoint = Checkpoint(path, epsilon=5.0, delta=1e-5, fit=FIT, every=1e-9)
             try:
@@ -356,7 +356,7 @@ def parquets(folder: Path) -> Reader:
                 return raw[:-upto] + mutations.damaged(raw[-upto:], rng, raw, upto - 8)
             return mutations.damaged(raw, rng, rng.choice(raws))
         names = [rng.choice((name, name, name, "", "x", "t")) for name in columns]
-        arrays = [rng.choice(held) for held in columns.values()]
+        arrays = [rng.choice(holdout) for holdout in columns.values()]
         buffer = io.BytesIO()
         odd = pa.Table.from_arrays(arrays, names=names)
         if rng.random() < 0.5:

@@ -112,12 +112,12 @@ class Gate:
 
     def _again(self, job: Job, run: Run) -> bool:
         """Take a run's result; True if the job is to run once more, on all tests."""
-        found = run.result()
-        job.seconds += found["seconds"]
-        job.cpu += found["cpu"]
+        result = run.result()
+        job.seconds += result["seconds"]
+        job.cpu += result["cpu"]
         shutil.rmtree(run.copy, ignore_errors=True)
-        outcome = KILLED if found["killer"] else SURVIVED
-        if found["broken"] or (outcome == SURVIVED and found["code"] != 0):
+        outcome = KILLED if result["killer"] else SURVIVED
+        if result["broken"] or (outcome == SURVIVED and result["code"] != 0):
             outcome = BROKEN
         if not job.mutant:
             outcome = PASSED if outcome == SURVIVED else FAILED
@@ -127,8 +127,8 @@ class Gate:
             return True
         job.result = {
             "outcome": outcome,
-            "killer": found["killer"],
-            "why": found["broken"] or found["why"],
+            "killer": result["killer"],
+            "why": result["broken"] or result["why"],
             "expected": not job.whole,
             "seconds": round(job.seconds, 1),
             "cpu_seconds": round(job.cpu, 1),
@@ -139,14 +139,14 @@ class Gate:
 
     def _tell(self, job: Job, done: int, total: int) -> None:
         left = (time.monotonic() - self.started) / done * (total - done)
-        told, by = job.result, f" by {job.result['killer']}" if job.result["killer"] else ""
+        text, by = job.result, f" by {job.result['killer']}" if job.result["killer"] else ""
         print(
-            f"[{done}/{total}] {job.name}: {told['outcome']}{by} ({told['seconds']} s);"
+            f"[{done}/{total}] {job.name}: {text['outcome']}{by} ({text['seconds']} s);"
             f" {int(left // 60)}:{int(left % 60):02d} left",
             flush=True,
         )
-        if told["outcome"] in (BROKEN, FAILED):
-            print(f"    {told['why']}", flush=True)
+        if text["outcome"] in (BROKEN, FAILED):
+            print(f"    {text['why']}", flush=True)
 
 
 def _write(path: Path, value: Any) -> None:
@@ -201,28 +201,28 @@ def main() -> int:
     parser.add_argument(
         "--fresh", action="store_true", help="take nothing from an interrupted gate"
     )
-    asked = parser.parse_args()
-    chosen = mutants(asked.only)
+    options = parser.parse_args()
+    chosen = mutants(options.only)
     if not chosen:
-        parser.error(f"no mutant is named like {asked.only}")
+        parser.error(f"no mutant is named like {options.only}")
     _applying(chosen)
-    kept = Path(tempfile.gettempdir()) / f"tabsynth-mutants-{_fingerprint(asked.only)}.json"
-    if asked.fresh:
+    kept = Path(tempfile.gettempdir()) / f"tabsynth-mutants-{_fingerprint(options.only)}.json"
+    if options.fresh:
         kept.unlink(missing_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     warm_up()
     with tempfile.TemporaryDirectory(prefix="tabsynth-mutants-") as folder:
-        gate = Gate(Path(folder), kept, asked.workers, asked.expected_only)
+        gate = Gate(Path(folder), kept, options.workers, options.expected_only)
         gate.run(_jobs(chosen))
         late = {r["killer"] for r in gate.results.values() if r["killer"] and not r["expected"]}
         if late:  # they were not among those that pass on the code as it is
             gate.run([Job(None, sorted(late), baseline=OTHERS)])
     results, wall = gate.results, time.monotonic() - gate.started
     bad = [name for name, r in results.items() if r["outcome"] not in (KILLED, PASSED)]
-    if not asked.only:
+    if not options.only:
         cost = "in parts" if gate.in_parts else f"{wall:.0f} s"
         write_report(
-            chosen, results, f"{cost}, {asked.workers} at a time on {os.cpu_count()} cores"
+            chosen, results, f"{cost}, {options.workers} at a time on {os.cpu_count()} cores"
         )
     killed = sum(r["outcome"] == KILLED for r in results.values())
     spared = f"; NOT: {', '.join(bad)}" if bad else ""

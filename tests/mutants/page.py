@@ -31,20 +31,20 @@ def write_report(
 ) -> None:
     """Write both files, each whole or not at all."""
     REPORT.mkdir(parents=True, exist_ok=True)
-    found = {m.name: dict(results[m.name]) for m in chosen}
+    collected = {m.name: dict(results[m.name]) for m in chosen}
     cpu = sum(r.get("cpu_seconds", 0.0) for r in results.values())
     figures = {
         "cost": cost,
         "cpu_seconds": round(cpu, 1),
         "baseline": dict(results["(unchanged)"]),
         "mutants": {
-            m.name: {"rule": m.rule, "listed": m.listed, "mistake": m.mistake, **found[m.name]}
+            m.name: {"rule": m.rule, "listed": m.listed, "mistake": m.mistake, **collected[m.name]}
             for m in chosen
         },
     }
     _write(REPORT / "mutants.json", json.dumps(figures, indent=1) + "\n")
     cost += f"; {cpu:.0f} s of CPU"
-    _write(REPORT / "mutants.md", _page(chosen, found, cost))
+    _write(REPORT / "mutants.md", _page(chosen, collected, cost))
 
 
 def _page(chosen: Sequence[Mutant], found: Mapping[str, Mapping[str, Any]], cost: str) -> str:

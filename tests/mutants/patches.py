@@ -164,8 +164,8 @@ def there(test: str, root: Path = ROOT) -> bool:
 def mutants(names: Iterable[str] = ()) -> list[Mutant]:
     """All of them by name, or those whose name contains one of ``names``."""
     wanted = list(names)
-    found = [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
-    return [m for m in found if not wanted or any(name in m.name for name in wanted)]
+    results = [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
+    return [m for m in results if not wanted or any(name in m.name for name in wanted)]
 
 
 def _read(path: Path) -> Mutant:

@@ -107,12 +107,12 @@ class Run:
         """``code``: pytest's; ``killer`` and ``why``: the first test that failed; ``broken``: else."""
         path, log = self.copy / "result.json", self.copy / "log.txt"
         if path.exists():
-            found = json.loads(path.read_text())
+            actual = json.loads(path.read_text())
         else:
             said = log.read_text(errors="replace")[-500:] if log.exists() else ""
             broken = f"it was killed or ran too long ({self.code}): {said}"
-            found = {"code": self.code, "killer": "", "why": "", "broken": broken}
-        return {**found, "seconds": self.seconds, "cpu": self.cpu}
+            actual = {"code": self.code, "killer": "", "why": "", "broken": broken}
+        return {**actual, "seconds": self.seconds, "cpu": self.cpu}
 
 
 def _pytest(copy: Path, arguments: list[str]) -> None:

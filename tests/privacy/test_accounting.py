@@ -149,8 +149,8 @@ def test_gaussian_delta_is_the_integral() -> None:
             return max(norm.pdf(x - mu) - math.exp(epsilon) * norm.pdf(x), 0.0)
 
         start = epsilon / mu + mu / 2  # below it the integrand is zero
-        found = quad(excess, start, start + 12, limit=200)[0]
-        assert gaussian_delta(mu, epsilon) == pytest.approx(found, rel=1e-6)
+        result = quad(excess, start, start + 12, limit=200)[0]
+        assert gaussian_delta(mu, epsilon) == pytest.approx(result, rel=1e-6)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
@@ -217,38 +217,38 @@ def test_nothing_and_everything() -> None:
 def test_rdp_is_monotone_and_a_number(rate: float, sigma: float, count: int, delta: float) -> None:
     """R6: more rows a batch, less noise, more steps or a smaller δ never cost less."""
 
-    def found(rate: float, sigma: float, count: int, delta: float = delta) -> float:
+    def result(rate: float, sigma: float, count: int, delta: float = delta) -> float:
         value = rdp_epsilon([(sampled(sigma, rate), count)], delta)
         assert math.isfinite(value) and value >= 0
         return value
 
-    base = found(rate, sigma, count) * (1 - 1e-6) - 1e-9
-    assert found(min(1.0, rate * 1.3), sigma, count) >= base
-    assert found(rate, sigma / 1.3, count) >= base
-    assert found(rate, sigma, count * 2) >= base
-    assert found(rate, sigma, count, delta / 10) >= base
+    base = result(rate, sigma, count) * (1 - 1e-6) - 1e-9
+    assert result(min(1.0, rate * 1.3), sigma, count) >= base
+    assert result(rate, sigma / 1.3, count) >= base
+    assert result(rate, sigma, count * 2) >= base
+    assert result(rate, sigma, count, delta / 10) >= base
 
 
 @pytest.mark.slow
 def test_best_is_monotone() -> None:
     """R6: the same of PRV, within its error."""
 
-    def found(rate: float = 0.1, sigma: float = 1.0, count: int = 30) -> float:
+    def result(rate: float = 0.1, sigma: float = 1.0, count: int = 30) -> float:
         return epsilon_of([(sampled(sigma, rate), count)], DELTA)
 
     for name, values in {"rate": (0.03, 0.1, 1.0), "count": (3, 30, 300)}.items():
-        series = [found(**{name: value}) for value in values]
+        series = [result(**{name: value}) for value in values]
         assert series == sorted(series) and series[0] > 0
-    series = [found(sigma=value) for value in (4.0, 2.0, 1.0, 0.5)]
+    series = [result(sigma=value) for value in (4.0, 2.0, 1.0, 0.5)]
     assert series == sorted(series)
 
 
 def test_past_the_limit_the_bound_holds() -> None:
     """Past ε = 40 RDP takes over: looser, never absent."""
     for sigma, rate, count in ((0.3, 0.1, 10), (1e-3, 0.5, 5), (1e-40, 0.5, 1), (0.8, 0.5, 10**9)):
-        found = epsilon_of([(sampled(sigma, rate), count)], DELTA)
-        assert PRV_LIMIT < found < math.inf
-        assert found <= epsilon_of([(full(sigma), count)], DELTA) * 1.6
+        result = epsilon_of([(sampled(sigma, rate), count)], DELTA)
+        assert PRV_LIMIT < result < math.inf
+        assert result <= epsilon_of([(full(sigma), count)], DELTA) * 1.6
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_an_edit_takes_the_certificate_away(edit: str, caplog: pytest.LogCapture
 
 def test_what_is_as_it_was_keeps_it(caplog: pytest.LogCaptureFixture) -> None:
     for same in (bound(), bound().copy(), bound().set_axis([9, 8, 7, 6]), bound().iloc[:]):
-        found = attached(same)
-        assert found is not None and found["epsilon"] == 1.0 and found["table"]["rows"] == 4
+        result = attached(same)
+        assert result is not None and result["epsilon"] == 1.0 and result["table"]["rows"] == 4
     assert attached(frame()) is None and attached([1]) is None
     assert caplog.records == []
     with pytest.raises(InputError, match="'yes'"):

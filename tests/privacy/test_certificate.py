@@ -88,15 +88,15 @@ def test_what_it_says() -> None:
     free = certificate(noise=False)
     assert free["private"] is False and free["epsilon"] == "inf" == free["epsilon_asked"]
     assert "infinite" in free["statement"]
-    for made in (private, seeded, free):
-        assert json.loads(json.dumps(made, allow_nan=False)) == made
+    for created in (private, seeded, free):
+        assert json.loads(json.dumps(created, allow_nan=False)) == created
 
 
 def test_a_claim_on_drafted_columns_is_conditional(tmp_path: Path) -> None:
     names = ["age", "job", *(f"column {i}" for i in range(40))]
-    made = certificate(drafted=names)
-    assert made["private"] is False and made["conditional"] == names
-    statement = made["statement"]
+    stated = certificate(drafted=names)
+    assert stated["private"] is False and stated["conditional"] == names
+    statement = stated["statement"]
     assert statement.startswith("CONDITIONAL: (") and "Private" not in statement
     assert "'age', 'job', 'column 0'" in statement and "and 22 more is public" in statement
     assert len(certificate(drafted=["x" * 300] * 50)["statement"]) < 2_000
@@ -106,7 +106,7 @@ def test_a_claim_on_drafted_columns_is_conditional(tmp_path: Path) -> None:
     assert certificate()["conditional"] == []
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n")
-    write_beside(made, path, 1)
+    write_beside(stated, path, 1)
     assert verify(path).consistent
     for changed, says in (
         ({"private": True}, "depends on drafted columns"),
@@ -114,7 +114,7 @@ def test_a_claim_on_drafted_columns_is_conditional(tmp_path: Path) -> None:
         ({"statement": certificate()["statement"]}, "its statement"),
         ({"public": {"rows": None}}, "list of conditional columns"),
     ):
-        write_beside({**made, **changed}, path, 1)
+        write_beside({**stated, **changed}, path, 1)
         assert any(says in problem for problem in verify(path).problems)
 
 
@@ -124,9 +124,9 @@ def test_untouched_is_valid(tmp_path: Path, noise: bool, seeded: bool) -> None:
     path.write_text("a\n1\n")
     written = write_beside(certificate(noise=noise, seeded=seeded), path, 1)
     assert written == beside(path) == tmp_path / "t.csv.certificate.json"
-    found = verify(path)
-    assert found.consistent and found.problems == ()
-    assert math.isinf(found.epsilon) is not noise
+    checked = verify(path)
+    assert checked.consistent and checked.problems == ()
+    assert math.isinf(checked.epsilon) is not noise
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
@@ -135,21 +135,21 @@ def test_votes_are_verified(tmp_path: Path, accounting: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n")
     vote = NoisyVote(noise=12.5, teachers=80, accounting=accounting)
-    made = certificate(vote=vote)
-    write_beside(made, path, 1)
+    stated = certificate(vote=vote)
+    write_beside(stated, path, 1)
     assert verify(path).consistent
-    listed = made["mechanisms"][2]
+    listed = stated["mechanisms"][2]
     ledgers = {
         **{"purpose": "votes", "mechanism": "noisy-vote", "noise": 12.5, "teachers": 80},
         **{"accounting": accounting, "count": 11, "details": {}},
     }
     assert {**listed, **ledgers} == listed and listed["sensitivity"]["unit"] == "votes"
     name = "exact Gaussian" if accounting == "gaussian" else "RDP"
-    assert made["accountant"]["name"] == name
+    assert stated["accountant"]["name"] == name
     for change in ({"noise": 30.0}, {"count": 3}):
-        edit(path, mechanisms=[*made["mechanisms"][:2], {**listed, **change}])
+        edit(path, mechanisms=[*stated["mechanisms"][:2], {**listed, **change}])
         assert "the mechanisms give" in verify(path).problems[0]
-    edit(path, mechanisms=[*made["mechanisms"][:2], {**listed, "accounting": "data-dependent"}])
+    edit(path, mechanisms=[*stated["mechanisms"][:2], {**listed, "accounting": "data-dependent"}])
     with pytest.raises(TabsynthError, match="accounting"):
         verify(path)
 
@@ -177,8 +177,8 @@ def test_a_changed_table_shows(table: Path) -> None:
 )
 def test_edits_show(table: Path, changes: dict[str, Any], problem: str) -> None:
     edit(table, **changes)
-    found = verify(table)
-    assert not found.consistent and any(problem in text for text in found.problems)
+    checked = verify(table)
+    assert not checked.consistent and any(problem in text for text in checked.problems)
 
 
 def test_a_second_accountant_that_contradicts_shows(
@@ -188,10 +188,10 @@ def test_a_second_accountant_that_contradicts_shows(
     claimed = verify(table).epsilon
     for factor, error, valid in ((1.001, 0.0, True), (1.01, 0.0, False), (1.01, claimed, True)):
         opinion = AccountantResult("PLD (tabsynth)", factor * claimed, error)
-        monkeypatch.setattr(verification, "second_epsilon", lambda *_, found=opinion: found)
-        found = verify(table)
-        assert found.consistent is valid and found.accountants[1] is opinion
-        assert valid or "a second accountant gives" in found.problems[0]
+        monkeypatch.setattr(verification, "second_epsilon", lambda *_, result=opinion: result)
+        checked = verify(table)
+        assert checked.consistent is valid and checked.accountants[1] is opinion
+        assert valid or "a second accountant gives" in checked.problems[0]
 
 
 def test_a_mistake_in_the_accounting_of_votes_shows(
@@ -206,9 +206,9 @@ def test_a_mistake_in_the_accounting_of_votes_shows(
         accounting._epsilon.cache_clear()
         monkeypatch.setattr(renyi, "vote_curve", lambda *a, part=part, **k: right(*a, **k) / part)
         write_beside(certificate(vote=vote, votes=300, gaussians=False), path, 1)
-        found = verify(path)
-        assert found.consistent is valid and found.accountants[1].name.startswith("PLD"), (
-            found.problems
+        checked = verify(path)
+        assert checked.consistent is valid and checked.accountants[1].name.startswith("PLD"), (
+            checked.problems
         )
     accounting._epsilon.cache_clear()
 

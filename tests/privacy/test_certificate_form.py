@@ -102,8 +102,8 @@ def table(tmp_path: Path, keys: Path) -> Path:
     """A table with a signed certificate."""
     path = tmp_path / "table.csv"
     path.write_bytes(ROW)
-    found = {**made(), "condition": {"a": [1]}, "audit": [AUDIT]}
-    write_beside(found, path, 1, read_private(keys))
+    results = {**made(), "condition": {"a": [1]}, "audit": [AUDIT]}
+    write_beside(results, path, 1, read_private(keys))
     return path
 
 
@@ -155,11 +155,11 @@ def test_the_documents_recipe_verifies_a_signature(table: Path, monkeypatch: Any
 
 def test_untouched_is_valid_and_says_who_signed(table: Path, keys: Path) -> None:
     print_of_key = fingerprint(read_public(f"{keys}.pub"))
-    found = verify(table)
-    assert found.consistent and found.notes == ()
-    assert found.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
+    verification = verify(table)
+    assert verification.consistent and verification.notes == ()
+    assert verification.signature == f"signed by an unknown signer, fingerprint {print_of_key}"
     assert verify(table, f"{keys}.pub").signature == f"signed by {print_of_key}, the key given"
-    names = [opinion.name for opinion in found.accountants]
+    names = [opinion.name for opinion in verification.accountants]
     assert names == ["exact Gaussian (tabsynth)", "PLD (tabsynth)"]
 
 
@@ -189,8 +189,8 @@ def test_any_field_tampered_with_is_refused(tmp_path_factory: Any, keys: Path, d
     path = tmp_path_factory.getbasetemp() / "tampered.csv"
     if not path.exists():
         path.write_text("a,b\n1,2\n")
-        found = {**made(), "condition": {"a": [1]}, "audit": [AUDIT]}
-        write_beside(found, path, 1, read_private(keys))
+        results = {**made(), "condition": {"a": [1]}, "audit": [AUDIT]}
+        write_beside(results, path, 1, read_private(keys))
         beside(path).rename(path.with_suffix(".signed"))
     signed = json.loads(path.with_suffix(".signed").read_text())
     place = data.draw(st.sampled_from(fields(signed)))
@@ -234,8 +234,8 @@ def test_tampering_shows_without_a_signature(
     rewrite(table, data)
     assert verify(table).consistent and verify(table).signature == "unsigned"
     rewrite(table, {**data, **changes})
-    found = verify(table)
-    assert not found.consistent and any(says in problem for problem in found.problems)
+    verification = verify(table)
+    assert not verification.consistent and any(says in problem for problem in verification.problems)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def test_another_code_is_a_note(table: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(
         "tabsynth.privacy.certificate.verification.code", lambda: {"sha256": "0" * 64, "files": 1}
     )
-    found = verify(table)
-    assert found.consistent and "another version of the code" in found.notes[0]
+    verification = verify(table)
+    assert verification.consistent and "another version of the code" in verification.notes[0]
 
 
 def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
@@ -285,8 +285,10 @@ def test_noise_that_was_not_exact_is_a_note(tmp_path: Path) -> None:
     path.write_bytes(ROW)
     for noise, says in ((ON_GPU, "its noise was not exact"), (None, "does not state"), (EXACT, "")):
         write_beside(made(noise=noise), path, 1)
-        found = verify(path)
-        assert found.consistent and any(says in note for note in found.notes) is bool(says)
+        verification = verify(path)
+        assert verification.consistent and any(says in note for note in verification.notes) is bool(
+            says
+        )
 
 
 def test_keys_locked_and_not(tmp_path: Path, keys: Path) -> None:
@@ -473,8 +475,8 @@ def test_shipped_certificates_of_before_still_verify(name: str) -> None:
     path = ROOT / "data" / name
     if not path.exists():
         pytest.skip(f"data/{name} does not ship in this tree")
-    found = verify(path)
-    assert found.consistent and found.signature == "unsigned"
-    if found.certificate["format"] == certificates.BEFORE:
+    verification = verify(path)
+    assert verification.consistent and verification.signature == "unsigned"
+    if verification.certificate["format"] == certificates.BEFORE:
         with pytest.raises(InputError, match="sample the table again"):
             certify(path, [AUDIT])

@@ -90,8 +90,8 @@ def test_noise_of_the_row_count() -> None:
     assert abs(noise.var() - 1) < 0.03
     assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 0.02
     table, account = opened(np.zeros((1, 1), dtype=int), 50.0, 200)
-    found = [noisy_row_count(table, account, rng) for _ in range(200)]
-    assert min(found) == 1.0 and max(found) > 20
+    results = [noisy_row_count(table, account, rng) for _ in range(200)]
+    assert min(results) == 1.0 and max(results) > 20
 
 
 def test_estimated_rows_is_unbiased_and_weighted() -> None:
@@ -100,15 +100,15 @@ def test_estimated_rows_is_unbiased_and_weighted() -> None:
     sizes, n, std = [2, 40, 5], 500, 8.0
     index = np.stack([rng.integers(0, s, n) for s in sizes], axis=1)
     exact = [np.bincount(index[:, j], minlength=s) for j, s in enumerate(sizes)]
-    found = np.array(
+    result = np.array(
         [
             estimated_rows([c + std * rng.standard_normal(len(c)) for c in exact])
             for _ in range(4000)
         ]
     )
     spread = std / math.sqrt(sum(1 / s for s in sizes))
-    assert abs(found.mean() - n) < 4 * spread / math.sqrt(4000)
-    assert found.std() == pytest.approx(spread, rel=0.05)
+    assert abs(result.mean() - n) < 4 * spread / math.sqrt(4000)
+    assert result.std() == pytest.approx(spread, rel=0.05)
     assert estimated_rows([np.array([-50.0, 3.0])]) == 1.0
 
 
@@ -123,15 +123,15 @@ def test_probabilities_are_a_floored_projection(
 ) -> None:
     """A strictly positive distribution: the L2 projection onto the simplex, by bisection here."""
     noisy = np.array(counts)
-    found = probabilities(noisy, rows, std)
-    assert found.sum() == pytest.approx(1) and (found > 0).all()
+    result = probabilities(noisy, rows, std)
+    assert result.sum() == pytest.approx(1) and (result > 0).all()
 
     def total(shift: float) -> float:
         return np.maximum(noisy - shift, 0).sum() - rows
 
     shift = optimize.brentq(total, noisy.min() - rows - 1, noisy.max(), xtol=1e-12)
     values = np.maximum(noisy - shift, 0) + max(0.1 * std, 0.25)
-    np.testing.assert_allclose(found, values / values.sum(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(result, values / values.sum(), rtol=1e-6, atol=1e-9)
 
 
 # k-way counts.
@@ -152,9 +152,9 @@ def test_counts_are_those_of_pandas() -> None:
     index[:, 1] = np.minimum(index[:, 1], 2)  # value 3 has no row
     frame = pd.DataFrame({j: pd.Categorical(index[:, j], range(SIZES[j])) for j in range(3)})
     counts, account = source_of(index, 1e-12)
-    found = counts.measure(account, SETS, shares_by_cells([3, 2, 12, 8, 24]), rng)
-    assert [m.columns for m in found] == SETS
-    for m in found:
+    measured = counts.measure(account, SETS, shares_by_cells([3, 2, 12, 8, 24]), rng)
+    assert [m.columns for m in measured] == SETS
+    for m in measured:
         wanted = frame.groupby(list(m.columns), observed=False).size()
         shape = tuple(SIZES[j] for j in m.columns)
         np.testing.assert_allclose(m.counts, wanted.to_numpy().reshape(shape), atol=1e-8)
@@ -189,19 +189,21 @@ def test_noise_of_k_way_counts(sigma: float) -> None:
     counts, account = source_of(index, sigma, uses)
     rows = []
     for _ in range(uses):
-        found = counts.measure(account, SETS, shares, rng)
-        for m, share in zip(found, shares, strict=True):
+        measured = counts.measure(account, SETS, shares, rng)
+        for m, share in zip(measured, shares, strict=True):
             assert m.std == pytest.approx(sigma / math.sqrt(share))
-        noise = [(m.counts - count_rows(index, m.columns, by_value(SIZES))).ravel() for m in found]
+        noise = [
+            (m.counts - count_rows(index, m.columns, by_value(SIZES))).ravel() for m in measured
+        ]
         rows.append(np.concatenate(noise))
     noise = as_normal(
-        np.array(rows), np.repeat([m.std for m in found], [m.counts.size for m in found])
+        np.array(rows), np.repeat([m.std for m in measured], [m.counts.size for m in measured])
     )
     assert noise.size > 1e5 and abs(noise.var() - 1) < 0.015
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
     for one, other in ((noise[1:], noise[:-1]), (noise[:, 1:], noise[:, :-1])):
         assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.015
-    edges = np.cumsum([m.counts.size for m in found])[:-1]
+    edges = np.cumsum([m.counts.size for m in measured])[:-1]
     for part in np.split(noise, edges, axis=1):
         assert abs(part.var() - 1) < 0.06
     assert account.spent == uses == counts.table.reads
@@ -223,8 +225,8 @@ def test_sensitivity_of_k_way_counts(row: tuple[int, ...], weights: list[float])
     scaled = []
     for rows in (index, np.vstack([index, row])):
         counts, account = source_of(rows, 2.0)  # the same noise: integers, and rounded after it
-        found = counts.measure(account, SETS, shares, np.random.default_rng(6))
-        scaled.append(np.concatenate([m.counts.ravel() / m.std for m in found]))
+        measured = counts.measure(account, SETS, shares, np.random.default_rng(6))
+        scaled.append(np.concatenate([m.counts.ravel() / m.std for m in measured]))
     assert np.linalg.norm(scaled[1] - scaled[0]) == pytest.approx(1 / 2.0, rel=1e-9)
 
 
@@ -241,22 +243,22 @@ def test_shares_that_are_not_shares_read_nothing(shares: list[float]) -> None:
 def test_shares_minimise_the_error(cells: list[int], seed: int) -> None:
     """Σ cells · std is least: no other shares do better, and none of a random few do."""
     size = np.array(cells, dtype=float)
-    found = np.array(shares_by_cells(cells))
-    assert found.sum() == pytest.approx(1)
-    least = (size / np.sqrt(found)).sum()
+    result = np.array(shares_by_cells(cells))
+    assert result.sum() == pytest.approx(1)
+    least = (size / np.sqrt(result)).sum()
     for other in np.random.default_rng(seed).dirichlet(np.full(len(cells), 3.0), 20):
-        near = 0.9 * found + 0.1 * other
+        near = 0.9 * result + 0.1 * other
         assert (size / np.sqrt(near)).sum() >= least * (1 - 1e-12)
 
 
 def test_important_sets_have_less_error() -> None:
     """Σ w · cells · std is least: no other shares do better."""
     cells, importance = np.array([6.0, 50, 400]), np.array([5.0, 1, 1])
-    found = np.array(shares_by_cells([6, 50, 400], importance))
-    least = (importance * cells / np.sqrt(found)).sum()
+    result = np.array(shares_by_cells([6, 50, 400], importance))
+    least = (importance * cells / np.sqrt(result)).sum()
     for other in np.random.default_rng(0).dirichlet(np.ones(3), 200):
-        assert (importance * cells / np.sqrt(0.9 * found + 0.1 * other)).sum() >= least
-    assert found[0] > shares_by_cells([6, 50, 400])[0]
+        assert (importance * cells / np.sqrt(0.9 * result + 0.1 * other)).sum() >= least
+    assert result[0] > shares_by_cells([6, 50, 400])[0]
 
 
 def test_groups_are_counted_without_all_cells() -> None:
@@ -264,10 +266,10 @@ def test_groups_are_counted_without_all_cells() -> None:
     rng = np.random.default_rng(0)
     index = rng.integers(0, 100_000, (500, 2))
     groups = [np.arange(100_000) % 7, np.arange(100_000) // 50_000]
-    found = count_rows(index, (0, 1), groups)
-    assert found.shape == (7, 2) and found.sum() == 500
+    result = count_rows(index, (0, 1), groups)
+    assert result.shape == (7, 2) and result.sum() == 500
     np.testing.assert_array_equal(
-        found, pd.crosstab(index[:, 0] % 7, index[:, 1] // 50_000).to_numpy()
+        result, pd.crosstab(index[:, 0] % 7, index[:, 1] // 50_000).to_numpy()
     )
 
 
@@ -286,10 +288,10 @@ def test_counts_of_any_store_of_rows() -> None:
     ledger = Ledger(math.inf, 1e-5)
     other = NoisyCounts(PrivateTable(pd.DataFrame(index), ledger), SIZES, by_pandas)
     account = ledger.open("counts", Gaussian(noise_multiplier=1.5), 1)
-    found = other.measure(account, SETS, [0.2] * 5, np.random.default_rng(8))
+    measured = other.measure(account, SETS, [0.2] * 5, np.random.default_rng(8))
     ours, ours_account = source_of(index, 1.5)
     for one, two in zip(
-        found,
+        measured,
         ours.measure(ours_account, SETS, [0.2] * 5, np.random.default_rng(8)),
         strict=True,
     ):
@@ -304,12 +306,12 @@ def test_total_rows_is_unbiased_and_weighted() -> None:
     index = np.stack([rng.integers(0, size, 400) for size in SIZES], axis=1)
     shares = shares_by_cells([3, 2, 12, 8, 24])
     counts, account = source_of(index, 6.0, 4000)
-    found = [counts.measure(account, SETS, shares, rng) for _ in range(4000)]
-    totals = np.array([total_rows(measured) for measured in found])
-    spread = math.sqrt(1 / sum(1 / (m.counts.size * m.std**2) for m in found[0]))
+    results = [counts.measure(account, SETS, shares, rng) for _ in range(4000)]
+    totals = np.array([total_rows(measured) for measured in results])
+    spread = math.sqrt(1 / sum(1 / (m.counts.size * m.std**2) for m in results[0]))
     assert abs(totals.mean() - 400) < 4 * spread / math.sqrt(4000)
     assert totals.std() == pytest.approx(spread, rel=0.05)
-    assert noise_of_total(found[0]) == pytest.approx(spread)
+    assert noise_of_total(results[0]) == pytest.approx(spread)
     exact = [Measured((0,), np.array([7.0, 5.0]), 0.0), Measured((1,), np.array([40.0]), 3.0)]
     assert noise_of_total(exact) == 0 and noise_of_total(exact[1:]) == pytest.approx(3)
     assert total_rows(exact) == 12 and total_rows(exact[1:]) == pytest.approx(40)

@@ -78,9 +78,9 @@ def test_sampled_divergence_in_both_directions(sigma: float, rate: float, order:
     # D_α(mixture ‖ N) and D_α(N ‖ mixture), both as moments of their ratio under N.
     first = math.log(moment(order)) / (order - 1)
     second = math.log(moment(1 - order)) / (order - 1)
-    found = sampled_rdp(sigma, rate, order)
-    assert first <= found + 1e-10 and found <= first * (1 + 1e-6) + 1e-9
-    assert second <= found + 1e-9
+    result = sampled_rdp(sigma, rate, order)
+    assert first <= result + 1e-10 and result <= first * (1 + 1e-6) + 1e-9
+    assert second <= result + 1e-9
 
 
 def test_where_the_quadrature_would_be_too_long_sampling_counts_for_nothing() -> None:

@@ -40,12 +40,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         for _ in range(i):
             ledger.spend(account)
     released(ledger)
-    again = on(path)
-    assert [(a.purpose, a.mechanism, a.granted, a.spent, a.details) for a in again.accounts] == [
+    second = on(path)
+    assert [(a.purpose, a.mechanism, a.granted, a.spent, a.details) for a in second.accounts] == [
         (f"p{i}", m, 4, i, {"unit": "counts"}) for i, m in enumerate(mechanisms)
     ]
-    assert again.to_list() == ledger.to_list() and again.spent == ledger.spent > 0
-    released(again)
+    assert second.to_list() == ledger.to_list() and second.spent == ledger.spent > 0
+    released(second)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -53,9 +53,9 @@ def test_an_infinite_limit(tmp_path: Path) -> None:
     ledger = on(tmp_path / "l", epsilon=math.inf)
     ledger.spend(ledger.open("p", NoPrivacy(), 3))
     released(ledger)
-    again = on(tmp_path / "l", epsilon=math.inf)
-    assert again.spent == math.inf
-    released(again)
+    second = on(tmp_path / "l", epsilon=math.inf)
+    assert second.spent == math.inf
+    released(second)
 
 
 def test_a_use_is_on_disk_before_it_is_granted(tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ def test_a_use_is_on_disk_before_it_is_granted(tmp_path: Path) -> None:
         for used in range(1, 6 if account is small else 100):
             ledger.spend(account)
             written = [x for x in lines(path) if x["record"] == "reserve"]
-            found = [x["spent"] for x in written if x["account"] == account.number]
-            assert used <= found[-1] < used + block
-            assert sorted(found) == found
+            results = [x["spent"] for x in written if x["account"] == account.number]
+            assert used <= results[-1] < used + block
+            assert sorted(results) == results
     assert kinds(path).count("reserve") == 5 + 4
 
 
@@ -81,9 +81,9 @@ def test_several_uses_are_on_disk_before_they_are_granted(tmp_path: Path) -> Non
         assert ledger.journal is not None and account.number is not None
         assert ledger.journal.entries[account.number].spent >= account.spent == total
     released(ledger)
-    again = on(tmp_path / "j")
-    assert [a.spent for a in again.accounts] == [100]
-    released(again)
+    second = on(tmp_path / "j")
+    assert [a.spent for a in second.accounts] == [100]
+    released(second)
 
 
 def test_nothing_is_used_if_it_cannot_be_written(
@@ -109,9 +109,9 @@ def test_nothing_is_used_if_it_cannot_be_written(
     assert path.read_bytes().startswith(before) and path.read_bytes() != before  # a torn line
     ledger.spend(account)  # there is space again: the torn line is written over
     released(ledger)
-    again = on(path)
-    assert again.accounts[0].spent == 2
-    released(again)
+    second = on(path)
+    assert second.accounts[0].spent == 2
+    released(second)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
@@ -133,17 +133,17 @@ def test_a_run_opens_its_own_accounts_again(tmp_path: Path) -> None:
     for _ in range(3):
         ledger.spend(account)
     released(ledger)  # no close: a crash
-    again = on(path)
-    (kept,) = again.accounts
+    second = on(path)
+    (kept,) = second.accounts
     assert (kept.spent, kept.granted, kept.waiting) == (10, 640, True)
-    assert again.open("critic", FULL, 640) is kept and not kept.waiting
+    assert second.open("critic", FULL, 640) is kept and not kept.waiting
     for _ in range(630):
-        again.spend(kept)
+        second.spend(kept)
     with pytest.raises(BudgetError, match="all 640 uses are spent"):
-        again.spend(kept)
+        second.spend(kept)
     # It was given once: asked for again, it is another account.
-    assert again.open("critic", FULL, 640) is not kept
-    released(again)
+    assert second.open("critic", FULL, 640) is not kept
+    released(second)
 
 
 @pytest.mark.parametrize("resumable", [True, False])
@@ -157,10 +157,10 @@ def test_close_gives_back_what_was_not_used(tmp_path: Path, resumable: bool) -> 
     with pytest.raises(BudgetError):
         ledger.spend(account)
     released(ledger)
-    again = on(path)
-    (kept,) = again.accounts
+    second = on(path)
+    (kept,) = second.accounts
     assert (kept.spent, kept.granted, kept.waiting) == (3, 640 if resumable else 3, resumable)
-    released(again)
+    released(second)
 
 
 def test_the_fits_of_one_file_compose(tmp_path: Path) -> None:
@@ -207,9 +207,9 @@ def test_an_interrupt_in_the_middle_of_a_write(
             ledger.spend(account)
     ledger.close(resumable=True)
     released(ledger)
-    again = on(path)
-    assert [(a.purpose, a.spent) for a in again.accounts] == [("p", 4)]
-    released(again)
+    second = on(path)
+    assert [(a.purpose, a.spent) for a in second.accounts] == [("p", 4)]
+    released(second)
 
 
 def test_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

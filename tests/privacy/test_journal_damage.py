@@ -24,17 +24,17 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
     data = path.read_bytes()
     for cut in range(len(whole), len(data), 6):
         copy.write_bytes(data[:cut])
-        again = on(copy)
-        assert again.accounts[0].spent == 1
-        assert again.open("p", FULL, 7) is again.accounts[0]
-        again.spend(again.accounts[0])
-        released(again)
+        second = on(copy)
+        assert second.accounts[0].spent == 1
+        assert second.open("p", FULL, 7) is second.accounts[0]
+        second.spend(second.accounts[0])
+        released(second)
         assert copy.read_bytes() == data
     for cut in range(0, data.index(b"\n") + 1, 6):  # nothing was ever granted
         copy.write_bytes(data[:cut])
-        again = on(copy)
-        assert again.accounts == []
-        released(again)
+        second = on(copy)
+        assert second.accounts == []
+        released(second)
 
 
 @settings(max_examples=60, deadline=None)
@@ -140,17 +140,17 @@ def test_no_crash_forgets(tmp_path_factory: Any, cut: int, uses: list[int]) -> N
     path = tmp_path_factory.mktemp("crash") / "l"
     ledger = on(path)
     accounts = [ledger.open(f"p{i}", FULL, 200 * (i + 1)) for i in range(3)]
-    known = [(path.stat().st_size, [0, 0, 0])]
+    expected = [(path.stat().st_size, [0, 0, 0])]
     for use in uses:
         ledger.spend(accounts[use])
-        known.append((path.stat().st_size, [a.spent for a in accounts]))
+        expected.append((path.stat().st_size, [a.spent for a in accounts]))
     released(ledger)
     at = cut % (path.stat().st_size + 1)
-    if at < known[0][0]:
+    if at < expected[0][0]:
         return
     path.write_bytes(path.read_bytes()[:at])
-    again = on(path)
+    second = on(path)
     # A use returned only once the file had its full length.
-    used = [used for size, used in known if size <= at][-1]
-    assert all(a.spent >= u for a, u in zip(again.accounts, used, strict=True))
-    released(again)
+    used = [used for size, used in expected if size <= at][-1]
+    assert all(a.spent >= u for a, u in zip(second.accounts, used, strict=True))
+    released(second)

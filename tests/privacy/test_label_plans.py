@@ -42,9 +42,9 @@ def test_the_table_of_affordable_labels() -> None:
         rows_each, noise, at_one, at_eight, at_twenty = TABLE[one.teachers]
         assert one.rows_each == rows_each and one.noise == pytest.approx(noise, rel=0.003)
         assert one.noise == pytest.approx(0.25 * one.teachers / norm.ppf(0.95))
-        for epsilon, found, wanted in ((1.0, one, at_one), (8.0, eight, at_eight)):
+        for epsilon, result, wanted in ((1.0, one, at_one), (8.0, eight, at_eight)):
             laplace = laplace_on_one_count(one.teachers, epsilon)
-            ours = (found.labels, found.labels_by_gaussian, laplace)
+            ours = (result.labels, result.labels_by_gaussian, laplace)
             for mine, theirs in zip(ours, wanted, strict=True):
                 assert theirs is None or mine == pytest.approx(theirs, rel=2e-4, abs=0.5)
         assert twenty.labels == pytest.approx(at_twenty, rel=2e-4, abs=1)
@@ -62,19 +62,19 @@ def test_the_ledger_grants_what_is_planned_and_no_more(
 ) -> None:
     teachers = [max(2, rows // 60)]
     plan = plan_labels(rows, epsilon, consensus=consensus, flips=flips, teachers=teachers)
-    (found,) = plan.grid
+    (result,) = plan.grid
     for accounting, noise, labels in (
-        ("exact-binary", found.noise, found.labels),
-        ("laplace", found.laplace_noise, found.labels_by_laplace),
+        ("exact-binary", result.noise, result.labels),
+        ("laplace", result.laplace_noise, result.labels_by_laplace),
     ):
-        vote = NoisyVote(noise=noise, teachers=found.teachers, accounting=accounting)
+        vote = NoisyVote(noise=noise, teachers=result.teachers, accounting=accounting)
         Ledger(epsilon, 1e-5).open("labels", vote, labels)
         with pytest.raises(BudgetError):
             Ledger(epsilon, 1e-5).open("labels", vote, labels + 1)
     # The exact formula for Gaussians affords more than their RDP.
-    plain = NoisyVote(noise=found.noise, teachers=found.teachers, accounting="gaussian")
-    Ledger(epsilon, 1e-5).open("labels", plain, found.labels_by_gaussian)
-    assert found.labels_by_gaussian <= found.labels
+    plain = NoisyVote(noise=result.noise, teachers=result.teachers, accounting="gaussian")
+    Ledger(epsilon, 1e-5).open("labels", plain, result.labels_by_gaussian)
+    assert result.labels_by_gaussian <= result.labels
 
 
 def test_right_labels_by_consensus() -> None:
@@ -89,8 +89,8 @@ def test_right_labels_by_consensus() -> None:
 
 def test_recommendations() -> None:
     """privacy.md: 760 to 1,900 teachers at ε = 1, about 380 at ε = 8."""
-    found = {e: plan_labels(19_077, e).recommended for e in (1.0, 8.0, 20.0)}
-    assert found == {1.0: 1907, 8.0: 381, 20.0: 190}
+    results = {e: plan_labels(19_077, e).recommended for e in (1.0, 8.0, 20.0)}
+    assert results == {1.0: 1907, 8.0: 381, 20.0: 190}
     few = plan_labels(19_077, 8.0, labels=200)
     assert few.recommended == 50 and "the fewest that answer 200" in few.reason
     assert "fewer than the 5,000 requested" in plan_labels(5_000, 1.0).reason
@@ -135,7 +135,7 @@ def test_it_is_json_ready() -> None:
     ids=repr,
 )
 def test_what_cannot_be_planned_is_one_line(changes: dict[str, object], name: str) -> None:
-    known: dict[str, object] = {"rows": 19_077, "epsilon": 1.0}
+    parameters: dict[str, object] = {"rows": 19_077, "epsilon": 1.0}
     with pytest.raises(InputError, match=name) as error:
-        plan_labels(**{**known, **changes})  # type: ignore[arg-type]
+        plan_labels(**{**parameters, **changes})  # type: ignore[arg-type]
     assert "\n" not in str(error.value)

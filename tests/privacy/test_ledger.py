@@ -194,11 +194,11 @@ def test_to_list_and_back() -> None:
         ("critic", 5),
         ("labels", 7),
     ]
-    again = Ledger.from_list(9.0, DELTA, items)
-    assert again.to_list() == items and again.spent == ledger.spent
-    for account in again.accounts:  # all of it is spent
+    second = Ledger.from_list(9.0, DELTA, items)
+    assert second.to_list() == items and second.spent == ledger.spent
+    for account in second.accounts:  # all of it is spent
         with pytest.raises(BudgetError):
-            again.spend(account)
+            second.spend(account)
     assert Ledger.from_list(9.0, DELTA, [{**items[0], "details": None}]).spent > 0
 
 

@@ -42,8 +42,8 @@ class Tape:
 
     def bytes(self, length: int) -> bytes:
         self.asked += length
-        found, self.given = self.given[:length], self.given[length:]
-        return found + self.then.bytes(length - len(found))
+        result, self.given = self.given[:length], self.given[length:]
+        return result + self.then.bytes(length - len(result))
 
 
 def tensor_noise(bits: Any = None) -> TensorNoise:
@@ -57,11 +57,11 @@ def tensor_noise(bits: Any = None) -> TensorNoise:
 def test_the_law_of_counts(std: float) -> None:
     """R4: P(k) = Φ((k + ½)/s) − Φ((k − ½)/s), by chi-square on every k that is common; and N(0, 1) of it."""
     counts = np.arange(DRAWS) % 7.0
-    found = noisy(counts, std, Keystream(bytes(32)), whole=True)
+    result = noisy(counts, std, Keystream(bytes(32)), whole=True)
     step = grid(std, whole=True)
-    assert step == (64.0 if std == 1e4 else 1.0) and (found % step == 0).all()
+    assert step == (64.0 if std == 1e4 else 1.0) and (result % step == 0).all()
     if step == 1:
-        error = (found - counts).astype(int)
+        error = (result - counts).astype(int)
         low, high = error.min(), error.max()
         seen = np.bincount(error - low)
         wanted = DRAWS * pmf(np.arange(low, high + 1), std)
@@ -70,7 +70,7 @@ def test_the_law_of_counts(std: float) -> None:
         assert stats.chisquare(seen[common], wanted).pvalue > 1e-4
         normal = as_normal(error, std)
     else:
-        normal = (found - counts) / std  # steps are so fine that rounding does not show
+        normal = (result - counts) / std  # steps are so fine that rounding does not show
     assert abs(normal.var() - 1) < 0.015 and abs(normal.mean()) < 4 / np.sqrt(DRAWS)
     assert stats.kstest(normal, "norm").pvalue > 1e-4
     assert abs(np.corrcoef(normal[1:], normal[:-1])[0, 1]) < 0.015
@@ -82,11 +82,11 @@ def test_the_law_of_sums_of_gradients(std: float, dtype: torch.dtype) -> None:
     """R4: the same on tensors, of any size next to the noise; independent across entries and calls."""
     values = torch.linspace(-50, 50, DRAWS // 2, dtype=dtype) * std
     room, size = tensor_noise(), torch.tensor(std, dtype=dtype)
-    found = torch.stack([room.noisy(values, size) for _ in range(2)])
+    result = torch.stack([room.noisy(values, size) for _ in range(2)])
     step = grid(float(size))
     assert float(size) / 256 < step <= float(size) / 128
-    assert bool((found.double() / step == (found.double() / step).round()).all())
-    normal = ((found.double() - values.double()) / float(size)).numpy()
+    assert bool((result.double() / step == (result.double() / step).round()).all())
+    normal = ((result.double() - values.double()) / float(size)).numpy()
     assert abs(normal.var() - 1) < 0.015 and stats.kstest(normal.ravel(), "norm").pvalue > 1e-4
     for one, other in (
         (normal[0], normal[1]),
@@ -104,9 +104,9 @@ def test_the_law_between_the_points_of_the_grid(centre: float) -> None:
         roads = [rounded_gaussian(np.full(DRAWS, centre), ratio, Keystream(bytes(32)))]
         single = torch.full((DRAWS,), centre)
         roads.append(rounded(single, 1.0, ratio, Keystream(bytes(32))).numpy().astype(float))
-        for found, exact in zip(roads, (centre, float(single[0])), strict=True):
-            steps = np.arange(found.min(), found.max() + 1)
-            seen = np.array([(found == k).sum() for k in steps])
+        for result, exact in zip(roads, (centre, float(single[0])), strict=True):
+            steps = np.arange(result.min(), result.max() + 1)
+            seen = np.array([(result == k).sum() for k in steps])
             wanted = DRAWS * pmf(steps, ratio, exact)
             common = wanted > 5
             wanted = wanted[common] * seen[common].sum() / wanted[common].sum()
@@ -172,7 +172,7 @@ def test_no_edge_is_decided_wrongly(
     with pytest.MonkeyPatch.context() as patch:
         further = Tape(b"", key)
         patch.setattr(noise, "Keystream", lambda _: further)
-        (found,) = nearest(
+        (result,) = nearest(
             np.array([centre]), ratio, np.array([first]), np.array([turn]), np.zeros(1, int), key
         )
     drawn = Keystream(key).bytes(further.asked)
@@ -182,7 +182,7 @@ def test_no_edge_is_decided_wrongly(
         turn = turn << 64 | int.from_bytes(drawn[place + 8 : place + 16], "little")
         digits += 64
     with mpmath.workdps(60):
-        assert found == mpmath.floor(by_mpmath(centre, ratio, first, turn, digits) + 0.5)
+        assert result == mpmath.floor(by_mpmath(centre, ratio, first, turn, digits) + 0.5)
 
 
 def test_what_is_far_from_an_edge_takes_no_more_digits_and_what_is_near_does(
@@ -190,11 +190,15 @@ def test_what_is_far_from_an_edge_takes_no_more_digits_and_what_is_near_does(
 ) -> None:
     further = Tape(b"")
     monkeypatch.setattr(noise, "Keystream", lambda _: further)
-    known = {"first": np.array([2**62]), "turn": np.array([QUARTER]), "owner": np.zeros(1, int)}
+    parameters = {
+        "first": np.array([2**62]),
+        "turn": np.array([QUARTER]),
+        "owner": np.zeros(1, int),
+    }
     z = float(by_mpmath(0.0, 1.0, 2**62, QUARTER))
-    nearest(np.array([0.25 - z]), 1.0, **known, spare=bytes(32))
+    nearest(np.array([0.25 - z]), 1.0, **parameters, spare=bytes(32))
     assert further.asked == 0
-    nearest(np.array([0.5 - z]), 1.0, **known, spare=bytes(32))
+    nearest(np.array([0.5 - z]), 1.0, **parameters, spare=bytes(32))
     assert further.asked >= 16
 
 
@@ -213,7 +217,7 @@ def test_doubt_in_single_precision_is_settled_in_double() -> None:
     """All of float32's answers are those of float64 on the same digits, both sides of the right angle."""
     count, ratio, key = 40_001, 100.0, bytes(32)
     centres = torch.linspace(-3000, 3000, count)
-    found = rounded(centres, 1.0, ratio, Keystream(key)).numpy()
+    result = rounded(centres, 1.0, ratio, Keystream(key)).numpy()
     half = (count + 1) // 2
     words = np.frombuffer(Keystream(key).bytes(8 * half), dtype="<i4").reshape(2, half).astype(int)
     radius = ratio * np.sqrt(-2 * np.log(((words[0] & 2**31 - 1) + 0.5) * 2.0**-31))
@@ -225,8 +229,8 @@ def test_doubt_in_single_precision_is_settled_in_double() -> None:
     )  # the digits not drawn may decide the others
     clear &= np.tile((radius > 0.1 * ratio) & (radius < 4 * ratio), 2)[:count]
     assert clear.mean() > 0.98
-    np.testing.assert_array_equal(found[clear], np.rint(total)[clear])
-    assert (np.abs(found - total)[~clear] < 0.502 + 0.01 * ratio).all()
+    np.testing.assert_array_equal(result[clear], np.rint(total)[clear])
+    assert (np.abs(result - total)[~clear] < 0.502 + 0.01 * ratio).all()
 
 
 def test_tails_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,9 +249,9 @@ def test_coins_have_their_chance(chance: float) -> None:
     def digits(_: int, library: Any) -> Any:
         return library.mpf(chance)
 
-    found = bernoulli(np.full((101, 1000), chance), digits, Keystream(bytes(32)))
-    assert found.shape == (101, 1000) and found.dtype == bool
-    assert abs(found.mean() - chance) <= 4.5 * np.sqrt(chance * (1 - chance) / found.size)
+    result = bernoulli(np.full((101, 1000), chance), digits, Keystream(bytes(32)))
+    assert result.shape == (101, 1000) and result.dtype == bool
+    assert abs(result.mean() - chance) <= 4.5 * np.sqrt(chance * (1 - chance) / result.size)
     with mpmath.workdps(60):
         word = int(mpmath.floor(mpmath.mpf(chance) * 2**64)) % 2**64
         for other in (max(0, word - 1), word, min(2**64 - 1, word + 1)):
@@ -272,10 +276,10 @@ def test_what_is_released_is_on_a_grid_that_follows_from_the_noise(
     step = grid(std, fineness=fineness)
     assert std / 2 < step * 2**fineness <= std and np.log2(step) == int(np.log2(step))
     bits = Keystream(bytes(32))
-    (found,) = noisy([value], std, bits, fineness=fineness)
-    assert found / step == round(found / step)
-    (found,) = noisy([float(round(value))], std, bits, whole=True)
-    assert found == int(found)
+    (result,) = noisy([value], std, bits, fineness=fineness)
+    assert result / step == round(result / step)
+    (result,) = noisy([float(round(value))], std, bits, whole=True)
+    assert result == int(result)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 300.0, 1e5])
@@ -283,8 +287,8 @@ def test_the_grid_does_not_follow_from_the_values(size: float) -> None:
     """However large or small a value is, every point of the noise's own grid is released, odd and even."""
     for std in (2.3, 40.0):
         for whole in (False, True):
-            found = noisy(np.full(1000, round(size) * std), std, Keystream(bytes(32)), whole=whole)
-            points = found / grid(std, whole=whole)
+            result = noisy(np.full(1000, round(size) * std), std, Keystream(bytes(32)), whole=whole)
+            points = result / grid(std, whole=whole)
             assert (points == points.round()).all() and 0.3 < (points % 2).mean() < 0.7
         values = torch.full((1000,), size * std, dtype=torch.float64)
         points = tensor_noise().noisy(values, torch.tensor(std)) / grid(float(np.float32(std)))
@@ -293,13 +297,15 @@ def test_the_grid_does_not_follow_from_the_values(size: float) -> None:
 
 def test_zero_has_one_sign() -> None:
     """A negative zero would tell the sign of what was rounded to it."""
-    found = noisy(np.zeros(3000), 0.3, Keystream(), whole=True)
-    assert (found == 0).mean() > 0.8 and not np.signbit(found[found == 0]).any()
+    result = noisy(np.zeros(3000), 0.3, Keystream(), whole=True)
+    assert (result == 0).mean() > 0.8 and not np.signbit(result[result == 0]).any()
     for dtype in (torch.float32, torch.float64):
         room = tensor_noise(Keystream())
         for release in (room.noisy, room._elsewhere):
-            made = release(torch.zeros(30_000, dtype=dtype), torch.tensor(1.0))
-            assert 20 < (made == 0).sum() < 800 and not bool(torch.signbit(made[made == 0]).any())
+            created = release(torch.zeros(30_000, dtype=dtype), torch.tensor(1.0))
+            assert 20 < (created == 0).sum() < 800 and not bool(
+                torch.signbit(created[created == 0]).any()
+            )
 
 
 def test_without_noise_values_come_back_and_noise_without_bound_leaves_none() -> None:
@@ -309,8 +315,8 @@ def test_without_noise_values_come_back_and_noise_without_bound_leaves_none() ->
     for bad in (np.nan, np.inf):
         assert bool(room.noisy(torch.ones(5), torch.tensor(bad)).isnan().all())
     odd = torch.tensor([np.nan, np.inf, 1.0, -np.inf, 1e30])
-    found = room.noisy(odd, torch.tensor(1.0))
-    assert found.isfinite().tolist() == [False, False, True, False, True]
+    result = room.noisy(odd, torch.tensor(1.0))
+    assert result.isfinite().tolist() == [False, False, True, False, True]
 
 
 def test_sums_on_the_public_grid_are_exact() -> None:
@@ -324,11 +330,11 @@ def test_on_another_device_noise_is_on_the_same_grid() -> None:
     """The road that CUDA takes, here on the CPU: the same law and grid, whatever the size of the noise."""
     room, values = tensor_noise(), torch.linspace(-3, 3, DRAWS)
     for std in (0.7, 1.0, 1e-5):
-        found = room._elsewhere(values * std, torch.tensor(std)).double() / grid(
+        result = room._elsewhere(values * std, torch.tensor(std)).double() / grid(
             float(np.float32(std))
         )
-        assert bool((found == found.round()).all())
-        normal = found.numpy() * grid(std) / std - values.numpy()
+        assert bool((result == result.round()).all())
+        normal = result.numpy() * grid(std) / std - values.numpy()
         assert abs(normal.var() - 1) < 0.015 and stats.kstest(normal, "norm").pvalue > 1e-4
 
 
@@ -373,8 +379,8 @@ def test_a_forked_process_has_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatc
 def test_the_same_key_gives_the_same_noise() -> None:
     values = np.arange(500.0)
     for std in (0.3, 50.0):
-        one, again, other = (
+        one, second, other = (
             noisy(values, std, Keystream(bytes([k] * 32)), whole=True) for k in (1, 1, 2)
         )
-        np.testing.assert_array_equal(one, again)
+        np.testing.assert_array_equal(one, second)
         assert (one != other).any()

@@ -57,11 +57,11 @@ def theirs(spends, delta=DELTA, interval=1e-4):
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-30])
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 3.0, 200.0, 1e5])
 def test_one_gaussian_exactly(sigma: float, delta: float) -> None:
-    found = pld_epsilon([(Gaussian(noise_multiplier=sigma), 3)], delta)
+    result = pld_epsilon([(Gaussian(noise_multiplier=sigma), 3)], delta)
     mu = math.sqrt(3) / sigma
-    if found > 0:
-        assert gaussian_delta(mu, found * (1 + 1e-9)) <= delta * (1 + 1e-6)
-    assert found <= gaussian_epsilon(mu, delta) * (1 + 1e-3) + 2e-9
+    if result > 0:
+        assert gaussian_delta(mu, result * (1 + 1e-9)) <= delta * (1 + 1e-6)
+    assert result <= gaussian_epsilon(mu, delta) * (1 + 1e-3) + 2e-9
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_a_step_on_a_grid_dominates_it(sigma: float, rate: float, removed: bool)
     p, q = (mixture, zero) if removed else (zero, mixture)
     for epsilon in (-0.5, 0.0, 0.02, 0.05, 0.33, 1.0):
         truth = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
-        found = curve(Atoms(grid, masses, infinite), epsilon)
-        assert found >= truth - 1e-9
+        result = curve(Atoms(grid, masses, infinite), epsilon)
+        assert result >= truth - 1e-9
         if epsilon in (-0.5, 0.0, 0.05, 1.0):
-            assert found == pytest.approx(truth, abs=2e-6)
+            assert result == pytest.approx(truth, abs=2e-6)
 
 
 def worst_choice(vote: NoisyVote, uses: int, alpha: float) -> float:
@@ -139,8 +139,8 @@ def test_votes_are_the_worst_adaptive_choice(noise: float, teachers: int, uses: 
     for part in (-0.5, 0.0, 0.3, 0.7, 1.5):
         epsilon = part / noise
         truth = worst_choice(mechanism, uses, math.exp(epsilon))
-        found = curve(block, epsilon)
-        assert truth * (1 - 1e-9) <= found <= truth * 1.02 + 1e-12
+        result = curve(block, epsilon)
+        assert truth * (1 - 1e-9) <= result <= truth * 1.02 + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_votes_are_the_worst_adaptive_choice(noise: float, teachers: int, uses: 
 )
 def test_votes_stay_below_rdp_and_above_the_best_fixed_choice(noise, teachers, count) -> None:
     mechanism = vote(noise, teachers)
-    found = pld_epsilon([(mechanism, count)], DELTA)
-    assert found <= rdp_epsilon([(mechanism, count)], DELTA)
+    result = pld_epsilon([(mechanism, count)], DELTA)
+    assert result <= rdp_epsilon([(mechanism, count)], DELTA)
     fixed = [norm.cdf(z / noise) for z in (-0.5 * (teachers % 2), 1 - 0.5 * (teachers % 2))]
     low, up = np.array([1 - fixed[0], fixed[0]]), np.array([1 - fixed[1], fixed[1]])
     centre = pld.privacy_loss_distribution.from_two_probability_mass_functions(
@@ -159,7 +159,7 @@ def test_votes_stay_below_rdp_and_above_the_best_fixed_choice(noise, teachers, c
         value_discretization_interval=0.01 / noise,
         pessimistic_estimate=False,  # a lower bound
     ).self_compose(count)
-    assert found >= centre.get_epsilon_for_delta(DELTA)
+    assert result >= centre.get_epsilon_for_delta(DELTA)
     assert pld_epsilon([(vote(noise, teachers, "gaussian"), count)], DELTA) == pytest.approx(
         gaussian_epsilon(math.sqrt(count) / noise, DELTA), rel=1e-4
     )
@@ -175,8 +175,8 @@ def test_groups_of_counts_dominate_each_count() -> None:
     for epsilon in np.array([-3, -1, -0.2, 0, 0.1, 1, 2]) / noise:
         pairs = np.maximum(p[1:] - math.exp(epsilon) * p[:-1], 0)
         pairs += np.maximum(1 - p[1:] - math.exp(epsilon) * (1 - p[:-1]), 0)
-        found = (weights * np.maximum(-np.expm1(epsilon - groups), 0)).sum(axis=1)
-        assert found.max() >= pairs.max() * (1 - 1e-9)
+        result = (weights * np.maximum(-np.expm1(epsilon - groups), 0)).sum(axis=1)
+        assert result.max() >= pairs.max() * (1 - 1e-9)
 
 
 @settings(max_examples=5, deadline=None)
@@ -202,9 +202,9 @@ def test_monotone(sigma, rate, count, factor, delta) -> None:
 def test_small_and_large_answers_come_soon(epsilon: float) -> None:
     sigma = 3e-3 * math.sqrt(5000) * 8 / epsilon if epsilon < 1 else {1.0: 1.2, 50.0: 0.36}[epsilon]
     start = time.process_time()
-    found = pld_epsilon([(sampled(sigma, 0.003), 5000)], DELTA)
+    result = pld_epsilon([(sampled(sigma, 0.003), 5000)], DELTA)
     assert time.process_time() - start < 2
-    assert math.isfinite(found) and found < 200
+    assert math.isfinite(result) and result < 200
 
 
 def test_edges() -> None:
@@ -232,8 +232,8 @@ def test_laplace_votes_are_randomised_response() -> None:
         .get_epsilon_for_delta(DELTA)
         for pessimistic in (False, True)
     )
-    found = pld_epsilon([(mechanism, count)], DELTA)
-    assert low <= found <= high and found == pytest.approx(low, rel=0.01)
+    result = pld_epsilon([(mechanism, count)], DELTA)
+    assert low <= result <= high and result == pytest.approx(low, rel=0.01)
 
 
 @pytest.mark.parametrize(

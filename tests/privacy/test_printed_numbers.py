@@ -57,21 +57,21 @@ def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     """Sampling, sensitivity and standard deviation as a reader has them, and nothing else, give ε: by ours, by
     opacus' PRV and by Google's PLD."""
     model = make_tiny_model(name, SCHEMA, epsilon=3.0)
-    made = model.fit(make_table(0)).certificate()
+    certificate = model.fit(make_table(0)).certificate()
     spends = []
-    for item in made["mechanisms"]:
-        told = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
-        assert told is not None
+    for item in certificate["mechanisms"]:
+        text = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
+        assert text is not None
         noise = item["noise_added"]["standard_deviation"] / item["sensitivity"]["value"]
-        spends.append((noise, float(told[1] or 1.0), item["count"]))
+        spends.append((noise, float(text[1] or 1.0), item["count"]))
     assert len(spends) > 1 and (min(rate for _, rate, _ in spends) < 1) == (name[:2] == "dp")
-    found = [by(spends, made["delta"]) for by in (by_us, by_prv, by_pld)]
-    assert found == pytest.approx([made["epsilon"]] * 3, rel=5e-3)
-    assert 2.9 < made["epsilon"] <= 3.0
+    results = [by(spends, certificate["delta"]) for by in (by_us, by_prv, by_pld)]
+    assert results == pytest.approx([certificate["epsilon"]] * 3, rel=5e-3)
+    assert 2.9 < certificate["epsilon"] <= 3.0
     path = tmp_path / "t.csv"
     model.sample_to(path, 9)
     checked = verify(path)
     assert checked.consistent and checked.notes == ()
     assert [o.epsilon for o in checked.accountants] == pytest.approx(
-        [made["epsilon"]] * 2, rel=5e-3
+        [certificate["epsilon"]] * 2, rel=5e-3
     )

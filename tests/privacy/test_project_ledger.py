@@ -55,10 +55,17 @@ def spend(path: Path, sigma: float, count: int = 1, used: int | None = None) -> 
 def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
     path = made(tmp_path / "l", 3.0, delta=1e-6, table="patients")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    found = ProjectLedger.read(path)
-    assert (found.epsilon, found.delta, found.table, found.name) == (3.0, 1e-6, "patients", "l")
-    assert (found.share, found.left(), found.runs()) == (0.0, 3.0, [])
-    assert found.filter == PrivacyFilter.of(3.0, 1e-6) and found.filter.order == order_of(3.0, 1e-6)
+    project_ledger = ProjectLedger.read(path)
+    assert (
+        project_ledger.epsilon,
+        project_ledger.delta,
+        project_ledger.table,
+        project_ledger.name,
+    ) == (3.0, 1e-6, "patients", "l")
+    assert (project_ledger.share, project_ledger.left(), project_ledger.runs()) == (0.0, 3.0, [])
+    assert project_ledger.filter == PrivacyFilter.of(
+        3.0, 1e-6
+    ) and project_ledger.filter.order == order_of(3.0, 1e-6)
     before = path.read_bytes()
     with pytest.raises(InputError, match="already exists"):
         made(path)
@@ -70,7 +77,7 @@ def test_made_once_and_never_by_a_slip(tmp_path: Path) -> None:
             ProjectLedger(tmp_path / "ledgr", locked=locked)
     assert [p.name for p in tmp_path.iterdir()] == ["l"]
     other = made(tmp_path / "m")
-    assert ProjectLedger.read(other).project != found.project
+    assert ProjectLedger.read(other).project != project_ledger.project
 
 
 @pytest.mark.parametrize(
@@ -101,22 +108,22 @@ def test_fits_add_up_in_the_filter_s_unit(tmp_path: Path, composition: str) -> N
     spend(path, 4.0)
     spend(path, 3.0, 2)
     spend(path, 6.0, 4, used=3)
-    found = ProjectLedger.read(path)
+    project_ledger = ProjectLedger.read(path)
     squared = 1 / 16 + 2 / 9 + 3 / 36
     order = order_of(3.5, 1e-6)
     whole = gaussian_mu(3.5, 1e-6) ** 2
     if composition == "renyi":
         whole = rdp_budget(3.5, 1e-6, order) * 2 / order
-    assert found.share == pytest.approx(squared / whole)
-    entered = found.runs()
-    assert sum(item.share for item in entered) == pytest.approx(found.share)
+    assert project_ledger.share == pytest.approx(squared / whole)
+    entered = project_ledger.runs()
+    assert sum(item.share for item in entered) == pytest.approx(project_ledger.share)
     assert all(item.ended for item in entered)
     # Each states the epsilon of its plan, whatever of it was used.
     plans = [gaussian_epsilon(n**0.5 / sigma, 1e-6) for sigma, n in ((4, 1), (3, 2), (6, 4))]
     assert [item.epsilon for item in entered] == pytest.approx(plans)
     # What is left is as large as one more Gaussian may be, but for the rounding down.
     rest = math.sqrt(whole - squared)
-    assert 0.998 * rest < gaussian_mu(found.left(), 1e-6) <= rest
+    assert 0.998 * rest < gaussian_mu(project_ledger.left(), 1e-6) <= rest
 
 
 def test_a_gaussian_filter_takes_nothing_else(tmp_path: Path) -> None:
@@ -147,8 +154,11 @@ def test_the_first_fit_may_take_the_whole_budget_and_is_then_alone(tmp_path: Pat
     assert PrivacyFilter.of(1.0, DELTA).share([(Gaussian(noise_multiplier=sigma), 1)]) > 1.15
     whole = [(Gaussian(noise_multiplier=10 * sigma), 100)]
     run = spend(path, 10 * sigma, 100, used=40)  # and it stopped early
-    found = ProjectLedger.read(path)
-    assert found.share == found.runs()[0].share == 1.0 and found.left() == 0.0
+    project_ledger = ProjectLedger.read(path)
+    assert (
+        project_ledger.share == project_ledger.runs()[0].share == 1.0
+        and project_ledger.left() == 0.0
+    )
     small = Gaussian(noise_multiplier=1e3)
     with ProjectLedger(path) as project:
         with pytest.raises(BudgetError, match=r"100\.0% of the budget is used"):
@@ -205,8 +215,12 @@ def test_without_noise_and_without_a_limit(tmp_path: Path) -> None:
         ledger = project.ledger(math.inf, DELTA)
         project.check(ledger.run, [(NoPrivacy(), 1)])
         ledger.spend(ledger.open("autoencoder", NoPrivacy(), 1))
-    found = ProjectLedger.read(path)
-    assert (found.share, found.left(), found.epsilon) == (0.0, math.inf, math.inf)
+    project_ledger = ProjectLedger.read(path)
+    assert (project_ledger.share, project_ledger.left(), project_ledger.epsilon) == (
+        0.0,
+        math.inf,
+        math.inf,
+    )
 
 
 def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None:
@@ -219,22 +233,22 @@ def test_a_killed_fit_keeps_what_it_reserved_and_no_more(tmp_path: Path) -> None
         account = ledger.open("critic", Gaussian(noise_multiplier=sigma), 390)
         for _ in range(100):
             ledger.spend(account)
-    found = ProjectLedger.read(path)
-    (entry,) = found.journal.entries.values()
-    assert 100 <= entry.spent <= 106 and not found.runs()[0].ended
-    assert found.share == pytest.approx(entry.spent / 400)
+    project_ledger = ProjectLedger.read(path)
+    (entry,) = project_ledger.journal.entries.values()
+    assert 100 <= entry.spent <= 106 and not project_ledger.runs()[0].ended
+    assert project_ledger.share == pytest.approx(entry.spent / 400)
     with pytest.raises(BudgetError, match="exceed its limit"):
         spend(path, sigma, 400 - entry.spent + 1)
     spend(path, sigma, 300 - 10)
-    again = Ledger(100.0, DELTA)
+    second = Ledger(100.0, DELTA)
     with ProjectLedger(path) as project:
         # It goes on, and the rest of its plan is not there any more: refused as a plan, and as an account.
         with pytest.raises(BudgetError, match="exceed its limit"):
             project.check(ledger.run, [(account.mechanism, 390)])
-        again = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
-        assert [a.spent for a in again.accounts] == [entry.spent]
+        second = Ledger(100.0, DELTA, journal=project.journal, run=ledger.run)
+        assert [a.spent for a in second.accounts] == [entry.spent]
         with pytest.raises(BudgetError, match="critic would exceed its limit"):
-            again.open("critic", account.mechanism, 390)
+            second.open("critic", account.mechanism, 390)
 
 
 def test_one_fit_at_a_time_and_anyone_may_look(tmp_path: Path) -> None:
@@ -344,14 +358,18 @@ def test_no_sequence_of_fits_passes_the_limit(tmp_path_factory: Any, data: st.Da
                 killed[run] = (mechanism, count)  # no close: a crash
             else:
                 ledger.close()
-        found = ProjectLedger.read(path)
+        project_ledger = ProjectLedger.read(path)
         on_disk = sum(
-            e.spent / e.mechanism.noise_multiplier**2 for e in found.journal.entries.values()
+            e.spent / e.mechanism.noise_multiplier**2
+            for e in project_ledger.journal.entries.values()
         )
         assert on_disk >= sum(used.values()) * (1 - 1e-9)
         assert gaussian_delta(math.sqrt(on_disk) or 1e-9, kept.epsilon) <= DELTA * (1 + 1e-6)
-        assert found.share <= 1 + 1e-9
-        assert not alone or {e.run for e in found.journal.entries.values() if e.spent} == alone
+        assert project_ledger.share <= 1 + 1e-9
+        assert (
+            not alone
+            or {e.run for e in project_ledger.journal.entries.values() if e.spent} == alone
+        )
 
 
 def test_sampled_mechanisms_add_up_too(tmp_path: Path) -> None:

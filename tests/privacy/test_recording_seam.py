@@ -18,8 +18,8 @@ def test_without_a_recorder_nothing_stays(caplog: pytest.LogCaptureFixture) -> N
     before = repr(ledger.to_list())
     values = [np.array([31337.0]), 27182.0]
     with caplog.at_level(logging.DEBUG):
-        found = exact(account, values, [4.0, 4.0])
-    assert [one is other for one, other in zip(found, values, strict=True)] == [True, True]
+        result = exact(account, values, [4.0, 4.0])
+    assert [one is other for one, other in zip(result, values, strict=True)] == [True, True]
     assert not caplog.records and repr(ledger.to_list()) == before
 
 

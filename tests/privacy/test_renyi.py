@@ -59,10 +59,10 @@ def test_exact_binary_is_the_worst_pair_of_the_grid(teachers: int, noise: float)
         p = [mpmath.ncdf((j - mpmath.mpf(teachers) / 2) / noise) for j in range(teachers + 1)]
         pairs = [*pairwise(p), *zip(p[1:], p[:-1], strict=True)]
         truth = [float(max(divergence(a, b, order) for a, b in pairs)) for order in SOME_ORDERS]
-    found = renyi.vote_curve(vote(noise, teachers), SOME_ORDERS)
-    assert (found >= np.array(truth)).all()
+    result = renyi.vote_curve(vote(noise, teachers), SOME_ORDERS)
+    assert (result >= np.array(truth)).all()
     # Of enormous noise rounding is all there is to see: there the Gaussian's bound is taken.
-    assert found == pytest.approx(truth, rel=2e-5 if noise < 1e5 else 0.6)
+    assert result == pytest.approx(truth, rel=2e-5 if noise < 1e5 else 0.6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,7 +146,7 @@ def test_never_below_the_exact_composition_of_any_pair(
 ) -> None:
     """PLD of two worlds that differ by one vote in every query: a lower bound, and not far below."""
     ours = epsilon_of([(vote(noise, teachers), count)], DELTA)
-    found = []
+    results = []
     p = chance_of_yes(np.arange(teachers + 1), vote(noise, teachers))
     for j in range(0, teachers, 2):
         upper, lower = ({0: 1 - p[i], 1: p[i]} for i in (j + 1, j))
@@ -154,8 +154,8 @@ def test_never_below_the_exact_composition_of_any_pair(
         pld = losses.from_two_probability_mass_functions(
             log["u"], log["l"], value_discretization_interval=1e-4, pessimistic_estimate=False
         )
-        found.append(pld.self_compose(count).get_epsilon_for_delta(DELTA))
-    assert max(found) <= ours <= 1.25 * max(found)
+        results.append(pld.self_compose(count).get_epsilon_for_delta(DELTA))
+    assert max(results) <= ours <= 1.25 * max(results)
 
 
 def test_a_vote_by_gaussian_accounting_is_one_more_gaussian() -> None:
@@ -216,8 +216,8 @@ def test_votes_compose_with_gaussians_by_rdp() -> None:
 def test_the_accountant_that_was_used_is_named(
     spends: list[Spend], name: str, library: str | None
 ) -> None:
-    found = accountant_of(spends, DELTA)
-    assert (found["name"], found.get("library")) == (name, library)
+    result = accountant_of(spends, DELTA)
+    assert (result["name"], result.get("library")) == (name, library)
 
 
 @settings(max_examples=25, deadline=None)

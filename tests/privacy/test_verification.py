@@ -108,8 +108,8 @@ def test_a_certificate_moved_to_real_rows_is_not_authenticated(table: Path, keys
 def test_the_key_of_the_signer_authenticates(table: Path, keys: Path) -> None:
     write_beside(made(), table, 2, read_private(keys / "ours"))
     assert verify(table).state is State.NOT_AUTHENTICATED
-    found = verify(table, keys / "ours.pub")
-    assert found.state is State.AUTHENTICATED and found.authenticated
+    verification = verify(table, keys / "ours.pub")
+    assert verification.state is State.AUTHENTICATED and verification.authenticated
     done = told("verify", table, "--key", keys / "ours.pub")
     assert done.exit_code == 0 and done.stdout.splitlines()[-1].startswith("Private: (")
     facts = json.loads(told("verify", table, "--key", keys / "ours.pub", "--json").stdout)
@@ -117,8 +117,8 @@ def test_the_key_of_the_signer_authenticates(table: Path, keys: Path) -> None:
     # A signature that belongs to it does not mend a certificate that is wrong.
     wrong = {**made(), "epsilon": 0.1, "table": json.loads(beside(table).read_text())["table"]}
     beside(table).write_text(json.dumps(signed(wrong, read_private(keys / "ours"))))
-    found = verify(table, keys / "ours.pub")
-    assert found.state is State.REFUSED and not found.authenticated
+    verification = verify(table, keys / "ours.pub")
+    assert verification.state is State.REFUSED and not verification.authenticated
 
 
 def test_a_claim_on_drafted_facts_is_conditional(table: Path, keys: Path) -> None:
@@ -254,23 +254,25 @@ def test_sensitivity_follows_from_bound_and_groups(
     """Whoever prints the numbers of one group for those of four is refused, though their ratio is right."""
     details = {"l2_sensitivity": 1.0, "max_norm": 0.5, "groups": 4, "unit": "gradient norm"}
     details |= {"grouping": "weight-bias", "bound": "fixed"}
-    made = {name: v for name, v in {**details, **changes}.items() if v is not ...}
-    write_beside(in_groups(**made), table, 2)
+    created = {name: v for name, v in {**details, **changes}.items() if v is not ...}
+    write_beside(in_groups(**created), table, 2)
     if "mechanisms." in says:
         with pytest.raises(FileFormatError, match=says):
             verify(table)
         return
-    found = verify(table)
-    assert found.consistent == (not says) and all(says in problem for problem in found.problems)
+    verification = verify(table)
+    assert verification.consistent == (not says) and all(
+        says in problem for problem in verification.problems
+    )
 
 
 @pytest.mark.parametrize("grouping", ["flat", "weight-bias", "clusters"])
 def test_a_certificate_of_before_is_of_one_group(table: Path, grouping: str) -> None:
     """It is accepted, for ε is right, and what it prints is said to be of one group."""
     write_beside(in_groups(l2_sensitivity=0.5, unit="norms", grouping=grouping), table, 2)
-    found = verify(table)
-    assert found.consistent
-    assert any("of one group" in note for note in found.notes) == (grouping != "flat")
+    verification = verify(table)
+    assert verification.consistent
+    assert any("of one group" in note for note in verification.notes) == (grouping != "flat")
 
 
 def test_what_a_stopped_fit_need_not_have() -> None:
@@ -300,10 +302,10 @@ def test_a_warm_starts_mechanisms_do_not_stand_for_the_fits_own() -> None:
     labelled = [{**m, "details": {"warm_start": "margnet"}} for m in counts]
     warm = {"warm_start": {"method": "margnet", "public": {"rows": None}}}
     critic = {**counts[0], "purpose": "critic"}
-    found = made(method="dp-wgan", public={"rows": 9, **warm})
-    assert find_missing_mechanisms({**found, "mechanisms": [*labelled, critic]}) == []
+    result = made(method="dp-wgan", public={"rows": 9, **warm})
+    assert find_missing_mechanisms({**result, "mechanisms": [*labelled, critic]}) == []
     for items in ([*counts, critic], labelled, [*labelled[:1], critic]):
-        assert len(find_missing_mechanisms({**found, "mechanisms": items})) == 1
+        assert len(find_missing_mechanisms({**result, "mechanisms": items})) == 1
 
 
 def test_methods_and_requirements_are_the_same() -> None:

@@ -44,7 +44,7 @@ def test_every_distance_has_noise_of_its_own_use() -> None:
     rows, means = [], []
     for seed in range(120):
         ledger = Ledger(math.inf, 1e-5)
-        found = charged.charged_metrics(
+        result = charged.charged_metrics(
             PrivateTable(private, ledger),
             ledger.open("report", Gaussian(noise_multiplier=sigma), charged.uses(3)),
             public,
@@ -53,7 +53,7 @@ def test_every_distance_has_noise_of_its_own_use() -> None:
             scores=[None] * 3,
             rng=np.random.default_rng(seed),
         )
-        values = {metric.key: metric.value for metric in found}
+        values = {metric.key: metric.value for metric in result}
         rows.append(values["rows"])
         means.append([2 * values["rows"] * values[key] for key in ("tvd1", "tvd2", "tvd3")])
     for mean in np.array(means).T:

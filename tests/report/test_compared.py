@@ -87,7 +87,7 @@ def test_what_cannot_be_compared(both):
 
 
 def test_the_digest_is_of_the_real_rows_in_any_order(both):
-    one, other = (found.evaluation.real_sha256 for found in both.reports)
+    one, other = (result.evaluation.real_sha256 for result in both.reports)
     assert one == other == both.to_dict()["reports"][0]["evaluation"]["real_sha256"]
     real, kept = index(REAL), index(HOLDOUT)
     rng = np.random.default_rng(0)
@@ -110,11 +110,11 @@ def test_every_metric_in_one_frame(both):
 
 @pytest.mark.slow
 def test_asked_columns_are_measured():
-    found = report(table(300, 1), "x", target="mean", by=PATH, weights="mean")
-    keys = set(found.to_frame().index)
+    result = report(table(300, 1), "x", target="mean", by=PATH, weights="mean")
+    keys = set(result.to_frame().index)
     assert {f"subgroup_gap_{PATH}", "weighted_totals", "ci_overlap"} <= keys
     assert {"target_auroc_logistic", "population_total", "same_conclusions"} <= keys
-    assert any(f"No group of {PATH} is seen" in sentence for sentence in found.summary())
+    assert any(f"No group of {PATH} is seen" in sentence for sentence in result.summary())
 
 
 @pytest.mark.parametrize(
@@ -143,25 +143,25 @@ def test_a_published_report_takes_no_confidential_option(option):
 
 
 def test_rows_that_break_the_schema_are_counted():
-    made = table(100, 1)
-    made.loc[:4, "mean"] = 500
+    created = table(100, 1)
+    created.loc[:4, "mean"] = 500
     facts = schema().to_dict()
     combination = {PATH: [3], "mean": {"low": 0, "high": 120}}
     declared = schema().select([PATH])
     assert declared.names == (PATH,)
     strict = Schema.from_dict({**facts, "impossible": [combination]})
     possible = REAL[(REAL[PATH] != 3) | REAL["mean"].isna()]
-    found = evaluate(possible, made, schema=strict, m=20, k=(1,))
-    broken = made.iloc[5:]
+    evaluation = evaluate(possible, created, schema=strict, m=20, k=(1,))
+    broken = created.iloc[5:]
     count = int(((broken[PATH] == 3) & broken["mean"].notna()).sum())
-    metric = found.evaluation["violations"]
-    assert metric.value == pytest.approx((count + 5) / 100) and found.evaluation.left_out == 5
-    assert any("BREAK the schema" in s and "5 rows hold" in s for s in found.summary())
-    assert found.evaluation.rows["synthetic"] == 95
+    metric = evaluation.evaluation["violations"]
+    assert metric.value == pytest.approx((count + 5) / 100) and evaluation.evaluation.left_out == 5
+    assert any("BREAK the schema" in s and "5 rows hold" in s for s in evaluation.summary())
+    assert evaluation.evaluation.rows["synthetic"] == 95
     with pytest.raises(InputError, match="impossible"):
-        evaluate(REAL, made, schema=strict)
+        evaluate(REAL, created, schema=strict)
     with pytest.raises(InputError, match="500"):
-        evaluate(REAL, made.iloc[:3], schema=schema())
+        evaluate(REAL, created.iloc[:3], schema=schema())
 
 
 def index(frame):
@@ -173,20 +173,20 @@ def charged(sigma_mechanism, private, public, epsilon=math.inf, seed=0):
     guarded = PrivateTable(private, ledger)
     account = ledger.open("report", sigma_mechanism, uses(4))
     facts = {"names": schema().names, "sizes": schema().sizes, "scores": (None,) * 4}
-    found = charged_metrics(guarded, account, public, **facts, rng=np.random.default_rng(seed))
+    result = charged_metrics(guarded, account, public, **facts, rng=np.random.default_rng(seed))
     assert guarded.reads == account.spent == uses(4)
-    return {metric.key: metric for metric in found}
+    return {metric.key: metric for metric in result}
 
 
 def test_without_noise_charged_figures_are_the_exact_ones():
     private, public = index(REAL), index(table(150, 1))
-    found = charged(NoPrivacy(), private, public)
+    result = charged(NoPrivacy(), private, public)
     exact = report(table(150, 1), "x").evaluation
     for key in ("tvd1", "tvd2", "tvd3"):
-        assert found[key].value == pytest.approx(exact[key].value)
-    assert found["rows"].value == 300
+        assert result[key].value == pytest.approx(exact[key].value)
+    assert result["rows"].value == 300
     expected = distance(private, public, column_sets(4, 2), schema().names, schema().sizes).mean
-    assert found["k_marginal"].value == pytest.approx(1000 * (1 - expected.value))
+    assert result["k_marginal"].value == pytest.approx(1000 * (1 - expected.value))
 
 
 def test_one_record_moves_each_figure_by_one_at_most():
@@ -207,9 +207,11 @@ def test_the_noise_is_that_of_the_account_and_its_interval_covers():
     exact = charged(NoPrivacy(), private, public)
     rows, covered = [], []
     for seed in range(150):
-        found = charged(Gaussian(noise_multiplier=5.0), private, public, seed=seed)
-        rows.append(found["rows"].value)
-        covered += [found[k].low <= exact[k].value <= found[k].high for k in ("tvd2", "k_marginal")]
+        result = charged(Gaussian(noise_multiplier=5.0), private, public, seed=seed)
+        rows.append(result["rows"].value)
+        covered += [
+            result[k].low <= exact[k].value <= result[k].high for k in ("tvd2", "k_marginal")
+        ]
     assert np.std(rows) == pytest.approx(5.0, rel=0.2) and np.mean(rows) == pytest.approx(
         300, abs=2
     )
@@ -227,55 +229,58 @@ def consistent(**changes):
 
 @pytest.mark.slow
 def test_a_published_report_adds_up(tmp_path):
-    made = table(300, 1)
-    attach(made, consistent())
-    found = evaluate_private(REAL, made, schema=schema(), epsilon=0.5)
-    assert 0.49 < found.epsilon <= 0.5
-    listed = Ledger.from_list(math.inf, 1e-5, found.mechanisms)
-    assert listed.spent == pytest.approx(found.epsilon)
-    assert sum(item["count"] for item in found.mechanisms) == uses(4)
-    again = evaluate_private(REAL, made, schema=schema(), epsilon=0.5)
-    assert again.to_frame()["value"].tolist() != found.to_frame()["value"].tolist()  # never seeded
-    found.to_html(tmp_path / "p.html")
-    found.to_json(tmp_path / "p.json")
-    text = (tmp_path / "p.html").read_text() + found.to_markdown(tmp_path / "p.md")
+    created = table(300, 1)
+    attach(created, consistent())
+    result = evaluate_private(REAL, created, schema=schema(), epsilon=0.5)
+    assert 0.49 < result.epsilon <= 0.5
+    listed = Ledger.from_list(math.inf, 1e-5, result.mechanisms)
+    assert listed.spent == pytest.approx(result.epsilon)
+    assert sum(item["count"] for item in result.mechanisms) == uses(4)
+    second = evaluate_private(REAL, created, schema=schema(), epsilon=0.5)
+    assert (
+        second.to_frame()["value"].tolist() != result.to_frame()["value"].tolist()
+    )  # never seeded
+    result.to_html(tmp_path / "p.html")
+    result.to_json(tmp_path / "p.json")
+    text = (tmp_path / "p.html").read_text() + result.to_markdown(tmp_path / "p.md")
     assert "adding or removing one record" in text and HOSTILE not in text
     assert json.loads((tmp_path / "p.json").read_text())["delta"] == 1e-5
-    assert isinstance(found.to_frame(), pd.DataFrame)
+    assert isinstance(result.to_frame(), pd.DataFrame)
 
 
 def test_a_report_without_a_ledger_states_its_own_cost_alone(tmp_path, caplog):
     """Two of them do not know of each other, nor of the table: nothing is stated of all together."""
-    made = table(300, 1)
-    attach(made, consistent())
+    created = table(300, 1)
+    attach(created, consistent())
     for label in ("first", "second"):
         caplog.clear()
         with caplog.at_level("WARNING"):
-            found = evaluate_private(REAL, made, schema=schema(), epsilon=0.5, label=label)
+            result = evaluate_private(REAL, created, schema=schema(), epsilon=0.5, label=label)
         assert [record.getMessage() for record in caplog.records] == [ALONE]
-        assert found.statement.startswith("The figures alone cost (0.499, 1e-05)-differential")
-        found.to_html(tmp_path / "p.html")
-        found.to_json(tmp_path / "p.json")
-        told = json.loads((tmp_path / "p.json").read_text())
+        assert result.statement.startswith("The figures alone cost (0.499, 1e-05)-differential")
+        result.to_html(tmp_path / "p.html")
+        result.to_json(tmp_path / "p.json")
+        message = json.loads((tmp_path / "p.json").read_text())
         assert (
-            told["warnings"][0] == ALONE and "it includes neither the table nor any other" in ALONE
+            message["warnings"][0] == ALONE
+            and "it includes neither the table nor any other" in ALONE
         )
-        assert "budget" not in told and "total_epsilon" not in told
-        for text in (found.statement, told["statement"]):
+        assert "budget" not in message and "total_epsilon" not in message
+        for text in (result.statement, message["statement"]):
             assert "together" not in text and "budget" not in text
         page = (tmp_path / "p.html").read_text()
         assert f"Warning: {escape(ALONE)}" in page
-        assert f"Warning: {ALONE}" in found.summary()
+        assert f"Warning: {ALONE}" in result.summary()
 
 
 def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be():
     for authenticated in (False, True):
         given = Verification(consistent(), 1.0, authenticated=authenticated)
-        found = evaluate_private(
+        result = evaluate_private(
             REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given
         )
-        told = any("nobody vouches" in text for text in found.warnings)
-        assert told is not authenticated and found.to_dict()["authenticated"] is authenticated
+        message = any("nobody vouches" in text for text in result.warnings)
+        assert message is not authenticated and result.to_dict()["authenticated"] is authenticated
 
 
 @pytest.mark.parametrize(

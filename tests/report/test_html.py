@@ -125,13 +125,13 @@ def test_it_has_every_section(text):
 
 
 def test_what_does_not_count_is_not_called_worse(tmp_path):
-    made = report()
-    asked = [
-        replace(made.evaluation.verdict.comparisons[0], better=better, conclusive=conclusive)
+    created = report()
+    requests = [
+        replace(created.evaluation.verdict.comparisons[0], better=better, conclusive=conclusive)
         for better, conclusive in ((True, False), (False, True), (False, None), (False, False))
     ]
-    verdict = replace(made.evaluation.verdict, comparisons=tuple(asked))
-    Report(replace(made.evaluation, verdict=verdict)).to_html(tmp_path / "r.html")
+    verdict = replace(created.evaluation.verdict, comparisons=tuple(requests))
+    Report(replace(created.evaluation, verdict=verdict)).to_html(tmp_path / "r.html")
     rows = re.search(
         r"Against the baseline.*?</table>", (tmp_path / "r.html").read_text("utf-8"), re.S
     )
@@ -170,11 +170,11 @@ def test_moments_are_those_of_the_tables(tmp_path):
     real, synthetic = table(200, 0)["mean"], table(150, 1)["mean"]
     summary = next(item for item in report().evaluation.columns if item.column == "mean")
     for moments, column in zip(summary.moments, (real, synthetic), strict=True):
-        known = column.dropna().astype(float)
+        expected = column.dropna().astype(float)
         # A coarsened number counts as the midpoint of its cell of up to two years.
-        assert moments.mean == pytest.approx(known.mean(), abs=1)
-        assert moments.deviation == pytest.approx(known.std(), rel=0.05)
-        assert moments.quantiles[2] == pytest.approx(known.median(), abs=2)
+        assert moments.mean == pytest.approx(expected.mean(), abs=1)
+        assert moments.deviation == pytest.approx(expected.std(), rel=0.05)
+        assert moments.quantiles[2] == pytest.approx(expected.median(), abs=2)
     assert next(i for i in report().evaluation.columns if i.column == HOSTILE).moments is None
 
 
@@ -204,8 +204,8 @@ def test_names_and_categories_are_text(text):
     assert any("<img src=x" in alt for alt, _ in pictures)
     for _, svg in pictures:
         tree = ElementTree.fromstring(svg)  # well-formed
-        found = {element.tag.split("}")[1] for element in tree.iter()}
-        assert not found & {"script", "foreignObject", "image", "a"}
+        results = {element.tag.split("}")[1] for element in tree.iter()}
+        assert not results & {"script", "foreignObject", "image", "a"}
         assert not any(
             "href" in name and not value.startswith("#")
             for element in tree.iter()
@@ -280,15 +280,15 @@ def test_what_weakens_the_claim_is_loud(tmp_path, changes, words):
 @pytest.mark.parametrize("statement", ["CONDITIONAL: if.", "Private: forged.", None])
 def test_a_claim_on_drafted_columns_is_a_warning_and_never_private(tmp_path, statement):
     public = {"drafted": [HOSTILE, PATH], "accepted_drafted_domain": True, "left_out": ["mrn"]}
-    found = certificate(public=public, private=False, statement=statement)
-    page = Page(html(tmp_path, certificate=found))
+    stated = certificate(public=public, private=False, statement=statement)
+    page = Page(html(tmp_path, certificate=stated))
     assert page.tags.count(("p", {"class": "conditional"})) == 2
     assert ("p", {"class": "statement"}) not in page.tags
     assert "CONDITIONAL: ε holds only if what the schema says of columns" in page.text
     assert "NOT PRIVATE" not in page.text and "Private" not in page.text
-    facts = dict(privacy_panel(found, 150, "").facts)
+    facts = dict(privacy_panel(stated, 150, "").facts)
     assert facts["Columns left out"] == "mrn" and PATH in facts["Drafted columns, copied from rows"]
-    claimed = privacy_panel({**found, "private": True}, 150, "")
+    claimed = privacy_panel({**stated, "private": True}, 150, "")
     assert not claimed.private and claimed.condition
 
 
@@ -354,8 +354,8 @@ def test_damaged_certificates_are_shown_as_they_are(tmp_path, damaged):
 def test_one_column_and_one_row(tmp_path):
     narrow = schema().select([PATH])
     one = table(1, 0)[[PATH]]
-    made = evaluate(one, one, None, schema=narrow)
-    made.to_html(tmp_path / "report.html")
+    evaluation = evaluate(one, one, None, schema=narrow)
+    evaluation.to_html(tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     assert "needs two columns or more" in page.text
 

@@ -31,11 +31,11 @@ def visit(page, folder):
         [BROWSER, *FLAGS, *own, page.as_uri()], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(log.read_text("utf-8"))
-    start = found["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
-    jobs = [e.get("params", {}) for e in found["events"] if e["type"] == start]
+    result = json.loads(log.read_text("utf-8"))
+    start = result["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    jobs = [e.get("params", {}) for e in result["events"] if e["type"] == start]
     # A browser calls home of its own accord: such requests have no origin, a page's have one.
-    asked = [
+    requests = [
         job["url"]
         for job in jobs
         if "url" in job
@@ -43,7 +43,7 @@ def visit(page, folder):
         and not job["url"].startswith(("file:", "data:", "blob:"))
     ]
     console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return console, asked, done.stdout
+    return console, requests, done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def pages(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["report", "comparison"])
 def test_a_page_is_silent_and_asks_for_nothing(name, pages, tmp_path):
-    console, asked, dom = visit(pages / f"{name}.html", tmp_path)
-    assert console == [] and asked == []
+    console, requested, dom = visit(pages / f"{name}.html", tmp_path)
+    assert console == [] and requested == []
     assert "</svg>" in dom and dom.rstrip().endswith("</html>")
 
 
@@ -74,13 +74,13 @@ def test_a_page_that_does_both_is_caught(pages, tmp_path):
     bad = "<img src='http://elsewhere.invalid/x.png'><script>console.error('oh')</script></body>"
     free = tmp_path / "free.html"
     free.write_text(f"<!DOCTYPE html><html><body>{bad}</html>", "utf-8")
-    console, asked, _ = visit(free, tmp_path)
+    console, requested, _ = visit(free, tmp_path)
     assert any('"oh"' in line for line in console)
-    assert asked == ["http://elsewhere.invalid/x.png"]
-    held = tmp_path / "held.html"
+    assert requested == ["http://elsewhere.invalid/x.png"]
+    holdout = tmp_path / "held.html"
     text = (pages / "report.html").read_text("utf-8")
-    held.write_text(text.replace("</body>", bad), "utf-8")
+    holdout.write_text(text.replace("</body>", bad), "utf-8")
     (tmp_path / "again").mkdir()
-    console, asked, _ = visit(held, tmp_path / "again")
-    assert asked == [] and all("Content Security Policy" in line for line in console)
+    console, requested, _ = visit(holdout, tmp_path / "again")
+    assert requested == [] and all("Content Security Policy" in line for line in console)
     assert len(console) == 2

@@ -30,7 +30,9 @@ def palettes():
 
 
 def _blocks(css):
-    return [found for found in re.findall(r":root \{(.*?)\}", css, re.DOTALL) if "--ink" in found]
+    return [
+        result for result in re.findall(r":root \{(.*?)\}", css, re.DOTALL) if "--ink" in result
+    ]
 
 
 def luminance(colour):
@@ -65,7 +67,7 @@ def test_every_colour_stands_out(name):
 
 
 def test_images_have_the_colours_of_the_page():
-    found = palettes()
+    result = palettes()
     for name, colour in (
         ("real", figures.REAL),
         ("synthetic", figures.SYNTHETIC),
@@ -73,7 +75,7 @@ def test_images_have_the_colours_of_the_page():
         ("ink", figures.INK),
         ("soft", figures.SOFT),
     ):
-        assert (found["light"][name], found["dark"][name]) == (colour, figures.DARK[colour])
+        assert (result["light"][name], result["dark"][name]) == (colour, figures.DARK[colour])
     (marginal,) = column_summaries(schema().select(["mean"]), *np.arange(60).reshape(2, 30, 1))
     svg = figures.marginal_figure(marginal)
     style = next(e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}style"))
@@ -137,8 +139,8 @@ def test_intervals_references_and_numbers_that_stay_apart():
 @pytest.mark.slow
 def test_without_a_privacy_axis_utility_is_shown_alone(tmp_path):
     facts = {"schema": schema(), "m": 5, "k": (1,)}
-    made = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
-    both = compare(made)
+    created = [evaluate(table(90, 0), table(80, s), label=f"t{s}", **facts) for s in (1, 2)]
+    both = compare(created)
     ((heading, picture),) = both._pictures()
     assert heading.startswith("Utility:") and picture.count('class="whisker"') == 2
     assert "independent columns" in picture and "t1" in picture and "t2" in picture
@@ -171,8 +173,8 @@ def measured(columns, rng):
     )
     about = {"names": declared.names, "sizes": declared.sizes, "seed": 0}
     tables = (other, independent_columns(train, 100, rng), None)
-    found = tuple(distances(train, tables, order, **about) for order in (1, 2))
-    return found, column_summaries(declared, train, other)
+    result = tuple(distances(train, tables, order, **about) for order in (1, 2))
+    return result, column_summaries(declared, train, other)
 
 
 @pytest.mark.slow
@@ -180,11 +182,11 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
     rng = np.random.default_rng(0)
     base = evaluate(table(60, 0), table(60, 1), schema=schema(), m=5, k=(1,))
     for columns, drawn, words in ((24, 24, "All 276 pairs"), (33, 1, "The worst 500 of 528 pairs")):
-        found, marginals = measured(columns, rng)
+        result, marginals = measured(columns, rng)
         kept = [m for m in base.evaluation.metrics if not m.key.startswith("tvd")]
         evaluation = replace(
             base.evaluation,
-            metrics=(*map(distance_metric, found), *kept),
+            metrics=(*map(distance_metric, result), *kept),
             columns=marginals[:drawn],
         )
         Report(evaluation).to_html(tmp_path / "r.html")
@@ -194,12 +196,12 @@ def test_wide_reports_are_small_and_name_the_worst_pairs(tmp_path):
         shown = [float(value) for value in re.findall(r"<td>([\d.]+)</td>", pairs)]
         assert len(shown) == min(500, columns * (columns - 1) // 2)
         assert shown == sorted(shown, reverse=True)
-    worst = max(found[1].synthetic.marginals, key=lambda item: item.value)
+    worst = max(result[1].synthetic.marginals, key=lambda item: item.value)
     assert f"{' × '.join(worst.columns)}</th><td>{worst.value:.3f}" in pairs
 
 
 def test_a_heat_map_has_its_natural_width():
-    found, marginals = measured(10, np.random.default_rng(1))
-    svg = ElementTree.fromstring(heat_map(found, [item.column for item in marginals]))
+    result, marginals = measured(10, np.random.default_rng(1))
+    svg = ElementTree.fromstring(heat_map(result, [item.column for item in marginals]))
     width, height = float(svg.get("width")), float(svg.get("height"))
     assert svg.get("viewBox") == f"0 0 {width:g} {height:g}" and width <= 320

@@ -64,18 +64,18 @@ def test_shuffled_columns_are_called_so():
     real = table(300, 0)
     encoder, rng = TableEncoder(schema()), np.random.default_rng(1)
     baseline = encoder.from_index(independent_columns(encoder.to_index(real), 300, rng), rng)
-    found = report(real=real, synthetic=baseline)
-    assert found.verdict == "no better than independent columns"
-    assert "histogram would serve as well" in found.summary()[0]
+    result = report(real=real, synthetic=baseline)
+    assert result.verdict == "no better than independent columns"
+    assert "histogram would serve as well" in result.summary()[0]
 
 
 @pytest.mark.slow
 def test_planted_copy_is_called_a_leak():
     real = table(200, 0)
-    found = report(real=real, synthetic=real, m=200)
-    assert any("ARE guessed better" in sentence for sentence in found.summary())
-    assert found.evaluation.distances[0].synthetic.mean.value == 0
-    assert found.prediction_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
+    result = report(real=real, synthetic=real, m=200)
+    assert any("ARE guessed better" in sentence for sentence in result.summary())
+    assert result.evaluation.distances[0].synthetic.mean.value == 0
+    assert result.prediction_frame()["ratio_weighted"].to_numpy() == pytest.approx(1, abs=0.02)
 
 
 def test_without_holdout_it_says_so():
@@ -102,13 +102,13 @@ def test_json_round_trip_without_nan(made, tmp_path):
     def refuse(name):
         raise AssertionError(name)
 
-    found = json.loads(path.read_text("utf-8"), parse_constant=refuse)
-    assert found == made.to_dict()
-    assert found["format"] == "tabsynth-report/3" and found["notice"] == NOTICE
-    assert found["evaluation"]["certificate"]["epsilon"] == 0.997
-    details = {metric["key"]: metric["details"] for metric in found["evaluation"]["metrics"]}
+    result = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    assert result == made.to_dict()
+    assert result["format"] == "tabsynth-report/3" and result["notice"] == NOTICE
+    assert result["evaluation"]["certificate"]["epsilon"] == 0.997
+    details = {metric["key"]: metric["details"] for metric in result["evaluation"]["metrics"]}
     assert len(details["attribute_disclosure"]["cells"]) == 3 * 2
-    for marginal in found["evaluation"]["columns"]:
+    for marginal in result["evaluation"]["columns"]:
         assert sum(marginal["real"]) == pytest.approx(1)
         assert sum(marginal["synthetic"]) == pytest.approx(1)
         assert len(marginal["labels"]) == len(marginal["real"]) == len(marginal["widths"])
@@ -117,20 +117,22 @@ def test_json_round_trip_without_nan(made, tmp_path):
 @pytest.mark.slow
 def test_degenerate_table_gives_null_not_nan(tmp_path):
     one = table(1, 0)
-    found = report(real=one, synthetic=table(1, 3), holdout=None, certificate={"epsilon": math.inf})
+    result = report(
+        real=one, synthetic=table(1, 3), holdout=None, certificate={"epsilon": math.inf}
+    )
     path = tmp_path / "report.json"
-    found.to_json(path)
+    result.to_json(path)
     assert "NaN" not in path.read_text() and "Infinity" not in path.read_text()
-    found.to_html(tmp_path / "report.html")
+    result.to_html(tmp_path / "report.html")
 
 
 def test_certificate_comes_with_the_table():
     synthetic = table(150, 1)
     assert measured_once(synthetic=synthetic).certificate is None
     attach(synthetic, certificate())
-    found = measured_once(synthetic=synthetic)
-    assert found.certificate == synthetic.attrs["certificate"] and not found.authenticated
-    assert {**found.certificate, "table": None} == {**certificate(), "table": None}
+    result = measured_once(synthetic=synthetic)
+    assert result.certificate == synthetic.attrs["certificate"] and not result.authenticated
+    assert {**result.certificate, "table": None} == {**certificate(), "table": None}
     other = measured_once(synthetic=synthetic, certificate={"epsilon": 3})
     assert other.certificate == {"epsilon": 3}
 
@@ -140,9 +142,9 @@ def test_other_data_frames_and_column_order():
     real, synthetic = table(120, 0), table(80, 1)
     expected = report(real=real, synthetic=synthetic)
     arrow = pa.Table.from_pandas(synthetic)
-    found = report(real=real[list(reversed(real.columns))], synthetic=arrow)
-    assert found.evaluation.metrics == expected.evaluation.metrics
-    assert found.evaluation.columns == expected.evaluation.columns
+    result = report(real=real[list(reversed(real.columns))], synthetic=arrow)
+    assert result.evaluation.metrics == expected.evaluation.metrics
+    assert result.evaluation.columns == expected.evaluation.columns
 
 
 def test_progress_goes_from_stage_to_stage():
@@ -153,10 +155,10 @@ def test_progress_goes_from_stage_to_stage():
 
 
 def test_same_tables_same_report(made):
-    again = report()
-    assert made.evaluation.metrics == again.evaluation.metrics
-    assert made.evaluation.columns == again.evaluation.columns
-    assert isinstance(again, Report)
+    second = report()
+    assert made.evaluation.metrics == second.evaluation.metrics
+    assert made.evaluation.columns == second.evaluation.columns
+    assert isinstance(second, Report)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +233,8 @@ def test_a_certificate_of_other_content_is_not_used(caplog):
     for column in synthetic.columns:
         synthetic[column] = table(150, 0)[column].to_numpy()
     with caplog.at_level("WARNING"):
-        found = report(synthetic=synthetic)
-    assert found.certificate is None and NO_CERTIFICATE in found.summary()
+        result = report(synthetic=synthetic)
+    assert result.certificate is None and NO_CERTIFICATE in result.summary()
     assert len(caplog.records) == 1 and "is not used" in caplog.records[0].getMessage()
     with pytest.raises(InputError, match="without a certificate"):
         evaluate_private(table(200, 0), synthetic, schema=schema(), epsilon=1.0)
@@ -247,16 +249,16 @@ def test_only_a_checked_signature_makes_a_claim_a_fact(tmp_path):
     listed = certificate()
     texts = {}
     for authenticated in (False, True):
-        found = measured_once(certificate=Verification(listed, 0.997, authenticated=authenticated))
-        picture = marginal_figure(found.evaluation.columns[0])
+        result = measured_once(certificate=Verification(listed, 0.997, authenticated=authenticated))
+        picture = marginal_figure(result.evaluation.columns[0])
         with mock.patch.object(pages, "marginal_figure", lambda _, drawn=picture: drawn):
-            found.to_html(tmp_path / "r.html")
+            result.to_html(tmp_path / "r.html")
         texts[authenticated] = (tmp_path / "r.html").read_text("utf-8")
-        assert found.to_dict()["evaluation"]["authenticated"] is authenticated
-        told = " ".join(found.summary())
-        assert ("nobody vouches for this claim" in told) is not authenticated
-        assert ("signed by the key that was given" in told) is authenticated
-        both = compare([found, Report(replace(found.evaluation, label="other"))]).summary()[0]
+        assert result.to_dict()["evaluation"]["authenticated"] is authenticated
+        text = " ".join(result.summary())
+        assert ("nobody vouches for this claim" in text) is not authenticated
+        assert ("signed by the key that was given" in text) is authenticated
+        both = compare([result, Report(replace(result.evaluation, label="other"))]).summary()[0]
         assert ("(claimed, not authenticated)" in both) is not authenticated
     statement = listed["statement"]
     assert statement in texts[True] and statement not in texts[False]

@@ -32,7 +32,7 @@ def with_outliers():
 
 def test_a_copier_is_caught_and_the_report_says_so():
     shares = []
-    found = evaluate(
+    evaluation = evaluate(
         with_outliers(),
         table(50, 1),
         table(40, 2),
@@ -40,30 +40,30 @@ def test_a_copier_is_caught_and_the_report_says_so():
         progress=lambda stage, share: shares.append(share) if stage == "shadow models" else None,
         **CALM,
     )
-    metric = found.evaluation["shadow_membership"]
+    metric = evaluation.evaluation["shadow_membership"]
     assert metric.kind == "privacy" and metric.value > 0.95 and metric.low > 0.75
     assert metric.n == 20 and len(metric.parts) == 2
     assert len(shares) == 40 and shares[-1] == 1.0 and shares == sorted(shares)
-    assert any("Membership by shadow models" in line for line in found.summary())
-    assert "shadow_membership" in found.to_frame().to_string()
-    assert "groundhog" in found.to_markdown()
+    assert any("Membership by shadow models" in line for line in evaluation.summary())
+    assert "shadow_membership" in evaluation.to_frame().to_string()
+    assert "groundhog" in evaluation.to_markdown()
 
 
 @pytest.mark.slow
 def test_a_synthesizer_of_ours_is_fitted_for_every_shadow_and_is_private(tmp_path):
     config = MargNetConfig(components=4, latent_dim=2, hidden=(4,), steps=5)
-    made = MargNet(SCHEMA, epsilon=0.5, config=config)
-    found = evaluate(with_outliers(), table(50, 1), shadow=made, shadow_fits=16, **CALM)
-    metric = found.evaluation["shadow_membership"]
+    model = MargNet(SCHEMA, epsilon=0.5, config=config)
+    evaluation = evaluate(with_outliers(), table(50, 1), shadow=model, shadow_fits=16, **CALM)
+    metric = evaluation.evaluation["shadow_membership"]
     assert metric.low <= 0.5 and metric.n == 8
     copier = evaluate(
         with_outliers(), table(50, 1), shadow=lambda frame: frame, shadow_fits=16, **CALM
     )
     assert copier.evaluation["shadow_membership"].low > 0.5  # so few fits catch a copier, too
-    assert not hasattr(made, "trained_")  # the user's own was copied
-    found.to_html(tmp_path / "report.html")
+    assert not hasattr(model, "trained_")  # the user's own was copied
+    evaluation.to_html(tmp_path / "report.html")
     assert "shadow models" in (tmp_path / "report.html").read_text("utf-8")
-    assert any("None of 1 other attacks (shadow models)" in line for line in found.summary())
+    assert any("None of 1 other attacks (shadow models)" in line for line in evaluation.summary())
 
 
 def test_the_most_unusual_people_are_attacked():

@@ -250,5 +250,5 @@ def test_texts_among_numbers_may_be_nulls() -> None:
         (item,) = schema.left_out
         assert "all but 1 of its values are numbers" in item["reason"] and named in item["reason"]
         assert "--null" in review(schema)[0] and ("'N'" in review(schema)[0]) == (times == 12)
-    again = draft_schema(pd.DataFrame({"a": [*incomes, None]}), ("N",))
-    assert again["a"].kind == "numeric" and again["a"].nulls
+    second = draft_schema(pd.DataFrame({"a": [*incomes, None]}), ("N",))
+    assert second["a"].kind == "numeric" and second["a"].nulls

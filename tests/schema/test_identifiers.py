@@ -81,8 +81,8 @@ PLAIN = {
 
 @pytest.mark.parametrize("reason", SEEMING)
 def test_values_that_seem_to_identify(reason: str) -> None:
-    found = identifying(SEEMING[reason])
-    assert found is not None and reason.removeprefix("numbers as ") in found
+    result = identifying(SEEMING[reason])
+    assert result is not None and reason.removeprefix("numbers as ") in result
 
 
 def test_long_names_and_categories_take_no_time() -> None:
@@ -126,8 +126,8 @@ def test_whole_numbers_of_records_and_amounts() -> None:
         rng.normal(50_000, 10_000, rows),
         rng.integers(0, 97, rows),
     ):
-        found = drafted(amounts)
-        assert isinstance(found, Column) and found.kind == "numeric" and found.clip
+        result = drafted(amounts)
+        assert isinstance(result, Column) and result.kind == "numeric" and result.clip
 
 
 def test_identifiers_of_many_rows_each_are_left_out() -> None:
@@ -292,8 +292,11 @@ def test_tables_keep_their_identifiers_and_nothing_reads_them(tmp_path: Path) ->
         assert list(model.sample(5)) == ["sex", "ward"]
         assert list(model.complete(table[["mrn", "sex"]].head(3))) == ["sex", "ward"]
         model.save(tmp_path / "m")
-        made = load(tmp_path / "m").certificate()
-        assert made["public"]["left_out"] == ["mrn"] and made["conditional"] == ["sex", "ward"]
+        certificate = load(tmp_path / "m").certificate()
+        assert certificate["public"]["left_out"] == ["mrn"] and certificate["conditional"] == [
+            "sex",
+            "ward",
+        ]
 
 
 def test_a_table_of_identifiers_alone_is_refused_in_a_line() -> None:

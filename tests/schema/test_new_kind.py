@@ -156,10 +156,10 @@ def test_a_fit_samples_and_reports(schema: Schema, tmp_path) -> None:
     model = MargNet(schema, epsilon=20.0, config=config, random_state=0).fit(table)
     model.save(tmp_path / "model.tsyn")
     sample = load(tmp_path / "model.tsyn").sample(500, random_state=1)
-    known = sample.dropna()
-    early = known["since"] < "2024-01"
+    expected = sample.dropna()
+    early = expected["since"] < "2024-01"
     # The relation of the table, which independent columns would lack.
-    assert ((known["colour"] == "red") == early).mean() > 0.8
+    assert ((expected["colour"] == "red") == early).mean() > 0.8
     late = model.sample(50, random_state=1, where={"since": {"low": "2024-01", "high": "2024-12"}})
     assert late["since"].between("2024-01", "2024-12").all()
     given = model.complete(pd.DataFrame({"since": ["2023-02", "2024-11"]}), random_state=1)

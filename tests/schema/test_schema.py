@@ -305,20 +305,20 @@ def test_what_was_copied_is_marked_in_the_file_and_is_no_fact_of_its_own(tmp_pat
     """Each drafted column says which of its facts are copies, the file says so once at its top."""
     columns = [Column(**TEXT), Column(**{**NUMBER, "name": "b", "provenance": "drafted"})]
     schema = Schema(columns, left_out=[{"name": "mrn", "reason": "its name"}])
-    found = schema.to_dict()
-    assert list(found)[:2] == ["format", "copied_from_private_rows"]
-    assert "do not publish this file" in found["copied_from_private_rows"]
-    assert "copied_from_private_rows" not in found["columns"][0]
-    copied = found["columns"][1]["copied_from_private_rows"]
+    result = schema.to_dict()
+    assert list(result)[:2] == ["format", "copied_from_private_rows"]
+    assert "do not publish this file" in result["copied_from_private_rows"]
+    assert "copied_from_private_rows" not in result["columns"][0]
+    copied = result["columns"][1]["copied_from_private_rows"]
     assert set(copied) >= {"low", "high", "dtype", "nulls"}
     schema.save(tmp_path / "s.json")
     assert Schema.load(tmp_path / "s.json") == schema
-    for part in (found, found["columns"][1]):
+    for part in (result, result["columns"][1]):
         del part["copied_from_private_rows"]
-    again = Schema.from_dict(found)
-    assert again == schema and again.fingerprint() == schema.fingerprint()
-    found["columns"][1]["provenance"] = "declared"
-    declared = Schema.from_dict(found)
+    second = Schema.from_dict(result)
+    assert second == schema and second.fingerprint() == schema.fingerprint()
+    result["columns"][1]["provenance"] = "declared"
+    declared = Schema.from_dict(result)
     assert "copied_from_private_rows" not in declared.to_json()
     assert declared.fingerprint() != schema.fingerprint()
 

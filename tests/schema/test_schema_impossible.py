@@ -25,8 +25,8 @@ MORE = {"AGEP": {"low": 0, "high": 4}, "EDU": {"low": 2, "high": 4}, "S": {"low"
 
 
 def people(**changes: Any) -> pd.DataFrame:
-    known = {"AGEP": [3, 40], "MSP": ["6", "1"], "EDU": [1, 3], "S": [0.1, 0.5]}
-    return pd.DataFrame({**known, **changes})
+    parameters = {"AGEP": [3, 40], "MSP": ["6", "1"], "EDU": [1, 3], "S": [0.1, 0.5]}
+    return pd.DataFrame({**parameters, **changes})
 
 
 def test_what_a_combination_means() -> None:
@@ -128,10 +128,10 @@ def test_lists_and_ranges_of_whole_cells_agree(bins: int, high: int, cells: st.D
     last = cells.draw(st.integers(first, column.size - 1))
     numbers = np.arange(high + 1)
     edges = column.edges()
-    held = numbers[(numbers > edges[first]) & (numbers < edges[last + 1])].tolist()
+    holdout = numbers[(numbers > edges[first]) & (numbers < edges[last + 1])].tolist()
     both = [
-        {"n": held, "MSP": ["1"]},
-        {"n": {"low": held[0], "high": held[-1]}, "MSP": ["1"]},
+        {"n": holdout, "MSP": ["1"]},
+        {"n": {"low": holdout[0], "high": holdout[-1]}, "MSP": ["1"]},
     ]
     listed, ranged = zeros([column, MARRIED], Schema([column, MARRIED], impossible=both).impossible)
     np.testing.assert_array_equal(listed[0], ranged[0])

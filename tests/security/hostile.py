@@ -207,10 +207,10 @@ def read_all(folder: Path) -> dict[str, tuple[str, str, float]]:
         ".parquet": lambda path: draft_schema(read_any(path)),
         ".model": load,
     }
-    found = {}
+    results = {}
     for path in sorted(folder.iterdir()):
         read = next((r for end, r in readers.items() if path.name.endswith(end)), None)
         if read is None:
             continue
-        found[path.name] = apart(lambda read=read, path=path: read(path))  # type: ignore[misc]
-    return found
+        results[path.name] = apart(lambda read=read, path=path: read(path))  # type: ignore[misc]
+    return results

@@ -35,18 +35,18 @@ def runs(cell: str) -> bool:
 
 
 def a_table(texts: list[Any], dtype: str) -> tuple[pd.DataFrame, Schema]:
-    known = tuple(dict.fromkeys(text for text in texts if text is not None))
+    expected = tuple(dict.fromkeys(text for text in texts if text is not None))
     one: dict[str, Any] = {
         "kind": "categorical",
         "nulls": True,
-        "categories": known,
+        "categories": expected,
         "dtype": dtype,
     }
     number = Column(name="-n", kind="numeric", dtype="int64", low=-9, high=9)
     schema = Schema([Column(name="=t", **one), number], [""])
     values = pd.Series(texts, dtype="str")
     if dtype == "category":
-        values = values.astype(pd.CategoricalDtype(list(known)))
+        values = values.astype(pd.CategoricalDtype(list(expected)))
     return pd.DataFrame({"=t": values, "-n": [-3] * len(texts)}), schema
 
 
@@ -69,8 +69,8 @@ def test_escaped_tables_run_nothing_and_come_back(
         return
     table, schema = a_table(texts, dtype)
     path = tmp_path / "t.csv"
-    known = set(texts) - {None}
-    if len({_escape(text) for text in known}) < len(known):
+    expected = set(texts) - {None}
+    if len({_escape(text) for text in expected}) < len(expected):
         with pytest.raises(InputError, match="would be the same when escaped"):
             write_table(table, path, formulas="escape")
         return

@@ -32,10 +32,10 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str, 
     folder = tmp_path_factory.mktemp("hostile")
     hostile.make(folder)
     with forked.CONTEXT.Pool(1) as pool:  # whose memory may be limited
-        found = pool.apply(hostile.read_all, (folder,))
+        result = pool.apply(hostile.read_all, (folder,))
     for file in folder.iterdir():
         file.unlink()
-    return dict(found)
+    return dict(result)
 
 
 @pytest.mark.slow
@@ -188,8 +188,8 @@ def test_a_limit_is_what_the_page_says() -> None:
     assert len(rows) >= 20
     units = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
     for number, unit, module, name in rows:
-        held = getattr(importlib.import_module(f"tabsynth.{module}"), name)
-        assert held == int(number.replace(",", "")) * units[unit], name
+        holdout = getattr(importlib.import_module(f"tabsynth.{module}"), name)
+        assert holdout == int(number.replace(",", "")) * units[unit], name
     listed = {name for *_, name in rows}
     for module in (
         "_files",
@@ -199,8 +199,8 @@ def test_a_limit_is_what_the_page_says() -> None:
         "synthesizers.model_file",
         "schema.schema",
     ):
-        found = vars(importlib.import_module(f"tabsynth.{module}"))
-        for name, value in found.items():
+        result = vars(importlib.import_module(f"tabsynth.{module}"))
+        for name, value in result.items():
             if re.match(r"(MAX|FREE)_|\w+_PER_BYTE", name) and isinstance(value, int):
                 assert name in listed, f"docs/security.md lacks {module}.{name}"
 

@@ -113,13 +113,13 @@ def parts(texts: tuple[str, ...]) -> tuple[Schema, pd.DataFrame, pd.DataFrame, d
 def pages(texts: tuple[str, ...], folder: Path) -> dict[str, tuple[str, str]]:
     """HTML and Markdown of each kind of report, with texts as names, categories, labels and file names."""
     schema, real, synthetic, certificate = parts(texts)
-    known: dict[str, Any] = {"schema": schema, "certificate": certificate}
-    report = evaluate(real, synthetic, m=5, k=(1,), label=texts[0], by=texts[0], **known)
-    known["certificate"] = {
+    parameters: dict[str, Any] = {"schema": schema, "certificate": certificate}
+    report = evaluate(real, synthetic, m=5, k=(1,), label=texts[0], by=texts[0], **parameters)
+    parameters["certificate"] = {
         **certificate,
         "method": "margnet",
     }  # of an unknown one nothing is published
-    public = evaluate_private(real, synthetic, epsilon=1.0, label=texts[1], **known)
+    public = evaluate_private(real, synthetic, epsilon=1.0, label=texts[1], **parameters)
     both = compare([report, Report(replace(report.evaluation, label=texts[7]))])
     out = {}
     for name, page in (("report", report), ("published", public), ("compare", both)):
@@ -155,12 +155,12 @@ def test_no_page_gains_an_element_or_an_attribute(
 def _tags(svg: str) -> Counter[str]:
     """Elements of a picture; it is well-formed, whatever the names hold."""
     tree = ElementTree.fromstring(svg)
-    found = Counter(element.tag.split("}")[1] for element in tree.iter())
-    assert not found.keys() & {"script", "foreignObject", "image", "a", "animate", "set"}
+    result = Counter(element.tag.split("}")[1] for element in tree.iter())
+    assert not result.keys() & {"script", "foreignObject", "image", "a", "animate", "set"}
     for element in tree.iter():
         assert not any(name.startswith("on") for name in element.attrib)
     # How many ticks and letters' shapes there are depends on the labels' length alone.
-    return Counter({tag: count for tag, count in found.items() if tag in ("text", "style", "svg")})
+    return Counter({tag: count for tag, count in result.items() if tag in ("text", "style", "svg")})
 
 
 @pytest.mark.parametrize("name", ["report", "published", "compare"])
@@ -173,11 +173,13 @@ def test_no_markdown_gains_a_link_or_markup(
 
 
 def _tokens(text: str) -> Counter[str]:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for token in MarkdownIt("commonmark").enable("table").parse(text):
-        found[token.type] += 1
-        found.update(c.type for c in token.children or () if c.type not in ("text", "text_special"))
-    return found
+        result[token.type] += 1
+        result.update(
+            c.type for c in token.children or () if c.type not in ("text", "text_special")
+        )
+    return result
 
 
 def rendered(text: str) -> list[str]:

@@ -36,7 +36,7 @@ LOADERS = {"torch", "np", "numpy", "jit", "hub", "yaml", "pickle", "joblib", "ex
 
 def dangers(tree: ast.AST, *, network: bool = False) -> list[str]:
     """What could run code, or fetch it."""
-    found = []
+    results = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name.split(".")[0] for alias in node.names]
@@ -45,14 +45,14 @@ def dangers(tree: ast.AST, *, network: bool = False) -> list[str]:
         else:
             names = []
         banned = MODULES if network else MODULES | NETWORK
-        found += [f"{node.lineno}: import {name}" for name in names if name in banned]  # type: ignore[attr-defined]
+        results += [f"{node.lineno}: import {name}" for name in names if name in banned]  # type: ignore[attr-defined]
         if isinstance(node, ast.Name) and node.id in BUILTINS:
-            found.append(f"{node.lineno}: {node.id}")
+            results.append(f"{node.lineno}: {node.id}")
         if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES:
-            found.append(f"{node.lineno}: .{node.attr}")
+            results.append(f"{node.lineno}: .{node.attr}")
         if isinstance(node, ast.Call):
-            found += _calls(node)
-    return found
+            results += _calls(node)
+    return results
 
 
 def _calls(node: ast.Call) -> list[str]:
@@ -122,7 +122,7 @@ def test_templates_escape() -> None:
     """Autoescape is on wherever a template is made; nothing but our own text is marked as safe."""
     assert environment().autoescape is True
     assert environment().undefined is jinja2.StrictUndefined
-    made = 0
+    created = 0
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -130,7 +130,7 @@ def test_templates_escape() -> None:
             if node.func.id == "Environment":
                 given = {k.arg: ast.unparse(k.value) for k in node.keywords}
                 assert given.get("autoescape") == "True", path
-                made += 1
+                created += 1
             assert node.func.id != "Template", path
             if node.func.id == "Markup":
                 (text,) = node.args
@@ -138,7 +138,7 @@ def test_templates_escape() -> None:
                 assert ours or (isinstance(text, ast.Constant) and isinstance(text.value, str)), (
                     path
                 )
-    assert made == 1
+    assert created == 1
     for template in PACKAGE.rglob("*.html"):
         text = template.read_text("utf-8")
         assert "safe" not in text.replace("unsafe-inline", "") and "autoescape" not in text

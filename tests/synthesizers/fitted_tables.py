@@ -74,14 +74,14 @@ def dpgan(variant: str = "advanced", rate: float = 1.0, **changes: Any) -> DPGAN
 
 
 def coder(rate: float = 1.0, **changes: Any) -> AutoencoderConfig:
-    known = {"hidden": (7,), "latent_dim": 4, "sampling_rate": rate, "steps": 5}
-    return AutoencoderConfig(**{**known, **changes})
+    parameters = {"hidden": (7,), "latent_dim": 4, "sampling_rate": rate, "steps": 5}
+    return AutoencoderConfig(**{**parameters, **changes})
 
 
 def small(schema: Schema = SCHEMA, *, rate: float = 1.0, **changes: Any) -> DPWGAN:
     """Full batches by default: all is Gaussian, so the accountant answers at once."""
-    known = {"epsilon": 3.0, "config": wgan(rate), "autoencoder_config": coder(rate)}
-    return DPWGAN(schema, **{**known, **changes})
+    parameters = {"epsilon": 3.0, "config": wgan(rate), "autoencoder_config": coder(rate)}
+    return DPWGAN(schema, **{**parameters, **changes})
 
 
 def small_dpgan(
@@ -92,17 +92,17 @@ def small_dpgan(
     config: dict[str, Any] | None = None,
     **changes: Any,
 ) -> DPGAN:
-    known = {
+    parameters = {
         "epsilon": 3.0,
         "variant": variant,
         "config": dpgan(variant, rate, **(config or {})),
         "autoencoder_config": coder(rate),
     }
-    return DPGAN(schema, **{**known, **changes})
+    return DPGAN(schema, **{**parameters, **changes})
 
 
 def pate(**changes: Any) -> PATEConfig:
-    known: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "latent_dim": 5,
         "generator_hidden": (8,),
         "labels": 60,
@@ -118,25 +118,25 @@ def pate(**changes: Any) -> PATEConfig:
         "student_batch": 8,
         "moment_steps": 3,
     }
-    return PATEConfig(**{**known, **changes})
+    return PATEConfig(**{**parameters, **changes})
 
 
 def small_pate(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEGAN:
     """``config``: changes of the small configuration, or what stands in its place."""
     config = pate(**(config or {})) if isinstance(config, dict | None) else config
-    known = {"epsilon": 3.0, "teachers": 7, "config": config}
-    return PATEGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
+    parameters = {"epsilon": 3.0, "teachers": 7, "config": config}
+    return PATEGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 
 def small_acgan(schema: Schema = SCHEMA, *, config: Any = None, **changes: Any) -> PATEACGAN:
     """``config``: changes of the small configuration, or what stands in its place."""
     config = pate(**(config or {})) if isinstance(config, dict | None) else config
-    known = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": config}
-    return PATEACGAN(schema, **{**known, "autoencoder_config": coder(), **changes})
+    parameters = {"epsilon": 3.0, "label": "k", "teachers": 7, "config": config}
+    return PATEACGAN(schema, **{**parameters, "autoencoder_config": coder(), **changes})
 
 
 def facts(model: Synthesizer) -> dict[str, Any]:
     """The certificate but for its date."""
-    found = model.certificate()
-    del found["created"]
-    return found
+    certificate = model.certificate()
+    del certificate["created"]
+    return certificate

@@ -24,8 +24,8 @@ BLOCKS = 8  # so that the critic's steps are reserved two at a time
 
 def model(**changes: Any) -> Any:
     critic = wgan(critic_steps=STEPS["critic"])
-    known = {"config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
-    return small(**{"epsilon": EPSILON, **known, **changes})
+    parameters = {"config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
+    return small(**{"epsilon": EPSILON, **parameters, **changes})
 
 
 class Kill:
@@ -48,9 +48,9 @@ class Kill:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.moment()
-            found = real(*args, **kwargs)
+            result = real(*args, **kwargs)
             self.moment()
-            return found
+            return result
 
         setattr(owner, name, call)
 
@@ -74,13 +74,13 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
         return rows
 
     def once(monitor: TrainingMonitor, name: str, compute: Any) -> Any:
-        found = real_once(monitor, name, compute)
+        result = real_once(monitor, name, compute)
         if monitor.checkpoint is not None:
             line = {"run": monitor.checkpoint.run, "name": name}
-            line["values"] = [float(v) for a in found.values() for v in np.ravel(a)]
+            line["values"] = [float(v) for a in result.values() for v in np.ravel(a)]
             with open(place / "released", "a") as file:
                 file.write(json.dumps(line) + "\n")
-        return found
+        return result
 
     PrivateTable.read, TrainingMonitor.once = logged, once  # type: ignore[method-assign]
     for name in ("fsync", "pwrite", "replace", "ftruncate", "unlink"):

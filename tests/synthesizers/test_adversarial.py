@@ -49,9 +49,9 @@ def rows_of(n: int, seed: int) -> Tensor:
 
 
 def dpgan(**changes: Any) -> DPGAN:
-    known = {"latent_dim": 6, "generator_hidden": (16,), "critic_hidden": (16, 8)}
-    known |= {"sampling_rate": 1.0, "critic_steps": 20}
-    config = DPGANConfig(**{**known, **changes})
+    parameters = {"latent_dim": 6, "generator_hidden": (16,), "critic_hidden": (16, 8)}
+    parameters |= {"sampling_rate": 1.0, "critic_steps": 20}
+    config = DPGANConfig(**{**parameters, **changes})
     generator = TableGenerator(LAYOUT, config.latent_dim, config.generator_hidden, rng())
     return DPGAN(config, generator, rng(1))
 
@@ -72,9 +72,9 @@ class Tap:
         original, self.coins = row_losses.pair_draws, {}
 
         def draws(rows: int, stream: torch.Generator) -> Tensor:
-            found = original(rows, stream)
-            self.coins[id(stream)] = found
-            return found
+            result = original(rows, stream)
+            self.coins[id(stream)] = result
+            return result
 
         patch.setattr(row_losses, "pair_draws", draws)
 
@@ -127,12 +127,12 @@ def test_a_centred_step_adds_up_to_the_ordinary_gradient(
         monitor=TrainingMonitor(),
         standins=None if stand_ins == "generated" else rows_of(300, 4).double(),
     )
-    found = [p.grad.clone() for p in model.critic.parameters()]
+    results = [p.grad.clone() for p in model.critic.parameters()]
     with torch.no_grad():
         for p, b in zip(model.critic.parameters(), before, strict=True):
             p.copy_(b)
     note(model.critic, fakes[0])
-    for one, other in zip(found, seen["wanted"], strict=True):
+    for one, other in zip(results, seen["wanted"], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
@@ -141,16 +141,16 @@ def test_a_paired_loss_is_algorithm_1() -> None:
     critic = mlp([LAYOUT.width, 9, 1], rng(), activation="tanh").double()
     real, pool = rows_of(7, 1).double(), rows_of(5, 2).double() * 0.9
     losses = RowLosses(rng(6), penalty=3.0, paired=True).against(pool)
-    found = losses(critic, real)
-    again = losses(critic, real)  # BAM's second pass: the same partners
-    torch.testing.assert_close(found, again, rtol=0, atol=0)
+    result = losses(critic, real)
+    second = losses(critic, real)  # BAM's second pass: the same partners
+    torch.testing.assert_close(result, second, rtol=0, atol=0)
     coins = torch.rand(7, 2, generator=rng(6))
     for i in range(7):
         partner = pool[int(coins[i, 0] * 5)]
         point = (coins[i, 1] * real[i] + (1 - coins[i, 1]) * partner).requires_grad_()
         (slope,) = torch.autograd.grad(critic(point), point)
         wanted = critic(partner) - critic(real[i]) + 3.0 * (slope.norm() - 1) ** 2
-        assert float(found[i].detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
+        assert float(result[i].detach()) == pytest.approx(float(wanted.detach()), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["wgan", "dpgan"])
@@ -169,8 +169,8 @@ def test_the_gap_is_that_of_the_scores(kind: str) -> None:
         parameter.grad = grad
     with torch.no_grad():
         wanted = float(model.critic(real).mean() - model.critic(fake).mean())
-    found = float(noisy_gap(model.critic, model.penalty, rows_of(400, 8), fake, rng(7)))
-    assert found == pytest.approx(wanted, abs=1e-5 if kind == "wgan" else 0.02)
+    result = float(noisy_gap(model.critic, model.penalty, rows_of(400, 8), fake, rng(7)))
+    assert result == pytest.approx(wanted, abs=1e-5 if kind == "wgan" else 0.02)
 
 
 def climb(pace: CriticSchedule, accuracy: float, steps: int) -> None:
@@ -221,13 +221,13 @@ def test_paces_that_are_none(bad: Any) -> None:
 
 def test_second_moments_are_two_way_marginals() -> None:
     index = np.random.default_rng(0).integers(0, 3, (500, 2))
-    found = second_moments(LAYOUT, torch.from_numpy(LAYOUT.encode(index)))
+    result = second_moments(LAYOUT, torch.from_numpy(LAYOUT.encode(index)))
     wanted = np.zeros((3, 4))
     for a, b in index:
         wanted[a, b] += 1 / 500
-    np.testing.assert_allclose(found[:3, 3:], wanted, atol=1e-6)
-    np.testing.assert_allclose(found, found.T)
-    assert found[:3, :3].abs().sum() == 0 == found[3:, 3:].abs().sum()
+    np.testing.assert_allclose(result[:3, 3:], wanted, atol=1e-6)
+    np.testing.assert_allclose(result, result.T)
+    assert result[:3, :3].abs().sum() == 0 == result[3:, 3:].abs().sum()
 
 
 def test_the_pair_anchor_is_unbiased() -> None:
@@ -237,24 +237,24 @@ def test_the_pair_anchor_is_unbiased() -> None:
     moment_penalty = MomentPenalty(LAYOUT, None, target, 1.0, 2.0)
     deviation = (second_moments(LAYOUT, rows) - target).square()
     wanted = 2.0 * float((deviation / (target + 1e-3)).sum() / 2)
-    stream, found = rng(1), []
+    stream, result = rng(1), []
     for _ in range(4000):
         picked = rows[torch.randint(5000, (8,), generator=stream)]
-        found.append(float(moment_penalty.loss(picked)))
-    error = np.std(found) / math.sqrt(len(found))
-    assert abs(np.mean(found) - wanted) < 4 * error and error < 0.05 * wanted
+        result.append(float(moment_penalty.loss(picked)))
+    error = np.std(result) / math.sqrt(len(result))
+    assert abs(np.mean(result) - wanted) < 4 * error and error < 0.05 * wanted
 
 
 def test_the_pair_anchor_s_gradient_is_that_of_autograd() -> None:
     """The distance written out, of an odd number of rows, of which the last is in no half."""
     target = second_moments(LAYOUT, rows_of(100, 3)).double()
     rows = torch.rand(9, 7, generator=rng(), dtype=torch.float64, requires_grad=True)
-    found = MomentPenalty(LAYOUT, None, target, 1.0, 2.0).loss(rows)
+    result = MomentPenalty(LAYOUT, None, target, 1.0, 2.0).loss(rows)
     off = [second_moments(LAYOUT, half) - target for half in (rows[:4], rows[4:8])]
     wanted = 2.0 * (off[0] * off[1] / (target + 1e-3)).sum() / 2
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
     torch.testing.assert_close(
-        torch.autograd.grad(3 * found, rows)[0], torch.autograd.grad(3 * wanted, rows)[0]
+        torch.autograd.grad(3 * result, rows)[0], torch.autograd.grad(3 * wanted, rows)[0]
     )
 
 
@@ -279,8 +279,8 @@ def test_a_warm_up_learns_what_the_table_says() -> None:
     )
     model = WGAN(config, generator, rng(1), moment_penalty)
     assert model.warm_up(codes, 200.0, rng(2), TrainingMonitor(), 250) == 250
-    found = model.released.sample(3000, rng(3))
-    assert (found[:, 0] == found[:, 1]).mean() > 0.8
+    synthetic = model.released.sample(3000, rng(3))
+    assert (synthetic[:, 0] == synthetic[:, 1]).mean() > 0.8
     assert set(model.curves) == {"critic's score of generated rows (warm start)"}
 
 
@@ -359,30 +359,30 @@ def test_curves_leave_out_what_diverged() -> None:
     for step, value in enumerate([1.0, math.nan, torch.tensor(2.0), torch.tensor(math.inf)]):
         curves.note("score", step, value)
     assert curves.to_dict() == {"score": {"step": [0, 2], "value": [1.0, 2.0]}}
-    again = Curves()
-    again.load_state_dict(curves.state_dict())
-    again.note("score", 7, 3.0)
-    assert again.to_dict()["score"]["step"] == [0, 2, 7]
+    second = Curves()
+    second.load_state_dict(curves.state_dict())
+    second.note("score", 7, 3.0)
+    assert second.to_dict()["score"]["step"] == [0, 2, 7]
 
 
 @pytest.mark.parametrize("pace", [2, "adaptive"])
 def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that is set back to a saved state does what the first one did from there."""
-    held: dict[str, Any] = {}
+    holdout: dict[str, Any] = {}
 
     def whole(name: str, steps: int, step: Any, *_: Any, state: Any, **__: Any) -> int:
         for i in range(steps):
             if i == 2:
-                held["saved"] = _copied(state.state_dict())
+                holdout["saved"] = _copied(state.state_dict())
             step(i)
-        held["end"] = _copied(state.state_dict())
+        holdout["end"] = _copied(state.state_dict())
         return steps
 
     def rest(name: str, steps: int, step: Any, *_: Any, state: Any, **__: Any) -> int:
-        state.load_state_dict(held["saved"])
+        state.load_state_dict(holdout["saved"])
         for i in range(2, steps):
             step(i)
-        held["again"] = _copied(state.state_dict())
+        holdout["again"] = _copied(state.state_dict())
         return steps
 
     for run, first in ((whole, 0), (rest, 2)):
@@ -390,8 +390,8 @@ def test_state_of_a_stage(pace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(adversarial, "run_steps", run)
         monkeypatch.setattr(model, "_codes", _codes_of_steps(first))
         model.warm_up(rows_of(20, 1), 20.0, rng(5), TrainingMonitor(), 4)
-    _same(held["end"], held["again"])
-    assert set(held["end"]) >= {"critic", "generator", "average", "pace", "curves"}
+    _same(holdout["end"], holdout["again"])
+    assert set(holdout["end"]) >= {"critic", "generator", "average", "pace", "curves"}
 
 
 def _codes_of_steps(first: int) -> Any:

@@ -46,16 +46,16 @@ def test_a_fit_spends_its_plan_and_no_more(rate: float, autoencoder: str | None)
     model = small(rate=rate, autoencoder=autoencoder)
     plan = model.plan(estimate_time=False)
     model.fit(frame())
-    made = model.certificate()
-    assert made["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
-    assert 2.98 < made["epsilon"] <= 3.0 == made["epsilon_asked"]
+    certificate = model.certificate()
+    assert certificate["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
+    assert 2.98 < certificate["epsilon"] <= 3.0 == certificate["epsilon_asked"]
     assert by_pld(model) < 3.0 + 2e-3
     wanted = {"one-way counts": 1, "autoencoder": 5, "critic": 8}
     if autoencoder is None:
         del wanted["autoencoder"]
-    assert counts(model) == wanted == {i["purpose"]: i["count"] for i in made["mechanisms"]}
-    assert made["private"] is True and made["public"]["rows"] is None
-    for item in made["mechanisms"]:
+    assert counts(model) == wanted == {i["purpose"]: i["count"] for i in certificate["mechanisms"]}
+    assert certificate["private"] is True and certificate["public"]["rows"] is None
+    for item in certificate["mechanisms"]:
         expected = 1.0 if item["purpose"] == "one-way counts" else rate
         assert item["sampling_rate"] == expected
 
@@ -82,18 +82,18 @@ def test_a_refit_adds_to_what_was_spent() -> None:
     """R7, R23: a second fit is refused; with a larger ε a filter of that ε composes it with the first."""
     model = small().fit(frame())
     first = model.certificate()
-    for again in (model.fit, lambda _: model.plan()):
+    for second in (model.fit, lambda _: model.plan()):
         with pytest.raises(BudgetError, match="already spent"):
-            again(frame())
+            second(frame())
     assert facts(model) == {k: v for k, v in first.items() if k != "created"}
     model.set_params(epsilon=6.0).fit(frame())
     assert counts(model)["critic"] == 8 and len(model.certificate()["mechanisms"]) == 6
-    made, kept = model.certificate(), PrivacyFilter.of(6.0, 1e-5)
+    created, kept = model.certificate(), PrivacyFilter.of(6.0, 1e-5)
     assert 0.99 < kept.share(model.ledger_.spends()) <= 1 + 1e-9
-    assert made["epsilon"] == 6.0 > by_pld(model) > 5.4
-    assert made["accountant"]["name"] == "Rényi filter"
-    assert made["accountant"]["order"] == kept.order
-    assert [i.get("earlier", False) for i in made["mechanisms"]] == [True] * 3 + [False] * 3
+    assert created["epsilon"] == 6.0 > by_pld(model) > 5.4
+    assert created["accountant"]["name"] == "Rényi filter"
+    assert created["accountant"]["order"] == kept.order
+    assert [i.get("earlier", False) for i in created["mechanisms"]] == [True] * 3 + [False] * 3
     assert not hasattr(clone(model), "ledger_")
 
 
@@ -132,35 +132,37 @@ def test_an_interrupt_leaves_a_fitted_model(stage: str, steps: int, tmp_path: Pa
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame(), progress=interrupt)
     assert counts(model) == {"one-way counts": 1, "autoencoder": 5, "critic": 8}
-    made = model.certificate()
-    assert made["training"]["stopped"] == "interrupted"
-    assert made["epsilon"] == small().plan(estimate_time=False).epsilon == model.ledger_.spent
+    certificate = model.certificate()
+    assert certificate["training"]["stopped"] == "interrupted"
+    assert (
+        certificate["epsilon"] == small().plan(estimate_time=False).epsilon == model.ledger_.spent
+    )
     assert len(model.sample(5)) == 5
     with pytest.raises(BudgetError, match="already spent"):
         model.fit(frame())
     model.save(tmp_path / "m")
-    assert load(tmp_path / "m").certificate()["epsilon"] == made["epsilon"]
+    assert load(tmp_path / "m").certificate()["epsilon"] == certificate["epsilon"]
 
 
 def test_a_time_limit_gives_a_smaller_epsilon() -> None:
     """R7: the deadline stops training between steps; ε is that of the steps done."""
     model = small(time_limit=1e-9).fit(frame())
     assert counts(model) == {"one-way counts": 1, "autoencoder": 0, "critic": 0}
-    made = model.certificate()
-    assert made["training"]["stopped"] == "time limit" and 0 < made["epsilon"] < 1.2
+    certificate = model.certificate()
+    assert certificate["training"]["stopped"] == "time limit" and 0 < certificate["epsilon"] < 1.2
     assert len(model.sample(4)) == 4
     # What is left may be spent by another fit.
     model.set_params(time_limit=None).fit(frame())
-    assert made["epsilon"] < by_pld(model) < model.certificate()["epsilon"] == 3.0
+    assert certificate["epsilon"] < by_pld(model) < model.certificate()["epsilon"] == 3.0
     assert model.certificate()["training"]["stopped"] is None
 
 
 def test_autoencoder_on_a_public_table_spends_nothing() -> None:
     """R11."""
     model = small(autoencoder="public", public=frame(15, seed=3), provenance="made up").fit(frame())
-    made = model.certificate()
-    assert [i["purpose"] for i in made["mechanisms"]] == ["one-way counts", "critic"]
-    assert made["public"]["public_table"]["rows"] == 15 and made["private"] is True
+    certificate = model.certificate()
+    assert [i["purpose"] for i in certificate["mechanisms"]] == ["one-way counts", "critic"]
+    assert certificate["public"]["public_table"]["rows"] == 15 and certificate["private"] is True
     assert small().fit(frame()).certificate()["public"]["public_table"] is None
 
 
@@ -169,10 +171,13 @@ def test_autoencoder_without_noise_is_epsilon_inf() -> None:
     with pytest.raises(InputError, match="epsilon=inf"):
         small(autoencoder="no-noise").fit(frame())
     model = small(epsilon=math.inf).fit(frame())
-    made = model.certificate()
-    assert made["epsilon"] == "inf" == made["epsilon_asked"] and made["private"] is False
-    assert made["statement"].startswith("Not private")
-    assert {i["mechanism"] for i in made["mechanisms"]} == {"none"}
+    certificate = model.certificate()
+    assert (
+        certificate["epsilon"] == "inf" == certificate["epsilon_asked"]
+        and certificate["private"] is False
+    )
+    assert certificate["statement"].startswith("Not private")
+    assert {i["mechanism"] for i in certificate["mechanisms"]} == {"none"}
     # Once read without noise, no finite budget covers these rows.
     with pytest.raises(BudgetError, match="already spent epsilon=inf"):
         model.set_params(epsilon=100.0).fit(frame())
@@ -199,21 +204,21 @@ def test_drafted_domains() -> None:
     with pytest.raises(InputError, match="drafted from a table"):
         model.fit(frame())
     assert not hasattr(model, "ledger_")
-    made = model.set_params(accept_drafted_domain=True).fit(frame()).certificate()
-    assert made["private"] is False and made["conditional"] == ["k"]
+    certificate = model.set_params(accept_drafted_domain=True).fit(frame()).certificate()
+    assert certificate["private"] is False and certificate["conditional"] == ["k"]
     assert (
-        made["statement"].startswith("CONDITIONAL: (")
-        and "column 'k' is public" in made["statement"]
+        certificate["statement"].startswith("CONDITIONAL: (")
+        and "column 'k' is public" in certificate["statement"]
     )
     assert "CONDITIONAL" in str(model.set_params(epsilon=5.0).plan(estimate_time=False))
-    said = made["public"]
+    said = certificate["public"]
     assert said["drafted"] == ["k"] and said["accepted_drafted_domain"] is True
     assert said["declared"] == ["v", "r", "b"]
     free = small(schema, epsilon=math.inf).fit(frame()).certificate()["public"]
     assert free["drafted"] == ["k"] and free["accepted_drafted_domain"] is False
-    made = small(accept_drafted_domain=True).fit(frame()).certificate()
-    assert made["conditional"] == [] and made["private"] is True
-    declared = made["public"]
+    certificate = small(accept_drafted_domain=True).fit(frame()).certificate()
+    assert certificate["conditional"] == [] and certificate["private"] is True
+    declared = certificate["public"]
     assert declared["drafted"] == [] and declared["accepted_drafted_domain"] is False
 
 
@@ -232,26 +237,26 @@ def test_seeds(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one.sample(30), one.sample(30))
     assert not one.sample(30).equals(one.sample(30, random_state=1))
     assert facts(one) == facts(other)
-    made = one.certificate()
-    assert made["seeded"] is True and made["private"] is False
-    assert made["statement"].startswith("Not private: seeded.")
+    certificate = one.certificate()
+    assert certificate["seeded"] is True and certificate["private"] is False
+    assert certificate["statement"].startswith("Not private: seeded.")
     one.save(path)
-    held = path.read_bytes()
+    content = path.read_bytes()
     for shape in (str(seed).encode(), seed.to_bytes(4, "little"), seed.to_bytes(4, "big")):
-        assert shape not in held
+        assert shape not in content
     loaded = load(path)
     assert loaded.certificate()["seeded"] is True and loaded.certificate()["private"] is False
     one.sample_to(tmp_path / "t.csv", 5)
     assert str(seed) not in (tmp_path / "t.csv.certificate.json").read_text()
     assert verify(tmp_path / "t.csv").consistent
     # A seed of the draws alone is post-processing.
-    free, again = small().fit(frame()), small().fit(frame())
+    free, second = small().fit(frame()), small().fit(frame())
     pd.testing.assert_frame_equal(free.sample(9, random_state=2), free.sample(9, random_state=2))
     assert free.certificate()["seeded"] is False and free.certificate()["private"] is True
     assert any(
         not torch.equal(a, b)
         for a, b in zip(
-            free.trained_.weights().values(), again.trained_.weights().values(), strict=True
+            free.trained_.weights().values(), second.trained_.weights().values(), strict=True
         )
     )
     assert not free.sample(30).equals(free.sample(30))
@@ -277,20 +282,20 @@ def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
         *(f"decoder.{i}.{part}" for i in (0, 2) for part in ("weight", "bias")),
     }
     assert set(model.trained_.curves) == {"critic's score of generated rows"}
-    held = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
-    assert "PrivateTable" not in held and "Generator object" not in held
+    holdout = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
+    assert "PrivateTable" not in holdout and "Generator object" not in holdout
     names = {"ledger_", "config_", "encoder_", "trained_", "seeded_", "facts_"}
     assert {k for k in vars(model) if k.endswith("_")} == names
 
 
 def test_certificates_follow_the_fit_not_later_parameters(tmp_path: Path) -> None:
     model = small().fit(frame())
-    made = facts(model)
+    created = facts(model)
     model.set_params(epsilon=50.0, delta=0.01)
-    assert facts(model) == made
+    assert facts(model) == created
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
-    assert facts(loaded) == made and (loaded.epsilon, loaded.delta) == (3.0, 1e-5)
+    assert facts(loaded) == created and (loaded.epsilon, loaded.delta) == (3.0, 1e-5)
     with pytest.raises(BudgetError, match="already spent"):  # R7: loading does not forget
         loaded.fit(frame())
 

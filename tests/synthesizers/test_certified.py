@@ -58,9 +58,9 @@ def test_certificates_of_every_method(tmp_path, method):
     for item in data["mechanisms"]:
         assert item["sensitivity"]["value"] > 0 and item["sensitivity"]["unit"] != "not stated"
         assert item["noise_added"]["standard_deviation"] > 0
-    found = verify(path)
-    assert found.consistent and found.notes == () and data["noise"]["exact"] is True
-    assert found.accountants[0].name != found.accountants[1].name
+    verification = verify(path)
+    assert verification.consistent and verification.notes == () and data["noise"]["exact"] is True
+    assert verification.accountants[0].name != verification.accountants[1].name
 
 
 @pytest.mark.slow
@@ -154,12 +154,12 @@ def test_settings_are_those_of_the_fit(option, tmp_path):
     make, wanted = SETTINGS[option]
     model = make().fit(frame())
     model.save(tmp_path / "model")
-    known = {name: "changed" for name in STATED if hasattr(model, name)}
-    model.set_params(**known)
+    expected = {name: "changed" for name in STATED if hasattr(model, name)}
+    model.set_params(**expected)
     for one in (model, load(tmp_path / "model")):
-        made = one.certificate()["settings"]
+        created = one.certificate()["settings"]
         # What another preset would be asked for is more than this test knows.
-        assert {name: made[name] for name in wanted} == wanted
+        assert {name: created[name] for name in wanted} == wanted
     path = tmp_path / "t.csv"
     load(tmp_path / "model").sample_to(path, 9)
     assert verify(path).consistent
@@ -167,7 +167,7 @@ def test_settings_are_those_of_the_fit(option, tmp_path):
     shown = dict(privacy_panel(data, 9, "").facts)
     for value in wanted.values():
         assert value is None or isinstance(value, list) or f"{value}" in shown["Settings"]
-    for settings in ({**made, "surprise": 1}, {}, {**made, "weight_clip": -1}, "default"):
+    for settings in ({**created, "surprise": 1}, {}, {**created, "weight_clip": -1}, "default"):
         beside(path).write_text(json.dumps({**data, "settings": settings}))
         with pytest.raises(FileFormatError, match="settings"):
             verify(path)
@@ -179,14 +179,14 @@ def test_settings_are_those_of_the_fit(option, tmp_path):
 def test_the_schema_lists_what_there_is():
     fields = schema()["properties"]
     details = fields["mechanisms"]["items"]["properties"]["details"]["properties"]
-    for listed, known in (
+    for listed, expected in (
         (details["bound"], BOUNDS),
         (details["grouping"], GROUPINGS),
         (details["step_rule"], STEP_RULES),
         (fields["settings"]["properties"]["mode"], MODES),
         (fields["settings"]["properties"]["kind"], KINDS),
     ):
-        assert sorted(listed["enum"]) == sorted(known)
+        assert sorted(listed["enum"]) == sorted(expected)
     assert set(STATED) <= set(fields["settings"]["properties"])
 
 
@@ -208,8 +208,8 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
 
     monkeypatch.setattr(Adversarial, "fit", fit)
     model = small_dpgan(rows=60, config={"warm_steps": warm_steps}, **given)
-    made = model.fit(frame()).certificate()
-    (critic,) = (item for item in made["mechanisms"] if item["purpose"] == "critic")
+    certificate = model.fit(frame()).certificate()
+    (critic,) = (item for item in certificate["mechanisms"] if item["purpose"] == "critic")
     used = (
         source if warm_steps else "generated rows"
     )  # not warmed up on it, the critic never sees it
@@ -220,14 +220,14 @@ def test_public_generated_and_released_rows_are_told_apart(source, warm_steps, m
     assert (
         critic["details"]["unit"] == f"median gradient norm of {used} at each step, group by group"
     )
-    public = made["public"]
+    public = certificate["public"]
     assert (public["public_table"] is not None) == (source == TABLE)
     if source == TABLE:
         assert public["public_table"]["provenance"] == "a made-up table"
     assert ("warm_start" in public) == (source == WARM)
     if source == WARM:
         assert public["warm_start"]["settings"] == {"own_configuration": []}
-        assert [i["details"].get("warm_start") for i in made["mechanisms"]] == [
+        assert [i["details"].get("warm_start") for i in certificate["mechanisms"]] == [
             "margnet",
             "margnet",
             None,
@@ -241,8 +241,8 @@ def test_rule_radius_and_bound_are_stated(rule, radius):
     config = {"step_rule": "bam", "radius": 0.2, "bound": "fixed", "centred": False}
     model = small_dpgan(rows=60, step_rule=rule, config=config, autoencoder="dp-sgd")
     items = model.fit(frame()).certificate()["mechanisms"]
-    found = {item["purpose"]: item["details"] for item in items}
-    critic, coder = found["critic"], found["autoencoder"]
+    results = {item["purpose"]: item["details"] for item in items}
+    critic, coder = results["critic"], results["autoencoder"]
     assert critic["step_rule"] == (rule or "bam") and critic.get("radius") == radius
     assert coder["step_rule"] == (rule or "dp-sgd")
     assert coder.get("radius") == (radius if rule else None)

@@ -60,10 +60,10 @@ def test_groups_of_ordered_values(weights: list[float], least: float, nulls: boo
     assert inner[0] == 0 and set(np.diff(inner)) <= {0, 1}
     if nulls:
         assert groups[-1] == inner[-1] + 1
-    held = np.bincount(inner, weights=shares[: len(weights)])
-    assert len(held) == 1 or held.min() >= min(least, 0.05) - 1e-12
+    holdout = np.bincount(inner, weights=shares[: len(weights)])
+    assert len(holdout) == 1 or holdout.min() >= min(least, 0.05) - 1e-12
     if least == 0:
-        assert len(held) == len(weights)
+        assert len(holdout) == len(weights)
 
 
 @settings(max_examples=80, deadline=None)
@@ -105,8 +105,8 @@ def test_distance_by_chance() -> None:
     """Against independent draws: counts around what is expected, many cells."""
     rng = np.random.default_rng(0)
     expected = rng.uniform(20, 60, (30, 20))
-    found = [np.abs(rng.poisson(expected) - expected).sum() for _ in range(40)]
-    assert chance_distance(expected) == pytest.approx(np.mean(found), rel=0.01)
+    results = [np.abs(rng.poisson(expected) - expected).sum() for _ in range(40)]
+    assert chance_distance(expected) == pytest.approx(np.mean(results), rel=0.01)
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,15 +121,15 @@ def test_the_pairs_that_are_worth_it(sizes: list[int], noise: float, seed: int) 
     distances = np.random.default_rng(seed).exponential(100, len(pairs))
     groups = [np.arange(size) for size in sizes]
     cells = {p: sizes[p[0]] * sizes[p[1]] for p in pairs}
-    known = dict(zip(pairs, distances, strict=True))
+    expected = dict(zip(pairs, distances, strict=True))
 
     def error(chosen: list[tuple[int, int]]) -> float:
         total = sum(cells[p] ** (2 / 3) for p in chosen) ** 1.5
-        left = sum(known[p] for p in pairs if p not in chosen)
+        left = sum(expected[p] for p in pairs if p not in chosen)
         return CONFIG.residual_noise * math.sqrt(2 / math.pi) * noise * total + left
 
     chosen = worth_counting(pairs, distances, groups, noise)
-    ranked = sorted(pairs, key=lambda p: -known[p] / cells[p] ** (2 / 3))
+    ranked = sorted(pairs, key=lambda p: -expected[p] / cells[p] ** (2 / 3))
     best = min(error(ranked[:k]) for k in range(len(pairs) + 1))
     assert error(chosen) == pytest.approx(best)
 
@@ -183,7 +183,7 @@ def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -
     left = list(combinations(range(columns), 3))
     many = {"min_size": len(left), "max_size": len(left)}
     worth = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), **many)))
-    found = clear_triples(left, worth, by_value(sizes), 0.0, 66, room)
+    result = clear_triples(left, worth, by_value(sizes), 0.0, 66, room)
     value, taken = dict(zip(left, worth, strict=True)), list[tuple[int, int, int]]()
     uses = np.zeros(columns)
     while left:
@@ -194,7 +194,7 @@ def test_which_triples_are_first(data: st.DataObject, columns: int, room: int) -
             room -= cells
             uses[list(best)] += 1
             taken.append(best)
-    assert found == sorted(taken)
+    assert result == sorted(taken)
 
 
 @settings(max_examples=40, deadline=None)

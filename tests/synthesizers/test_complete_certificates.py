@@ -89,13 +89,13 @@ def test_no_honest_certificate_is_refused(option: str, monkeypatch: pytest.Monke
     columns = list(model.schema.names)
     if not hasattr(model, "trained_"):
         model.fit(frame()[columns])
-    found = model.certificate()
-    assert find_missing_mechanisms(found) == []
+    certificate = model.certificate()
+    assert find_missing_mechanisms(certificate) == []
     # Something of the list is required, and missed where it is not there.
     left = []
-    for purpose in {item["purpose"] for item in found["mechanisms"]}:
-        kept = [item for item in found["mechanisms"] if item["purpose"] != purpose]
-        left += find_missing_mechanisms({**found, "mechanisms": kept})
+    for purpose in {item["purpose"] for item in certificate["mechanisms"]}:
+        kept = [item for item in certificate["mechanisms"] if item["purpose"] != purpose]
+        left += find_missing_mechanisms({**certificate, "mechanisms": kept})
     assert left
 
 

@@ -57,30 +57,32 @@ def model() -> MargNet:
 
 
 def test_conditions_on_all_dtypes(model: MargNet) -> None:
-    made = model.sample(
+    synthetic = model.sample(
         100, where={"c": ["hi", None], "F": (4.5, None), "u": 7, "B": True, "f": None}
     )
-    assert set(made["c"].dropna()) == {"hi"} and set(made["F"].dropna()) == {4.5}
-    assert made["f"].isna().all() and made["u"].between(4, 7).all() and made["B"].all()
+    assert set(synthetic["c"].dropna()) == {"hi"} and set(synthetic["F"].dropna()) == {4.5}
+    assert (
+        synthetic["f"].isna().all() and synthetic["u"].between(4, 7).all() and synthetic["B"].all()
+    )
 
 
 def test_completions_of_all_dtypes(model: MargNet) -> None:
     """Numbers to the last digit, undeclared values as the schema takes them, dtypes as declared."""
     whole = graded(60)
     holed = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.4)
-    made = model.complete(holed)
-    assert made.dtypes.equals(whole.dtypes)
+    created = model.complete(holed)
+    assert created.dtypes.equals(whole.dtypes)
     for name in SCHEMA.names:
-        known = holed[name].notna().to_numpy()
-        pd.testing.assert_series_equal(made[name][known], whole[name][known])
-    model.encoder_.to_index(made)  # nothing in it is impossible
+        expected = holed[name].notna().to_numpy()
+        pd.testing.assert_series_equal(created[name][expected], whole[name][expected])
+    model.encoder_.to_index(created)  # nothing in it is impossible
     odd = pd.DataFrame(
         {"c": ["odd", None], "F": pd.array([99, 1], dtype="Int64"), "u": [300.0, None]}
     )
-    made = model.complete(odd)
-    assert made["c"][0] == "mid" and made["F"].tolist() == [5, 1] and made["u"][0] == 255
-    assert made.dtypes.equals(whole.dtypes)
-    model.encoder_.to_index(made)
+    created = model.complete(odd)
+    assert created["c"][0] == "mid" and created["F"].tolist() == [5, 1] and created["u"][0] == 255
+    assert created.dtypes.equals(whole.dtypes)
+    model.encoder_.to_index(created)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "object", "float32"])
@@ -91,5 +93,5 @@ def test_bounds_that_a_partial_table_cannot_hold(dtype: str) -> None:
     config = MargNetConfig(components=5, latent_dim=2, hidden=(4,), steps=5)
     table = pd.DataFrame({"x": [0.5, 3, 9] * 20, "b": [True, False, True] * 20})
     model = MargNet(Schema([column, flag]), epsilon=1.0, config=config).fit(table)
-    made = model.complete(pd.DataFrame({"x": pd.array([0, 7, 12], dtype=dtype)}))
-    assert made["x"].tolist() == [0.5, 7, 9.5] and made["x"].dtype == "float64"
+    created = model.complete(pd.DataFrame({"x": pd.array([0, 7, 12], dtype=dtype)}))
+    assert created["x"].tolist() == [0.5, 7, 9.5] and created["x"].dtype == "float64"

@@ -45,10 +45,10 @@ def joint(mixture: Mixture) -> np.ndarray:
     """The probability of each row, shape sizes: the sum over components of products."""
     p = mixture.probabilities.double().numpy()
     blocks = [p[:, b.start : b.stop] for b in mixture.layout.blocks]
-    found = np.zeros(mixture.layout.sizes)
+    result = np.zeros(mixture.layout.sizes)
     for k in range(len(p)):
-        found += math.prod(np.ix_(*[block[k] for block in blocks])) / len(p)
-    return found
+        result += math.prod(np.ix_(*[block[k] for block in blocks])) / len(p)
+    return result
 
 
 def only(size: int, *values: int) -> np.ndarray:
@@ -57,11 +57,11 @@ def only(size: int, *values: int) -> np.ndarray:
 
 def permitted(sizes: tuple[int, ...], zeros: Any, where: Any) -> np.ndarray:
     """What share of each row is within a condition and in none of the zeros, one by one."""
-    found = np.zeros(sizes)
+    result = np.zeros(sizes)
     for row in itertools.product(*map(range, sizes)):
         if not any(all(m[row[j]] for j, m in z.items()) for z in zeros):
-            found[row] = math.prod(share[row[j]] for j, share in where.items())
-    return found
+            result[row] = math.prod(share[row[j]] for j, share in where.items())
+    return result
 
 
 SIZES = (3, 2, 4)
@@ -90,8 +90,8 @@ def test_boxes_part_what_is_permitted(given: Any) -> None:
     sizes, zeros, where = given
     wanted = permitted(sizes, zeros, where)
     boxes = disjoint_boxes(zeros, where)
-    held = sum((permitted(sizes, [], box).astype(int) for box in boxes), np.zeros(sizes, int))
-    np.testing.assert_array_equal(held, wanted)
+    holdout = sum((permitted(sizes, [], box).astype(int) for box in boxes), np.zeros(sizes, int))
+    np.testing.assert_array_equal(holdout, wanted)
 
 
 def test_zeros_that_share_columns_need_few_boxes() -> None:
@@ -113,14 +113,14 @@ def test_the_conditional_mixture_is_bayes(zeros: Any, where: Any) -> None:
     boxes = disjoint_boxes(zeros, where)
     assert mixture.log_probability(boxes) == pytest.approx(np.log(wanted.sum()), abs=1e-6)
     restricted = Restricted(mixture.probabilities.double().numpy(), mixture.layout, boxes)
-    found = np.zeros(SIZES)
+    result = np.zeros(SIZES)
     for part, share in enumerate(restricted.shares):
         if share > 0:
             box, k = divmod(part, 3)
             p = restricted._distributions(box, np.array([k]))[0]
             blocks = [p[b.start : b.stop] for b in mixture.layout.blocks]
-            found += share * math.prod(np.ix_(*blocks))
-    np.testing.assert_allclose(found, wanted / wanted.sum(), atol=1e-6)
+            result += share * math.prod(np.ix_(*blocks))
+    np.testing.assert_allclose(result, wanted / wanted.sum(), atol=1e-6)
 
 
 def fits(rows: np.ndarray, wanted: np.ndarray) -> bool:
@@ -156,8 +156,8 @@ def test_completed_rows_follow_bayes(zeros: Any, within: Any) -> None:
     patterns = np.array([(2, -1, -1), (-1, 0, -1), (-1, 1, 2), (-1, -1, -1)])
     kind = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 20_000))
     rows = mixture.complete(patterns[kind], stream(), boxes=disjoint_boxes(zeros, within))
-    for i, known in enumerate(patterns):
-        where = {j: only(SIZES[j], value) for j, value in enumerate(known) if value >= 0}
+    for i, expected in enumerate(patterns):
+        where = {j: only(SIZES[j], value) for j, value in enumerate(expected) if value >= 0}
         wanted = permitted(SIZES, zeros, where) * permitted(SIZES, [], within) * joint(mixture)
         assert fits(rows[kind == i], wanted)
 
@@ -194,12 +194,12 @@ def test_conditions_and_zeros_always_hold(given: Any, seed: int, rows: int) -> N
         assert boxes == []
         return
     mixture = sharp_mixture(sizes, components=4, seed=seed)
-    made = mixture.sample(rows, stream(seed), boxes=boxes)
-    assert made.shape == (rows, len(sizes)) and inside[tuple(made.T)].all()
-    holes = np.random.default_rng(seed).random(made.shape) < 0.6
-    filled = mixture.complete(np.where(holes, -1, made), stream(seed), boxes=boxes)
+    synthetic = mixture.sample(rows, stream(seed), boxes=boxes)
+    assert synthetic.shape == (rows, len(sizes)) and inside[tuple(synthetic.T)].all()
+    holes = np.random.default_rng(seed).random(synthetic.shape) < 0.6
+    filled = mixture.complete(np.where(holes, -1, synthetic), stream(seed), boxes=boxes)
     assert inside[tuple(filled.T)].all()
-    np.testing.assert_array_equal(filled[~holes], made[~holes])
+    np.testing.assert_array_equal(filled[~holes], synthetic[~holes])
 
 
 def test_what_has_no_probability() -> None:

@@ -39,12 +39,12 @@ def model() -> DPWGAN:
 
 
 def test_sklearn_conventions() -> None:
-    made = small(encoding="binary", random_state=3)
-    copy = clone(made)
-    ours, theirs = made.get_params(deep=False), copy.get_params(deep=False)
+    estimator = small(encoding="binary", random_state=3)
+    copy = clone(estimator)
+    ours, theirs = estimator.get_params(deep=False), copy.get_params(deep=False)
     assert ours.keys() == theirs.keys() == inspect.signature(DPWGAN).parameters.keys()
-    assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, made.schema)
-    assert copy.set_params(epsilon=7.0).epsilon == 7.0 and made.epsilon == 3.0
+    assert (copy.encoding, copy.random_state, copy.schema) == ("binary", 3, estimator.schema)
+    assert copy.set_params(epsilon=7.0).epsilon == 7.0 and estimator.epsilon == 3.0
     assert repr(DPWGAN(SCHEMA, epsilon=2.0, preset="source")).startswith("DPWGAN(")
     for argument in ours:  # the constructor only stores
         assert getattr(DPWGAN(**{**ours, argument: "?"}), argument) == "?"
@@ -60,12 +60,12 @@ def test_the_size_of_a_sample_is_asked_for(method: type[Synthesizer], model: DPW
 
 
 def test_not_fitted_yet(tmp_path: Path) -> None:
-    made = small()
+    estimator = small()
     for use in (
-        lambda: made.sample(3),
-        made.certificate,
-        lambda: made.save(tmp_path / "m"),
-        lambda: made.sample_to(tmp_path / "t.csv", 3),
+        lambda: estimator.sample(3),
+        estimator.certificate,
+        lambda: estimator.save(tmp_path / "m"),
+        lambda: estimator.sample_to(tmp_path / "t.csv", 3),
     ):
         with pytest.raises(NotFittedError, match="call fit first"):
             use()
@@ -104,11 +104,11 @@ BAD: list[dict[str, Any]] = [
 def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None:
     if "cuda" in str(change) and torch.cuda.is_available():
         pytest.skip("a CUDA device is here")
-    made = small(**{"schema": SCHEMA, **change})
+    estimator = small(**{"schema": SCHEMA, **change})
     with pytest.raises(TabsynthError) as error:
-        made.plan(estimate_time=False) if use == "plan" else made.fit(frame(10))
+        estimator.plan(estimate_time=False) if use == "plan" else estimator.fit(frame(10))
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
-    assert not hasattr(made, "ledger_")
+    assert not hasattr(estimator, "ledger_")
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_samples_are_the_schemas(model: DPWGAN) -> None:
 def test_columns_in_any_order_and_other_frames() -> None:
     """pyarrow and reversed pandas: the same rows, hence the same seeded model."""
     tables = [frame(), frame()[list(SCHEMA.names)[::-1]], pa.Table.from_pandas(frame())]
-    found = [small(random_state=0).fit(t).sample(20, random_state=1) for t in tables]
-    for other in found[1:]:
-        pd.testing.assert_frame_equal(found[0], other)
+    results = [small(random_state=0).fit(t).sample(20, random_state=1) for t in tables]
+    for other in results[1:]:
+        pd.testing.assert_frame_equal(results[0], other)
     for wrong in (5, [[1]], {"k": [1]}, None):
         with pytest.raises(InputError, match="must be a DataFrame"):
             small().fit(wrong)
@@ -174,10 +174,10 @@ def test_columns_in_any_order_and_other_frames() -> None:
 )
 @pytest.mark.parametrize("autoencoder", ["preset", None])
 def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_path: Path) -> None:
-    made = small(encoding=encoding, autoencoder=autoencoder).fit(frame())
-    table = made.sample(50)
+    estimator = small(encoding=encoding, autoencoder=autoencoder).fit(frame())
+    table = estimator.sample(50)
     assert [str(t) for t in table.dtypes] == [c.dtype for c in SCHEMA.columns]
-    made.save(tmp_path / "m")
+    estimator.save(tmp_path / "m")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_encodings_train_and_sample(encoding: Any, autoencoder: str | None, tmp_
 )
 def test_a_preset_has_its_codes(given: dict[str, Any], width: int, tmp_path: Path) -> None:
     """One-hot by default, one number a column of ``source``, and what is asked for of either; a file keeps it."""
-    made = small(autoencoder=None, **given).fit(frame())
-    assert made.encoder_.layout.width == width
-    made.save(tmp_path / "m")
+    estimator = small(autoencoder=None, **given).fit(frame())
+    assert estimator.encoder_.layout.width == width
+    estimator.save(tmp_path / "m")
     assert load(tmp_path / "m").encoder_.layout.width == width
 
 
@@ -205,10 +205,10 @@ def test_one_row(preset: str, norm: bool, seed: int) -> None:
     """A table of one row fits at a finite ε whatever the noise makes of its size."""
     for rate in (1.0, 0.05):
         config = wgan(rate, generator_norm=norm)
-        made = small(
+        estimator = small(
             preset=preset, config=config, autoencoder=None, random_state=seed, epsilon=20.0
         )
-        assert len(made.fit(frame(1)).sample(3)) == 3
+        assert len(estimator.fit(frame(1)).sample(3)) == 3
 
 
 @pytest.mark.slow
@@ -233,32 +233,32 @@ def test_one_row(preset: str, norm: bool, seed: int) -> None:
 def test_single_degenerate_columns(column: Column, values: list[Any], autoencoder: Any) -> None:
     schema = Schema([column])
     table = pd.DataFrame({"a": pd.Series(values, dtype=column.dtype)})
-    found = small(schema, autoencoder=autoencoder).fit(table).sample(20)
-    assert str(found["a"].dtype) == column.dtype and len(found) == 20
+    synthetic = small(schema, autoencoder=autoencoder).fit(table).sample(20)
+    assert str(synthetic["a"].dtype) == column.dtype and len(synthetic) == 20
     if column.size == 1:
-        assert found["a"].nunique() == 1
+        assert synthetic["a"].nunique() == 1
 
 
 def test_numpy_numbers_are_numbers(tmp_path: Path) -> None:
     """Parameters off an array do not break what is written after the fit."""
-    made = small(
+    estimator = small(
         epsilon=np.float32(3),
         delta=np.float32(1e-5),
         rows=np.int64(40),
         random_state=np.int64(5),
         config=wgan(critic_steps=np.int64(4), critic_lr=np.float32(1e-3)),
     ).fit(frame(40))
-    made.save(tmp_path / "m")
-    made.sample_to(tmp_path / "t.csv", 5)
+    estimator.save(tmp_path / "m")
+    estimator.sample_to(tmp_path / "t.csv", 5)
 
 
 def test_diverged_training_is_said(tmp_path: Path) -> None:
     config = wgan(generator_lr=1e30, generator_norm=False, critic_steps=12)
-    made = small(config=config).fit(frame(30))
+    estimator = small(config=config).fit(frame(30))
     with pytest.raises(InputError, match="diverged"):
-        made.save(tmp_path / "m")
+        estimator.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
-    made.certificate()
+    estimator.certificate()
 
 
 def test_plan_with_times() -> None:
@@ -274,7 +274,7 @@ def test_plan_with_times() -> None:
 def test_progress_of_every_step() -> None:
     heard: list[tuple[str, int, int]] = []
     small(config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
-        frame(10), progress=lambda *told: heard.append(told)
+        frame(10), progress=lambda *text: heard.append(text)
     )
     assert heard == [
         ("autoencoder", 1, 2),

@@ -22,11 +22,11 @@ torch.set_num_threads(1)
 
 def grouping(data: st.DataObject, sizes: list[int]) -> Groups:
     """Groups without a gap, any values in each."""
-    found = []
+    results = []
     for size in sizes:
         drawn = data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
-        found.append(np.unique(drawn, return_inverse=True)[1])
-    return found
+        results.append(np.unique(drawn, return_inverse=True)[1])
+    return results
 
 
 def probabilities(logits: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -89,8 +89,8 @@ def test_loss_and_gradient_are_those_of_brute_force(
     scale = float(p.grad.abs().max())
     for memory in (2**30, 1):  # triples at once, and a group of the first column at a time
         loss = CountLoss(layout, measured, rows, components, by, memory=memory)
-        found, gradient = loss(p.detach().float())
-        assert found == pytest.approx(float(total.detach()) / cells, rel=1e-4)
+        result, gradient = loss(p.detach().float())
+        assert result == pytest.approx(float(total.detach()) / cells, rel=1e-4)
         np.testing.assert_allclose(gradient.numpy(), p.grad.numpy(), atol=1e-4 * scale + 1e-9)
 
 
@@ -123,8 +123,8 @@ def test_the_way_from_impossible_rows_is_that_of_brute_force(
     (total / sizes[0]).backward()
     loss = CountLoss(layout, measured, rows, components, zeros=zeros)
     plain, before = loss(p.detach().float())
-    found, after = loss(p.detach().float(), weight)
-    assert p.grad is not None and found == plain
+    result, after = loss(p.detach().float(), weight)
+    assert p.grad is not None and result == plain
     scale = float(p.grad.abs().max())
     np.testing.assert_allclose(
         (after - before).numpy(),
@@ -153,8 +153,8 @@ def test_other_aims_turn_the_way_and_leave_the_loss(
     p = probabilities(logits, layout)
     plain, _ = CountLoss(layout, measured, 50.0, components)(p)
     _, towards = CountLoss(layout, there, 50.0, components)(p)
-    found, gradient = CountLoss(layout, measured, 50.0, components, aims=others)(p)
-    assert found == pytest.approx(plain, rel=1e-5)
+    result, gradient = CountLoss(layout, measured, 50.0, components, aims=others)(p)
+    assert result == pytest.approx(plain, rel=1e-5)
     torch.testing.assert_close(gradient, towards, rtol=1e-3, atol=1e-4 * float(towards.abs().max()))
 
 

@@ -34,8 +34,8 @@ def test_fit_and_sample_on_cuda() -> None:
     model = DPWGAN(SCHEMA, epsilon=2.0, device="cuda", random_state=1, config=config)
     model.fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda
-    first, again = model.sample(50), model.sample(50)
-    pd.testing.assert_frame_equal(first, again)
+    first, second = model.sample(50), model.sample(50)
+    pd.testing.assert_frame_equal(first, second)
     assert 1.98 <= model.certificate()["epsilon"] <= 2.0
 
 
@@ -51,11 +51,11 @@ def test_dpgan_with_a_warm_start_on_cuda(pace: Any) -> None:
 @pytest.mark.parametrize("kind", ["witness", "network"])
 def test_pate_on_cuda(kind: str) -> None:
     config = PATEConfig(kind=kind, labels=80, round_steps=5, teacher_steps=3, student_steps=3)
-    known: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "config": config}
-    model = PATEGAN(SCHEMA, **known).fit(table())
+    parameters: dict[str, Any] = {"epsilon": 2.0, "device": "cuda", "teachers": 9, "config": config}
+    model = PATEGAN(SCHEMA, **parameters).fit(table())
     assert next(iter(model.trained_.weights().values())).is_cuda and len(model.sample(9)) == 9
     for mode in "ABC":
-        classes = PATEACGAN(SCHEMA, label="a", mode=mode, **known).fit(table())
+        classes = PATEACGAN(SCHEMA, label="a", mode=mode, **parameters).fit(table())
         assert set(classes.sample(20, label="x")["a"]) == {"x"}
 
 
@@ -66,9 +66,9 @@ def test_margnet_on_cuda_is_that_of_the_cpu() -> None:
     )
     frame = table().assign(c=np.arange(200) % 5)
     config = MargNetConfig(components=30, hidden=(8,), steps=30, stop=1e9)
-    made = []
+    created = []
     for device in ("cpu", "cuda"):
         model = MargNet(three, epsilon=200.0, device=device, random_state=1, config=config)
-        made.append(model.fit(frame).trained_.weights()["probabilities"].cpu())
+        created.append(model.fit(frame).trained_.weights()["probabilities"].cpu())
         assert (model.sample(20, where={"a": "x"})["a"] == "x").all()
-    torch.testing.assert_close(made[0], made[1], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(created[0], created[1], rtol=1e-3, atol=1e-4)

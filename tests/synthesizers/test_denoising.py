@@ -35,8 +35,8 @@ def test_singular_values_shrink_as_the_paper_has_it(m: int, n: int, seed: int) -
     for y in values / math.sqrt(long):
         inside = (y**2 - beta - 1) ** 2 - 4 * beta
         kept.append(math.sqrt(inside) / y * math.sqrt(long) if y > 1 + math.sqrt(beta) else 0.0)
-    found = shrunk((left * values) @ right.T)
-    np.testing.assert_allclose(found, (left * kept) @ right.T, atol=1e-8 * (1 + max(values)))
+    result = shrunk((left * values) @ right.T)
+    np.testing.assert_allclose(result, (left * kept) @ right.T, atol=1e-8 * (1 + max(values)))
 
 
 def test_noise_alone_is_taken_away_and_a_strong_direction_kept() -> None:
@@ -57,21 +57,21 @@ def halves(std: float, part: float, rows: float = 4000.0) -> tuple[np.ndarray, .
     noisy = truth + std * np.random.default_rng(1).normal(size=truth.shape)
     measured = [Measured((0,), rows * one, std), Measured((0, 1), noisy, std)]
     config = MargNetConfig(smoothing=part)
-    found = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
-    assert found.keys() <= {(0, 1)}
-    return truth, noisy, found.get((0, 1), noisy)
+    result = smoothed(measured, [one, one], rows, Resolution.by_value((16, 16)), config)
+    assert result.keys() <= {(0, 1)}
+    return truth, noisy, result.get((0, 1), noisy)
 
 
 def test_smoothed_counts_are_nearer_to_the_truth() -> None:
-    truth, noisy, found = halves(10.0, 1.0)
-    assert np.square(found - truth).mean() < 0.3 * np.square(noisy - truth).mean()
+    truth, noisy, result = halves(10.0, 1.0)
+    assert np.square(result - truth).mean() < 0.3 * np.square(noisy - truth).mean()
     _, _, half = halves(10.0, 0.5)
-    np.testing.assert_allclose(half, (noisy + found) / 2)
+    np.testing.assert_allclose(half, (noisy + result) / 2)
 
 
 @pytest.mark.parametrize("std", [0.0, 0.3, 4.0, 40.0, 90.0])
 def test_counts_of_no_and_of_much_noise_stay(std: float) -> None:
     """What noise of a 16 by 16 table hides is 8 standard deviations."""
-    _, noisy, found = halves(std, 1.0)
+    _, noisy, result = halves(std, 1.0)
     most = MargNetConfig().max_smoothing_noise
-    assert (found is noisy) == (not 0 < 8 * std / 4000 <= most) == (std in (0.0, 90.0))
+    assert (result is noisy) == (not 0 < 8 * std / 4000 <= most) == (std in (0.0, 90.0))

@@ -73,9 +73,9 @@ def test_it_learns_that_columns_agree(variant: str) -> None:
     model.fit(
         table, [account], float(n), private_rng=rng(2), public_rng=rng(3), monitor=TrainingMonitor()
     )
-    found = model.released.sample(4000, rng(9))
+    synthetic = model.released.sample(4000, rng(9))
     floor = np.abs(pairs(index, size) - np.outer(*one_way).ravel()).sum() / 2
-    assert np.abs(pairs(index, size) - pairs(found, size)).sum() / 2 < 0.4 * floor
+    assert np.abs(pairs(index, size) - pairs(synthetic, size)).sum() / 2 < 0.4 * floor
 
 
 @pytest.mark.parametrize(

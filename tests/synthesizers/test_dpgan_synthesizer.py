@@ -28,21 +28,21 @@ torch.set_num_threads(1)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_fits_saves_and_comes_back(variant: str, tmp_path: Path) -> None:
     model = small_dpgan(variant=variant).fit(frame())
-    made = model.certificate()
-    assert made["method"] == "dp-gan" and 2.98 < made["epsilon"] <= 3.0
-    listed = {item["purpose"]: item["count"] for item in made["mechanisms"]}
+    certificate = model.certificate()
+    assert certificate["method"] == "dp-gan" and 2.98 < certificate["epsilon"] <= 3.0
+    listed = {item["purpose"]: item["count"] for item in certificate["mechanisms"]}
     counts = "row count" if variant == "basic" else "one-way counts"
     assert listed == {counts: 1, "critic": 8}
     model.sample_to(tmp_path / "t.csv", 30)
     assert verify(tmp_path / "t.csv").consistent
     model.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert isinstance(again, DPGAN) and again.variant == variant
-    assert facts(again) == facts(model) and again.config == model.config
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, DPGAN) and loaded.variant == variant
+    assert facts(loaded) == facts(model) and loaded.config == model.config
     pd.testing.assert_frame_equal(
-        model.sample(20, random_state=1), again.sample(20, random_state=1)
+        model.sample(20, random_state=1), loaded.sample(20, random_state=1)
     )
-    SCHEMA.check_columns(again.sample(5))
+    SCHEMA.check_columns(loaded.sample(5))
 
 
 def test_a_released_count_refuses_no_fit(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,25 +87,25 @@ def test_configurations_train(config: dict[str, Any]) -> None:
 def test_a_physical_batch_changes_nothing() -> None:
     """Rows that go through in parts, or at once: the same fit up to rounding."""
     config = {"bound": "fixed", "penalty": 1e-9}  # whose partners play no part
-    found = [
+    results = [
         small_dpgan(config={**config, "physical_batch": size}, rows=60, random_state=1)
         .fit(frame())
         .trained_.weights()
         for size in (None, 13)
     ]
-    for name, weight in found[0].items():
-        torch.testing.assert_close(weight, found[1][name], rtol=1e-3, atol=1e-4)
+    for name, weight in results[0].items():
+        torch.testing.assert_close(weight, results[1][name], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.slow
 def test_clones() -> None:
     """A clone is not fitted; its warm start is kept as it is."""
     warm = small_dpgan(epsilon=1.0).fit(frame())
-    made = small_dpgan(warm_start=warm, epsilon=4.0).fit(frame())
-    copy = clone(made)
+    model = small_dpgan(warm_start=warm, epsilon=4.0).fit(frame())
+    copy = clone(model)
     assert copy.warm_start is warm and not hasattr(copy, "ledger_")
-    assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
-    ours = made.get_params(deep=False)
+    assert copy.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    ours = model.get_params(deep=False)
     assert ours.keys() == inspect.signature(DPGAN).parameters.keys()
     for argument in ours:  # the constructor only stores
         assert getattr(DPGAN(**{**ours, argument: "?"}), argument) == "?"
@@ -130,24 +130,24 @@ BAD: list[dict[str, Any]] = [
 @pytest.mark.parametrize("change", BAD, ids=lambda change: repr(change)[:40].split("\n")[0])
 @pytest.mark.parametrize("use", ["plan", "fit"])
 def test_wrong_parameters_are_one_line(change: dict[str, Any], use: str) -> None:
-    made = DPGAN(**{"schema": SCHEMA, "epsilon": 1.0, **change})
+    model = DPGAN(**{"schema": SCHEMA, "epsilon": 1.0, **change})
     with pytest.raises(TabsynthError) as error:
-        made.plan(estimate_time=False) if use == "plan" else made.fit(frame(10))
+        model.plan(estimate_time=False) if use == "plan" else model.fit(frame(10))
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
-    assert not hasattr(made, "ledger_")
+    assert not hasattr(model, "ledger_")
 
 
 @pytest.mark.slow
 def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
     """R25: that it equals the private table, or lacks one row of it, shows nowhere but in charged sums."""
     table, more = frame(), pd.concat([frame(), row("z", 20, 1.0)], ignore_index=True)
-    made = small_dpgan(public=frame(), provenance="declared by its steward", epsilon=60.0)
+    model = small_dpgan(public=frame(), provenance="declared by its steward", epsilon=60.0)
     for one, other in ((table, more), (more, table)):
-        found = replay(made, one, other)
-        assert found.passed, found.first_difference
-    told = made.fit(table).certificate()["public"]["public_table"]
-    index = np.ascontiguousarray(made.encoder_.to_index(frame()), dtype="<i8")
-    assert told == {
+        result = replay(model, one, other)
+        assert result.passed, result.first_difference
+    text = model.fit(table).certificate()["public"]["public_table"]
+    index = np.ascontiguousarray(model.encoder_.to_index(frame()), dtype="<i8")
+    assert text == {
         "rows": len(table),
         "sha256_of_value_numbers": hashlib.sha256(index.tobytes()).hexdigest(),
         "provenance": "declared by its steward",
@@ -167,21 +167,21 @@ def test_the_overlap_is_a_count_of_sensitivity_1() -> None:
     """By pandas' own merge; and a row more changes it by 1 if it is public, else by 0."""
     table, public = frame(60), pd.concat([frame(60).iloc[:9], frame(30, seed=5)])
     public = pd.concat([public, public.iloc[:4]])  # doubles in the public table do not count twice
-    found = exact_overlap(table, public)
-    assert found >= 9 and found == exact_overlap(table, public.iloc[::-1])
+    result = exact_overlap(table, public)
+    assert result >= 9 and result == exact_overlap(table, public.iloc[::-1])
     for extra, change in ((frame(60).iloc[:1], 1), (row("z", 20, 1.0), 0)):
         more = pd.concat([table, extra], ignore_index=True)
-        assert exact_overlap(more, public) - found == change
+        assert exact_overlap(more, public) - result == change
     assert exact_overlap(table, row("z", 20, 1.0)) == 0
 
 
 def test_the_overlap_on_the_certificate() -> None:
     public = pd.concat([frame(60).iloc[:20], frame(20, seed=5)], ignore_index=True)
-    known = {"public": public, "provenance": "  the census of 1901  "}
-    model = small_dpgan(**known, overlap="charged", epsilon=300.0).fit(frame())
-    told = model.certificate()["public"]["public_table"]
-    assert told["provenance"] == "  the census of 1901  " and told["rows"] == 40
-    count, noise = told["overlap"]["noisy_count"], told["overlap"]["noise_std"]
+    parameters = {"public": public, "provenance": "  the census of 1901  "}
+    model = small_dpgan(**parameters, overlap="charged", epsilon=300.0).fit(frame())
+    text = model.certificate()["public"]["public_table"]
+    assert text["provenance"] == "  the census of 1901  " and text["rows"] == 40
+    count, noise = text["overlap"]["noisy_count"], text["overlap"]["noise_std"]
     assert abs(count - 20) < 6 * noise + 3  # 20, and a few by chance
     (spent,) = [
         item
@@ -189,7 +189,7 @@ def test_the_overlap_on_the_certificate() -> None:
         if item["purpose"] == "overlap with the public table"
     ]
     assert (spent["count"], spent["noise_multiplier"]) == (1, noise)
-    declined = small_dpgan(**known).fit(frame()).certificate()
+    declined = small_dpgan(**parameters).fit(frame()).certificate()
     assert declined["public"]["public_table"]["overlap"].startswith("declined")
     assert len(declined["mechanisms"]) == 2
 
@@ -198,7 +198,7 @@ def test_the_overlap_on_the_certificate() -> None:
 @pytest.mark.parametrize("rule", ["dp-sgd", "dp-sat", "bam"])
 def test_step_rules_are_of_critic_and_autoencoder(rule: str) -> None:
     """One word for both; the price is the same, and the certificate says which."""
-    made = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
-    assert (made._gan().step_rule, made._autoencoder().step_rule) == (rule, rule)
+    model = DPGAN(SCHEMA, epsilon=3.0, step_rule=rule, autoencoder="dp-sgd")
+    assert (model._gan().step_rule, model._autoencoder().step_rule) == (rule, rule)
     plain = DPGAN(SCHEMA, epsilon=3.0, autoencoder="dp-sgd")
-    assert made.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends
+    assert model.plan(estimate_time=False).spends == plain.plan(estimate_time=False).spends

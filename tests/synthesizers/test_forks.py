@@ -97,13 +97,13 @@ def test_a_fork_inside_a_fit_has_no_model(
     ProjectLedger.create(path, epsilon=4.0)
     there, back = os.pipe()
     main = os.getpid()
-    found: list[int] = []
+    results: list[int] = []
 
     def fork(now: str, done: int, total: int) -> None:
-        if (now, done) == (stage, step) and not found:
-            found.append(os.fork())
-            if found[0]:
-                os.waitpid(found[0], 0)  # the child comes to its end first
+        if (now, done) == (stage, step) and not results:
+            results.append(os.fork())
+            if results[0]:
+                os.waitpid(results[0], 0)  # the child comes to its end first
 
     model = small()
     where = {"checkpoint": tmp_path / "ck"} if checkpoint else {}
@@ -120,8 +120,8 @@ def test_a_fork_inside_a_fit_has_no_model(
     assert said == MODEL
     os.close(back)
     with os.fdopen(there) as pipe:
-        told = pipe.read()
-    assert "was forked from" in told and "only process" in told and "\n" not in told
+        text = pipe.read()
+    assert "was forked from" in text and "only process" in text and "\n" not in text
     entries = ProjectLedger.read(path).journal.entries.values()
     assert {e.purpose: e.spent for e in entries} == {
         "one-way counts": 1,

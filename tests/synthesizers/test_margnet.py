@@ -38,23 +38,23 @@ def rng(seed: int = 0) -> torch.Generator:
 def counted(index: np.ndarray, sizes: tuple[int, ...], std: float, seed: int = 0) -> list[Measured]:
     """Noisy counts of all columns and pairs."""
     noise = np.random.default_rng(seed)
-    found = []
+    results = []
     everyone = range(len(sizes))
     for columns in [*combinations(everyone, 1), *combinations(everyone, 2)]:
         exact = count_rows(index, columns, by_value(sizes))
-        found.append(Measured(columns, exact + std * noise.standard_normal(exact.shape), std))
-    return found
+        results.append(Measured(columns, exact + std * noise.standard_normal(exact.shape), std))
+    return results
 
 
 def tiny(**changes: Any) -> MargNetConfig:
-    known = {
+    parameters = {
         "components": 60,
         "latent_dim": 8,
         "hidden": (32,),
         "steps": 600,
         "learning_rate": 0.03,
     }
-    return MargNetConfig(**{**known, **changes})
+    return MargNetConfig(**{**parameters, **changes})
 
 
 def fit_of(
@@ -76,7 +76,7 @@ def correlated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, tuple[int, ...
 
 def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> float:
     """Mean total variation distance of pairs of columns."""
-    found = [
+    results = [
         np.abs(
             count_rows(one, pair, by_value(sizes)) / len(one)
             - count_rows(other, pair, by_value(sizes)) / len(other)
@@ -84,7 +84,7 @@ def distance(one: np.ndarray, other: np.ndarray, sizes: tuple[int, ...]) -> floa
         / 2
         for pair in combinations(range(len(sizes)), 2)
     ]
-    return float(np.mean(found))
+    return float(np.mean(results))
 
 
 # The fit.
@@ -111,11 +111,11 @@ def test_it_stops_at_the_noise() -> None:
     assert fit.noise_step is not None and 3 < len(fit.errors) < 300
     assert fit.errors[-1] <= 1 < min(fit.errors[:-1])
     # Nothing moved after it: a fit of no more steps than those, on the same schedule, is the same.
-    again = fit_of(measured, sizes, float(len(index)), continuation=0.0)
+    second = fit_of(measured, sizes, float(len(index)), continuation=0.0)
     for i in range(len(fit.errors)):
-        again.step(i, 600)
+        second.step(i, 600)
     torch.testing.assert_close(
-        fit.mixture().probabilities, again.mixture().probabilities, rtol=0, atol=0
+        fit.mixture().probabilities, second.mixture().probabilities, rtol=0, atol=0
     )
     # The noise is what is left: without a stop the loss goes on down.
     longer = fit_of(measured, sizes, float(len(index)))
@@ -148,11 +148,11 @@ def test_it_goes_on_past_the_noise() -> None:
     half = turned + turned // 2
     for i in range(half):
         other.step(i, 600)
-    again = fit_of(measured, sizes, float(len(index)), seed=9, continuation=1.5)
-    again.load_state_dict(other.state_dict())
+    second = fit_of(measured, sizes, float(len(index)), seed=9, continuation=1.5)
+    second.load_state_dict(other.state_dict())
     for i in range(half, 600):
-        again.step(i, 600)
-    assert again.errors == fit.errors
+        second.step(i, 600)
+    assert second.errors == fit.errors
 
 
 def test_entropy_weighs_more_past_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +198,8 @@ def test_smoothed_counts_lead_nearer_to_the_table() -> None:
 
 
 def test_components_follow_the_columns() -> None:
-    found = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
-    assert found == [200, 300, 1000, 1000]
+    results = [MargNetConfig().rows_of_mixture(columns) for columns in (1, 3, 10, 50)]
+    assert results == [200, 300, 1000, 1000]
     assert MargNetConfig(components=7).rows_of_mixture(50) == 7
 
 
@@ -224,13 +224,13 @@ def test_entropy_keeps_no_wide_table_from_its_counts() -> None:
     index = np.where(generator.random((500, 24)) < 0.6, first, 0)
     sizes = (3,) * 24
     measured = counted(index, sizes, 30.0)
-    found = []
+    results = []
     for weight in (0.3, 0.3 * 24 * 10):
         settings = {"entropy": weight, "steps": 200, "smoothing": 0.0}
         fit = fit_of(measured, sizes, 500.0, **settings)
         fit.fit(TrainingMonitor(), 200)
-        found.append(fit.errors[-1])
-    assert found[0] < 1.05 and found[1] > found[0]
+        results.append(fit.errors[-1])
+    assert results[0] < 1.05 and results[1] > results[0]
 
 
 def test_entropy_does_not_outweigh_what_few_rows_show() -> None:
@@ -335,15 +335,15 @@ def test_the_first_rows_follow_the_one_way_counts() -> None:
     fit = MargNetFit(layout, config, measured, counts.sum(), rng())
     with torch.no_grad():
         fit.network.body[-1].weight.zero_()
-    found = fit.mixture().probabilities.double().mean(0).numpy()
-    np.testing.assert_allclose(found, counts / counts.sum(), atol=2e-3)
+    result = fit.mixture().probabilities.double().mean(0).numpy()
+    np.testing.assert_allclose(result, counts / counts.sum(), atol=2e-3)
 
 
 def test_one_cycle() -> None:
-    found = [one_cycle(t) for t in np.linspace(0, 1, 101)]
-    assert found[0] == pytest.approx(0.04) and max(found) == 1.0 and found[-1] < 1e-12
-    peak = int(np.argmax(found))
-    assert all(np.diff(found[: peak + 1]) > 0) and all(np.diff(found[peak:]) < 0)
+    results = [one_cycle(t) for t in np.linspace(0, 1, 101)]
+    assert results[0] == pytest.approx(0.04) and max(results) == 1.0 and results[-1] < 1e-12
+    peak = int(np.argmax(results))
+    assert all(np.diff(results[: peak + 1]) > 0) and all(np.diff(results[peak:]) < 0)
 
 
 # Whole rows.
@@ -374,9 +374,11 @@ def test_rows_follow_the_mixture() -> None:
     wanted = expected_pairs(mixture)
     misses = {}
     for rounded in (False, True):
-        found = mixture.sample(4000, rng(2), rounded=rounded)
-        assert found.shape == (4000, 4) and found.dtype == np.int64
-        errors = [count_rows(found, pair, by_value(sizes)) / 4000 - wanted[pair] for pair in wanted]
+        synthetic = mixture.sample(4000, rng(2), rounded=rounded)
+        assert synthetic.shape == (4000, 4) and synthetic.dtype == np.int64
+        errors = [
+            count_rows(synthetic, pair, by_value(sizes)) / 4000 - wanted[pair] for pair in wanted
+        ]
         misses[rounded] = sum(np.abs(e).sum() for e in errors) / 2 / len(errors)
     assert misses[False] < 0.03 and misses[True] < 0.25 * misses[False]
 
@@ -386,13 +388,13 @@ def test_draws_have_the_law_of_their_component() -> None:
     from scipy import stats
 
     mixture = mixture_of((7, 3), components=1, seed=4)
-    found = mixture.sample(30_000, rng(5), rounded=False)
+    synthetic = mixture.sample(30_000, rng(5), rounded=False)
     p = mixture.probabilities.double().numpy()[0]
     for j, block in enumerate(mixture.layout.blocks):
         wanted = 30_000 * p[block.start : block.stop]
-        counts = np.bincount(found[:, j], minlength=block.size)
+        counts = np.bincount(synthetic[:, j], minlength=block.size)
         assert stats.chisquare(counts, wanted * counts.sum() / wanted.sum()).pvalue > 1e-4
-    assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
+    assert abs(np.corrcoef(synthetic.T)[0, 1]) < 0.03
 
 
 @pytest.mark.slow
@@ -403,18 +405,18 @@ def test_tables_of_few_rows_follow_the_mixture(rows: int, draws: int) -> None:
     counts = {pair: np.zeros(p.shape) for pair, p in expected_pairs(mixture).items()}
     for seed in range(draws):
         index = mixture.sample(rows, rng(seed))
-        for (a, b), found in counts.items():
-            np.add.at(found, (index[:, a], index[:, b]), 1)
+        for (a, b), result in counts.items():
+            np.add.at(result, (index[:, a], index[:, b]), 1)
     for pair, p in expected_pairs(mixture).items():
-        wanted, found = p * rows * draws, counts[pair]
+        wanted, result = p * rows * draws, counts[pair]
         for axis in (
             0,
             1,
         ):  # values: those of few rows are as drawn; rounding only moves the others
-            one, other = wanted.sum(axis), found.sum(axis)
+            one, other = wanted.sum(axis), result.sum(axis)
             assert (abs(other - one) < 5 * np.sqrt(one) + 1).all(), (pair, axis)
         if rows <= 50:
-            assert (abs(found - wanted) < 5 * np.sqrt(wanted) + 1).all(), pair
+            assert (abs(result - wanted) < 5 * np.sqrt(wanted) + 1).all(), pair
 
 
 def test_rounding_holds_what_cannot_be() -> None:
@@ -423,8 +425,8 @@ def test_rounding_holds_what_cannot_be() -> None:
     p = mixture.probabilities.clone()
     p[:, 2] = 0
     mixture.set(p)
-    found = mixture.sample(3000, rng(1))
-    assert 2 not in found[:, 0]
+    synthetic = mixture.sample(3000, rng(1))
+    assert 2 not in synthetic[:, 0]
     # Component k marks itself in column 0: no component has more than a row more than another.
     layout = layout_of(7, 2)
     marked = Mixture(layout, 7).set(torch.cat([torch.eye(7), torch.full((7, 2), 0.5)], 1))
@@ -435,14 +437,14 @@ def test_rounding_holds_what_cannot_be() -> None:
 @pytest.mark.parametrize("rows", [1, 2, 63, 65])
 def test_few_rows_and_columns_of_one_value(rows: int) -> None:
     mixture = mixture_of((1, 1, 3))
-    found = mixture.sample(rows, rng(0))
-    assert found.shape == (rows, 3) and not found[:, :2].any() and found[:, 2].max() < 3
+    synthetic = mixture.sample(rows, rng(0))
+    assert synthetic.shape == (rows, 3) and not synthetic[:, :2].any() and synthetic[:, 2].max() < 3
 
 
 def test_samples_repeat_with_their_stream() -> None:
     mixture = mixture_of((5, 4))
-    first, again, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first, again)
+    first, second, other = (mixture.sample(50, rng(seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, second)
     assert (first != other).any()
 
 

@@ -68,18 +68,20 @@ def bound() -> MargNet:
 
 def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
     assert set(free.sample(50, where={"k": "z"})["k"]) == {"z"}
-    made = free.sample(200, where={"k": ["x", "y"], "b": (True,), "v": [3, None]})
-    SCHEMA.check_columns(made)
-    assert set(made["k"]) == {"x", "y"} and made["b"].all()
-    assert made["v"].isna().any() and set(made["v"].dropna()) == {3}
+    synthetic = free.sample(200, where={"k": ["x", "y"], "b": (True,), "v": [3, None]})
+    SCHEMA.check_columns(synthetic)
+    assert set(synthetic["k"]) == {"x", "y"} and synthetic["b"].all()
+    assert synthetic["v"].isna().any() and set(synthetic["v"].dropna()) == {3}
     # A real number stands for its cell: 0.3 for 0.25 to 0.5. Numpy's values are values too.
-    made = free.sample(100, where={"r": 0.3, "v": np.int64(7), "b": np.bool_(False)})
-    assert made["r"].between(0.25, 0.5).all() and made["r"].nunique() > 50
-    assert set(made["v"]) == {7} and not made["b"].any()
+    synthetic = free.sample(100, where={"r": 0.3, "v": np.int64(7), "b": np.bool_(False)})
+    assert synthetic["r"].between(0.25, 0.5).all() and synthetic["r"].nunique() > 50
+    assert set(synthetic["v"]) == {7} and not synthetic["b"].any()
     condition = {"r": [{"low": 0.25, "high": 0.5}], "v": [7], "b": [False]}
-    told = {k: v for k, v in made.attrs["certificate"].items() if k not in ("created", "table")}
-    assert told == {**facts(free), "condition": condition}
-    json.dumps(made.attrs["certificate"])
+    texts = {
+        k: v for k, v in synthetic.attrs["certificate"].items() if k not in ("created", "table")
+    }
+    assert texts == {**facts(free), "condition": condition}
+    json.dumps(synthetic.attrs["certificate"])
     none = free.sample(9, where={"v": pd.NA})
     assert none["v"].isna().all() and none.attrs["certificate"]["condition"] == {"v": [None]}
     pd.testing.assert_frame_equal(free.sample(30, where={}), free.sample(30))
@@ -87,9 +89,9 @@ def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
 
 @pytest.mark.parametrize("several", [np.array, pd.Series, set, frozenset, pd.Index, tuple])
 def test_alternatives_of_any_kind(free: MargNet, several: Any) -> None:
-    made = free.sample(60, where={"k": several(["x", "y"])})
-    assert set(made["k"]) == {"x", "y"}
-    assert sorted(made.attrs["certificate"]["condition"]["k"]) == ["x", "y"]
+    synthetic = free.sample(60, where={"k": several(["x", "y"])})
+    assert set(synthetic["k"]) == {"x", "y"}
+    assert sorted(synthetic.attrs["certificate"]["condition"]["k"]) == ["x", "y"]
 
 
 def test_names_with_an_equals_sign() -> None:
@@ -106,8 +108,8 @@ def test_a_conditional_share_is_that_of_bayes(free: MargNet) -> None:
     k, v, b = 0, 4 + 3, 4 + 22 + 8 + 1  # positions of k = "x", v = 3, b = True in a row of codes
     both = (p[:, k] * p[:, v]).sum()
     wanted = (p[:, k] * p[:, v] * p[:, b]).sum() / both
-    found = free.sample(20_000, where={"k": "x", "v": 3})["b"].mean()
-    assert found == pytest.approx(wanted, abs=0.005)
+    result = free.sample(20_000, where={"k": "x", "v": 3})["b"].mean()
+    assert result == pytest.approx(wanted, abs=0.005)
     given = pd.DataFrame({"v": pd.array([3] * 20_000, dtype="Int64"), "k": "x"})
     assert free.complete(given, random_state=1)["b"].mean() == pytest.approx(wanted, abs=0.015)
 
@@ -167,16 +169,16 @@ def test_completions_keep_what_is_given(free: MargNet) -> None:
         }
     ).set_axis(index, axis=0)
     before = given.copy()
-    made = free.complete(given, random_state=2)
+    created = free.complete(given, random_state=2)
     pd.testing.assert_frame_equal(given, before)
-    assert list(made.columns) == list(SCHEMA.names) and made.index.equals(index)
-    assert (made.dtypes == frame().dtypes).all() and "certificate" not in made.attrs
+    assert list(created.columns) == list(SCHEMA.names) and created.index.equals(index)
+    assert (created.dtypes == frame().dtypes).all() and "certificate" not in created.attrs
     for name in given.columns:  # to the last digit
-        known = given[name].notna().to_numpy()
-        assert (made[name][known] == given[name][known]).all()
-        assert known.all() or name == "v" or made[name].notna().all()
-    pd.testing.assert_frame_equal(free.complete(given, random_state=2), made)
-    assert not free.complete(given, random_state=3).equals(made)
+        expected = given[name].notna().to_numpy()
+        assert (created[name][expected] == given[name][expected]).all()
+        assert expected.all() or name == "v" or created[name].notna().all()
+    pd.testing.assert_frame_equal(free.complete(given, random_state=2), created)
+    assert not free.complete(given, random_state=3).equals(created)
 
 
 def test_nulls_are_filled_or_kept(free: MargNet) -> None:
@@ -196,9 +198,9 @@ def test_partial_tables_of_any_kind(free: MargNet) -> None:
     pd.testing.assert_frame_equal(back, whole, check_column_type=False)
     assert len(free.complete(pd.DataFrame(index=range(7)))) == 7
     assert free.complete(pa.table({"v": [3, None], "b": [True, None]}))["v"][0] == 3
-    made = free.complete(pd.DataFrame({"k": ["unheard of", "x"], "v": [99.0, 4.0]}))
-    assert made["k"].tolist() == ["rest", "x"] and made["v"].tolist() == [20, 4]
-    assert str(made["v"].dtype) == "Int64"
+    created = free.complete(pd.DataFrame({"k": ["unheard of", "x"], "v": [99.0, 4.0]}))
+    assert created["k"].tolist() == ["rest", "x"] and created["v"].tolist() == [20, 4]
+    assert str(created["v"].dtype) == "Int64"
 
 
 @pytest.mark.parametrize(
@@ -225,16 +227,16 @@ def test_no_conditions_before_a_fit() -> None:
 
 
 def test_impossible_rows_are_never_made(bound: MargNet, tmp_path: Path) -> None:
-    made = bound.sample(3000)
-    assert allowed(made).all() and made["k"].nunique() >= 3
+    synthetic = bound.sample(3000)
+    assert allowed(synthetic).all() and synthetic["k"].nunique() >= 3
     assert allowed(bound.sample(500, where={"b": True, "v": [2, 15, None]})).all()
-    given = made[["v", "b"]].mask(np.random.default_rng(0).random((3000, 2)) < 0.5)
+    given = synthetic[["v", "b"]].mask(np.random.default_rng(0).random((3000, 2)) < 0.5)
     assert allowed(bound.complete(given)).all()
     bound.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert again.schema == ZEROS
+    loaded = load(tmp_path / "m")
+    assert loaded.schema == ZEROS
     pd.testing.assert_frame_equal(
-        again.sample(40, random_state=1), bound.sample(40, random_state=1)
+        loaded.sample(40, random_state=1), bound.sample(40, random_state=1)
     )
 
 
@@ -255,10 +257,10 @@ def test_the_fit_knows_what_is_impossible() -> None:
     zeros = [{"age": {"low": 0, "high": 4}, c: ["p", "q", "r"]} for c in "wxyz"]
     zeros += [{"age": {"low": 5, "high": 29}, c: [None]} for c in "wxyz"]
     model = MargNet(Schema(columns, impossible=zeros), epsilon=0.3, random_state=1)
-    made = model.fit(table.assign(age=age)).sample(2000, random_state=1)
+    synthetic = model.fit(table.assign(age=age)).sample(2000, random_state=1)
     generator = model.trained_.generator
     assert generator.log_probability(boxes_of(generator, model.encoder_)) > math.log(0.97)
-    assert abs((made["age"] < 5).mean() - 0.15) < 0.05
+    assert abs((synthetic["age"] < 5).mean() - 0.15) < 0.05
     assert model._free_steps() == {"generator": 3000, "structural zeros": 300}
 
 
@@ -303,19 +305,21 @@ def test_conditions_and_zeros_hold_together(bound: MargNet, data: st.DataObject)
     names = data.draw(st.sets(st.sampled_from(list(VALUES)), max_size=3))
     where = {n: data.draw(st.lists(VALUES[n], min_size=1, max_size=3)) for n in sorted(names)}
     try:
-        made = bound.sample(40, where=where)
+        synthetic = bound.sample(40, where=where)
     except InputError as error:
         assert "impossible by the schema" in str(error) and "\n" not in str(error)
         return
-    assert allowed(made).all()
-    index, column = bound.encoder_.to_index(made), {n: j for j, n in enumerate(ZEROS.names)}
+    assert allowed(synthetic).all()
+    index, column = bound.encoder_.to_index(synthetic), {n: j for j, n in enumerate(ZEROS.names)}
     for name, values in where.items():
         if name == "r":
             cells = {min(math.floor(value * 4) + 4, 7) for value in values}
             assert set(index[:, column[name]]) <= cells
         else:
-            assert set(made[name].astype(object).where(made[name].notna(), None)) <= set(values)
-    given = made[sorted(names)] if names else made[["b"]]
+            assert set(synthetic[name].astype(object).where(synthetic[name].notna(), None)) <= set(
+                values
+            )
+    given = synthetic[sorted(names)] if names else synthetic[["b"]]
     done = bound.complete(given)
     assert allowed(done).all()
 
@@ -328,11 +332,11 @@ def test_completions_are_possible_and_keep_cells(bound: MargNet, data: st.DataOb
     whole = bound.sample(rows, random_state=data.draw(st.integers(0, 5)))
     holes = np.array(data.draw(st.lists(st.booleans(), min_size=4 * rows, max_size=4 * rows)))
     given = whole.mask(holes.reshape(rows, 4)).astype({"b": "boolean"})
-    made = bound.complete(given)
-    assert allowed(made).all()
+    created = bound.complete(given)
+    assert allowed(created).all()
     for name in ZEROS.names:
-        known = given[name].notna().to_numpy()
-        assert (made[name][known] == given[name][known]).all()
+        expected = given[name].notna().to_numpy()
+        assert (created[name][expected] == given[name][expected]).all()
 
 
 def test_what_the_schema_declares_impossible_is_refused(bound: MargNet) -> None:
@@ -364,5 +368,5 @@ def test_gans_refuse_impossible_combinations_and_conditions() -> None:
 
 def test_conditional_rows_in_a_file(free: MargNet, tmp_path: Path) -> None:
     free.sample_to(tmp_path / "t.parquet", 20, where={"k": "y"}, random_state=4)
-    made = pd.read_parquet(tmp_path / "t.parquet")
-    assert set(made["k"]) == {"y"} and len(made) == 20
+    created = pd.read_parquet(tmp_path / "t.parquet")
+    assert set(created["k"]) == {"y"} and len(created) == 20

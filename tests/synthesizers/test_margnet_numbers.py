@@ -54,24 +54,26 @@ def model() -> MargNet:
         "o": rng.choice(["few", "many"], 200),
     }
     config = MargNetConfig(components=6, latent_dim=3, hidden=(4,), steps=2)
-    made = MargNet(SCHEMA, epsilon=2.0, random_state=0, config=config).fit(pd.DataFrame(columns))
-    generator = made.trained_.generator
+    estimator = MargNet(SCHEMA, epsilon=2.0, random_state=0, config=config).fit(
+        pd.DataFrame(columns)
+    )
+    generator = estimator.trained_.generator
     logits = 2 * torch.randn(6, generator.layout.width, generator=torch.Generator().manual_seed(1))
     blocks = generator.layout.blocks
     parts = [torch.softmax(logits[:, b.start : b.stop], 1) for b in blocks]
     generator.set(torch.cat(parts, 1))
-    return made
+    return estimator
 
 
 def asked_of(name: str, alternatives: list[Any]) -> set[Any]:
     """The numbers that are asked for, one by one; None for null."""
-    found: set[Any] = set()
-    for asked in alternatives:
-        if isinstance(asked, dict):
-            found |= {n for n in NUMBERS[name] if asked["low"] <= n <= asked["high"]}
+    result: set[Any] = set()
+    for requested in alternatives:
+        if isinstance(requested, dict):
+            result |= {n for n in NUMBERS[name] if requested["low"] <= n <= requested["high"]}
         else:
-            found.add(asked)
-    return found
+            result.add(requested)
+    return result
 
 
 def numbers(column: pd.Series) -> list[Any]:
@@ -94,13 +96,13 @@ def alternatives(draw: st.DrawFn, name: str) -> list[Any]:
 def test_rows_have_the_very_numbers(model: MargNet, data: st.DataObject) -> None:
     names = data.draw(st.sets(st.sampled_from(list(NUMBERS)), min_size=1))
     where = {name: data.draw(alternatives(name)) for name in sorted(names)}
-    made = model.sample(60, where=where)
-    SCHEMA.check_columns(made)
-    for name, asked in where.items():
-        assert set(numbers(made[name])) <= asked_of(name, asked)
-    low = (made["hours"] <= 10).fillna(False)
-    assert not (low & (made["g"] == "b")).any()
-    assert json.loads(json.dumps(made.attrs["certificate"]["condition"])) == where
+    synthetic = model.sample(60, where=where)
+    SCHEMA.check_columns(synthetic)
+    for name, requested in where.items():
+        assert set(numbers(synthetic[name])) <= asked_of(name, requested)
+    low = (synthetic["hours"] <= 10).fillna(False)
+    assert not (low & (synthetic["g"] == "b")).any()
+    assert json.loads(json.dumps(synthetic.attrs["certificate"]["condition"])) == where
 
 
 WHERES: dict[str, dict[str, Any]] = {
@@ -122,12 +124,12 @@ def joint(model: MargNet) -> np.ndarray:
         cells = np.arange(len(values))
         if name in NUMBERS:
             edges = SCHEMA[name].edges()
-            known = [edges[-1] if value is None else value for value in values]
-            cells = np.searchsorted(edges, known, side="right") - 1
+            expected = [edges[-1] if value is None else value for value in values]
+            cells = np.searchsorted(edges, expected, side="right") - 1
         parts.append(p[:, block.start + cells] / np.bincount(cells)[cells])  # alike in a cell
-    found = np.einsum("ka,kh,kr,kg->ahrg", *parts) / len(p)
-    found[:, :3, :, 1] = 0  # no hours up to 10 with g = "b"
-    return found
+    result = np.einsum("ka,kh,kr,kg->ahrg", *parts) / len(p)
+    result[:, :3, :, 1] = 0  # no hours up to 10 with g = "b"
+    return result
 
 
 @pytest.mark.slow
@@ -141,29 +143,31 @@ def test_rows_follow_bayes_number_by_number(model: MargNet, where: dict[str, Any
     boxes = boxes_of(model.trained_.generator, model.encoder_, Condition(SCHEMA, where))
     log_probability = model.trained_.generator.log_probability(boxes)
     assert log_probability == pytest.approx(math.log(wanted.sum()), abs=1e-5)
-    made = model.sample(20_000, where=where, random_state=0)
+    synthetic = model.sample(20_000, where=where, random_state=0)
     for axis, (name, values) in enumerate(VALUES.items()):
         shares = wanted.sum(tuple(i for i in range(4) if i != axis)) / wanted.sum()
-        column = made[name] if name == "g" else pd.Series(numbers(made[name]), dtype=object)
-        found = [(column.isna() if v is None else column == v).mean() for v in values]
-        np.testing.assert_allclose(found, shares, atol=0.015)
+        column = (
+            synthetic[name] if name == "g" else pd.Series(numbers(synthetic[name]), dtype=object)
+        )
+        results = [(column.isna() if v is None else column == v).mean() for v in values]
+        np.testing.assert_allclose(results, shares, atol=0.015)
 
 
 def positions(name: str, alternatives: list[Any]) -> list[int]:
-    asked = asked_of(name, alternatives)
-    return [i for i, value in enumerate(VALUES[name]) if value in asked]
+    requested = asked_of(name, alternatives)
+    return [i for i, value in enumerate(VALUES[name]) if value in requested]
 
 
 def test_a_number_without_steps_is_its_cell(model: MargNet) -> None:
     """The certificate says so; a range fills whole cells."""
-    made = model.sample(200, where={"real": 0.3})
-    assert made["real"].between(0.25, 0.5).all() and made["real"].nunique() > 100
-    assert made.attrs["certificate"]["condition"] == {"real": [{"low": 0.25, "high": 0.5}]}
-    made = model.sample(
+    synthetic = model.sample(200, where={"real": 0.3})
+    assert synthetic["real"].between(0.25, 0.5).all() and synthetic["real"].nunique() > 100
+    assert synthetic.attrs["certificate"]["condition"] == {"real": [{"low": 0.25, "high": 0.5}]}
+    synthetic = model.sample(
         200, where={"real": {"low": 0.5, "high": 1}, "o": {"low": "few", "high": "some"}}
     )
-    assert made["real"].ge(0.5).all() and set(made["o"]) == {"few", "some"}
-    assert made.attrs["certificate"]["condition"] == {
+    assert synthetic["real"].ge(0.5).all() and set(synthetic["o"]) == {"few", "some"}
+    assert synthetic.attrs["certificate"]["condition"] == {
         "real": [{"low": 0.5, "high": 1}],
         "o": [{"low": "few", "high": "some"}],
     }
@@ -171,17 +175,17 @@ def test_a_number_without_steps_is_its_cell(model: MargNet) -> None:
 
 def test_completed_rows_keep_their_numbers(model: MargNet) -> None:
     partial = pd.DataFrame({"age": [36, 37] * 50, "rate": np.float32([0.3, 1.9] * 50)})
-    made = model.complete(partial)
-    assert made["age"].tolist() == partial["age"].tolist()
-    assert made["rate"].tolist() == partial["rate"].tolist()
+    created = model.complete(partial)
+    assert created["age"].tolist() == partial["age"].tolist()
+    assert created["rate"].tolist() == partial["rate"].tolist()
 
 
 def test_numbers_of_samples_can_be_asked_for(model: MargNet) -> None:
     """As they are, in whatever type: 0.3 in float32 is a little more."""
-    made = model.sample(20)
-    for rate in made["rate"]:
+    synthetic = model.sample(20)
+    for rate in synthetic["rate"]:
         assert set(model.sample(5, where={"rate": rate})["rate"]) == {rate}
-    for age in (made["age"].iloc[0], np.int8(3), 3.0):
+    for age in (synthetic["age"].iloc[0], np.int8(3), 3.0):
         assert set(model.sample(5, where={"age": age})["age"]) == {age}
 
 

@@ -31,8 +31,8 @@ STAGES = ["one-way counts", "joint counts"]
 
 
 def config(**changes: Any) -> MargNetConfig:
-    known = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 12}
-    return MargNetConfig(**{**known, **changes})
+    parameters = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 12}
+    return MargNetConfig(**{**parameters, **changes})
 
 
 def small(schema: Schema = SCHEMA, **changes: Any) -> MargNet:
@@ -55,11 +55,11 @@ def test_it_spends_its_plan_and_no_more(epsilon: float) -> None:
     plan = model.plan(estimate_time=False)
     assert [(s.purpose, s.count) for s in plan.spends] == [(stage, 1) for stage in STAGES]
     model.fit(frame())
-    made = model.certificate()
-    assert made["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
-    assert epsilon * (1 - 1e-6) < made["epsilon"] <= epsilon
+    certificate = model.certificate()
+    assert certificate["epsilon"] == pytest.approx(plan.epsilon, rel=1e-9)
+    assert epsilon * (1 - 1e-6) < certificate["epsilon"] <= epsilon
     assert by_pld(model) == pytest.approx(epsilon, rel=2e-3)
-    first, second = made["mechanisms"]
+    first, second = certificate["mechanisms"]
     assert all((item["count"], item["sampling_rate"]) == (1, 1.0) for item in (first, second))
     assert (first["details"]["columns"], second["details"]["pairs"]) == (4, 6)
 
@@ -72,9 +72,9 @@ def test_the_noise_is_what_the_ledger_says(epsilon: float) -> None:
         original = NoisyCounts.measure
 
         def measure(self: Any, account: Any, sets: Any, shares: Any, rng: Any, groups: Any) -> Any:
-            found = original(self, account, sets, shares, rng, groups)
-            seen.append(list(zip(found, groups, strict=True)))
-            return found
+            result = original(self, account, sets, shares, rng, groups)
+            seen.append(list(zip(result, groups, strict=True)))
+            return result
 
         patch.setattr(NoisyCounts, "measure", measure)
         model = small(epsilon=epsilon, random_state=0).fit(frame(500))
@@ -144,9 +144,12 @@ def test_without_privacy_it_learns() -> None:
     table = pd.DataFrame({"a": pd.Series(a, dtype="str"), "n": n})
     settings = MargNetConfig(steps=1000)
     model = small(schema, epsilon=math.inf, config=settings, random_state=0).fit(table)
-    made = model.sample(2000)
+    synthetic = model.sample(2000)
     for value in ("x", "y", "z"):
-        ours, theirs = made.loc[made["a"] == value, "n"], table.loc[table["a"] == value, "n"]
+        ours, theirs = (
+            synthetic.loc[synthetic["a"] == value, "n"],
+            table.loc[table["a"] == value, "n"],
+        )
         assert abs(len(ours) - len(theirs)) < 40
         assert ours.mean() == pytest.approx(theirs.mean(), abs=0.5)
         assert ours.std() == pytest.approx(theirs.std(), abs=1.2)  # of 9 without their relation
@@ -157,26 +160,26 @@ def test_without_privacy_it_learns() -> None:
 def test_save_and_load(tmp_path: Path) -> None:
     model = small(random_state=1, config=config(hidden=(8, 6))).fit(frame())
     model.save(tmp_path / "m")
-    found = load(tmp_path / "m")
-    assert isinstance(found, MargNet) and found.config == model.config
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, MargNet) and loaded.config == model.config
     pd.testing.assert_frame_equal(
-        found.sample(30, random_state=5), model.sample(30, random_state=5)
+        loaded.sample(30, random_state=5), model.sample(30, random_state=5)
     )
-    assert facts(found) == facts(model)
-    found.save(tmp_path / "again")
+    assert facts(loaded) == facts(model)
+    loaded.save(tmp_path / "again")
     pd.testing.assert_frame_equal(
         load(tmp_path / "again").sample(9, random_state=5), model.sample(9, random_state=5)
     )
 
 
 def test_conventions() -> None:
-    made = small(random_state=3)
-    copy = clone(made)
-    assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
+    model = small(random_state=3)
+    copy = clone(model)
+    assert copy.get_params(deep=False).keys() == model.get_params(deep=False).keys()
     parameters = inspect.signature(MargNet).parameters
-    assert made.get_params(deep=False).keys() == parameters.keys() and copy.config == made.config
-    for argument in made.get_params(deep=False):  # the constructor only stores
-        given = {**made.get_params(deep=False), argument: "?"}
+    assert model.get_params(deep=False).keys() == parameters.keys() and copy.config == model.config
+    for argument in model.get_params(deep=False):  # the constructor only stores
+        given = {**model.get_params(deep=False), argument: "?"}
         assert getattr(MargNet(**given), argument) == "?"
 
 
@@ -200,12 +203,12 @@ def test_conventions() -> None:
     ids=lambda change: repr(change)[:40],
 )
 def test_wrong_parameters_are_one_line(change: dict[str, Any]) -> None:
-    made = small(**{"schema": SCHEMA, **change})
-    for use in (lambda: made.plan(estimate_time=False), lambda: made.fit(frame(10))):
+    model = small(**{"schema": SCHEMA, **change})
+    for use in (lambda: model.plan(estimate_time=False), lambda: model.fit(frame(10))):
         with pytest.raises(TabsynthError) as error:
             use()
         assert "\n" not in str(error.value) and len(str(error.value)) < 300
-    assert not hasattr(made, "ledger_")
+    assert not hasattr(model, "ledger_")
 
 
 def test_scores_of_no_pair_are_charged_all_the_same(
@@ -226,14 +229,16 @@ def test_scores_of_no_pair_are_charged_all_the_same(
         model = small(config=config(max_unscored=0))
         planned = model.plan(estimate_time=False)
         model.fit(frame(), **where)
-        made = model.certificate()
-        listed = [(m["purpose"], m["noise_multiplier"], m["count"]) for m in made["mechanisms"]]
+        certificate = model.certificate()
+        listed = [
+            (m["purpose"], m["noise_multiplier"], m["count"]) for m in certificate["mechanisms"]
+        ]
         assert listed == [
             (s.purpose, s.mechanism.noise_multiplier, 1)  # type: ignore[union-attr]
             for s in planned.spends
         ]
         assert [purpose for purpose, *_ in listed] == [STAGES[0], "scores of pairs", STAGES[1]]
-        assert made["epsilon"] == planned.epsilon == pytest.approx(2.0)
+        assert certificate["epsilon"] == planned.epsilon == pytest.approx(2.0)
         assert reads == STAGES  # nothing is read that nobody asks for
 
 
@@ -268,23 +273,23 @@ def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         small().fit(frame(), progress=crash, checkpoint=tmp_path / "c")
-    made = small().fit(frame(), progress=crash, checkpoint=tmp_path / "c")
+    model = small().fit(frame(), progress=crash, checkpoint=tmp_path / "c")
     assert heard == [*range(1, 8), *range(8, 13)] or heard == [*range(1, 8), *range(7, 13)]
-    items = made.certificate()["mechanisms"]
-    assert [item["count"] for item in items] == [1, 1] and made.certificate()["epsilon"] <= 2.0
+    items = model.certificate()["mechanisms"]
+    assert [item["count"] for item in items] == [1, 1] and model.certificate()["epsilon"] <= 2.0
 
 
 def test_declared_rows_scale_the_counts(caplog: pytest.LogCaptureFixture) -> None:
     """R14: rows= is what expected counts are scaled to; else, or where they refute it, the noisy counts."""
     for epsilon, declared, refuted in ((1000.0, 6000, True), (0.1, 90, False)):
-        found = []
+        results = []
         for rows in (None, declared):
             caplog.clear()
             model = small(random_state=0, rows=rows, epsilon=epsilon).fit(frame(60))
             (curve,) = model.trained_.curves.values()
-            found.append(curve["value"][0])
+            results.append(curve["value"][0])
             assert model.certificate()["public"]["rows"] == rows
-        assert (found[0] == found[1]) == refuted
+        assert (results[0] == results[1]) == refuted
         assert (f"rows={declared} is declared, but the noisy" in caplog.text) == refuted
 
 
@@ -306,9 +311,9 @@ def test_degenerate_tables(rows: int, epsilon: float) -> None:
             "n": pd.array([pd.NA, 2, 3] * rows, dtype="Int64")[:rows],
         }
     )
-    made = small(schema, epsilon=epsilon).fit(table).sample(70)
-    assert set(made["one"]) == {"only"} and set(made["same"]) == {4}
-    schema.check_columns(made)
+    synthetic = small(schema, epsilon=epsilon).fit(table).sample(70)
+    assert set(synthetic["one"]) == {"only"} and set(synthetic["same"]) == {4}
+    schema.check_columns(synthetic)
     single = Schema([schema.columns[2]])
     assert len(small(single, epsilon=epsilon).fit(table[["n"]]).sample(1)) == 1
 
@@ -383,19 +388,19 @@ def test_a_crash_between_stages_spends_nothing_twice(stage: str, tmp_path: Path)
     settings = config(max_unscored=0)
 
     def crash(self: Any, name: str, compute: Any) -> Any:
-        found = original(self, name, compute)
+        result = original(self, name, compute)
         if name == stage:
             raise RuntimeError("power cut")
-        return found
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
         original = Checkpoint.once
         patch.setattr(Checkpoint, "once", crash)
         with pytest.raises(RuntimeError):
             small(config=settings).fit(frame(), checkpoint=tmp_path / "c")
-    made = small(config=settings).fit(frame(), checkpoint=tmp_path / "c").certificate()
-    assert [item["count"] for item in made["mechanisms"]] == [1, 1, 1]
-    assert made["epsilon"] == pytest.approx(2.0, rel=1e-6) and made["epsilon"] <= 2.0
+    certificate = small(config=settings).fit(frame(), checkpoint=tmp_path / "c").certificate()
+    assert [item["count"] for item in certificate["mechanisms"]] == [1, 1, 1]
+    assert certificate["epsilon"] == pytest.approx(2.0, rel=1e-6) and certificate["epsilon"] <= 2.0
 
 
 def test_scores_have_the_noise_that_is_charged() -> None:
@@ -432,9 +437,9 @@ def test_a_workload_is_counted_in_any_case(tmp_path: Path) -> None:
         original = NoisyCounts.measure
 
         def measure(*given: Any) -> list[Measured]:
-            found = original(*given)
-            seen.append({m.columns: m.std for m in found if len(m.columns) > 1})
-            return found
+            loaded = original(*given)
+            seen.append({m.columns: m.std for m in loaded if len(m.columns) > 1})
+            return loaded
 
         patch.setattr(NoisyCounts, "measure", measure)
         settings = config(max_unscored=0)
@@ -442,7 +447,7 @@ def test_a_workload_is_counted_in_any_case(tmp_path: Path) -> None:
         patch.setattr(
             measuring, "worth_counting", lambda p, d, *more: original_choice(p, -abs(d), *more)
         )
-        made = small(epsilon=0.01, config=settings, workload=workload).fit(frame())
+        model = small(epsilon=0.01, config=settings, workload=workload).fit(frame())
         assert set(seen[-1]) == {(0, 3), (0, 1), (0, 2), (1, 2), (0, 1, 2)}
         patch.setattr(measuring, "worth_counting", lambda *_: [])  # the noise makes it so by chance
         small(epsilon=0.01, config=settings).fit(frame())
@@ -452,10 +457,10 @@ def test_a_workload_is_counted_in_any_case(tmp_path: Path) -> None:
         target = dict(seen[-1])
         small(epsilon=9.0).fit(frame())
     assert all(target[0, j] < seen[-1][0, j] for j in (1, 2, 3)) and target[1, 2] > seen[-1][1, 2]
-    made.save(tmp_path / "m")
-    found = load(tmp_path / "m")
-    assert isinstance(found, MargNet) and found.workload == [list(names) for names in workload]
-    assert made.certificate()["mechanisms"][-1]["details"]["triples"] == 1
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, MargNet) and loaded.workload == [list(names) for names in workload]
+    assert model.certificate()["mechanisms"][-1]["details"]["triples"] == 1
 
 
 @pytest.mark.parametrize(
@@ -470,8 +475,8 @@ def test_a_workload_is_counted_in_any_case(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_wishes_are_one_line(wishes: dict[str, Any], says: str) -> None:
-    made = small(**wishes)
-    for use in (lambda: made.plan(estimate_time=False), lambda: made.fit(frame(10))):
+    model = small(**wishes)
+    for use in (lambda: model.plan(estimate_time=False), lambda: model.fit(frame(10))):
         with pytest.raises(InputError, match=says) as error:
             use()
         assert "\n" not in str(error.value)
@@ -509,9 +514,9 @@ def test_wide_columns_are_counted_alone() -> None:
             return seen
 
         patch.setattr(NoisyCounts, "measure", measure)
-        made = small(epsilon=50.0, random_state=0, config=config(max_cells=30)).fit(frame())
+        model = small(epsilon=50.0, random_state=0, config=config(max_cells=30)).fit(frame())
     pairs = [m for m in seen if len(m.columns) == 2]
-    assert made.certificate()["mechanisms"][1]["details"]["pairs"] == len(pairs) < 6
+    assert model.certificate()["mechanisms"][1]["details"]["pairs"] == len(pairs) < 6
     assert all(m.counts.size <= 30 for m in seen if len(m.columns) > 1)
     with pytest.raises(InputError, match=r"too many for one-hot.* with 'other' for the rest"):
         wide = Column(name="w", kind="categorical", dtype="int64", categories=tuple(range(5000)))

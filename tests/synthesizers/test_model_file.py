@@ -38,8 +38,8 @@ def fitted(**changes: Any) -> DPWGAN:
     table = pd.DataFrame(
         {"k": rng.choice(["x", "y"], 20), "v": rng.integers(0, 10, 20)},
     ).astype({"k": "str"})
-    known = {"epsilon": 3.0, "config": CONFIG, "autoencoder_config": CODER}
-    return DPWGAN(SCHEMA, **{**known, **changes}).fit(table)
+    parameters = {"epsilon": 3.0, "config": CONFIG, "autoencoder_config": CODER}
+    return DPWGAN(SCHEMA, **{**parameters, **changes}).fit(table)
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +90,14 @@ def rewritten(held: bytes, path: Path, change: Callable[[dict[str, Any]], None])
 def test_what_is_saved_comes_back(changes: dict[str, Any], tmp_path: Path) -> None:
     model, path = fitted(**changes), tmp_path / "m"
     model.save(path)
-    again = load(path)
+    loaded = load(path)
     pd.testing.assert_frame_equal(
-        model.sample(50, random_state=1), again.sample(50, random_state=1)
+        model.sample(50, random_state=1), loaded.sample(50, random_state=1)
     )
-    one, other = model.certificate(), again.certificate()
+    one, other = model.certificate(), loaded.certificate()
     del one["created"], other["created"]
-    assert one == other and again.schema == model.schema
-    again.save(tmp_path / "n")
+    assert one == other and loaded.schema == model.schema
+    loaded.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == path.read_bytes()
     assert "é" in set(SCHEMA["k"].categories)
 
@@ -106,10 +106,10 @@ def test_of_an_autoencoder_trained_on_a_public_table(tmp_path: Path) -> None:
     public = pd.DataFrame({"k": pd.Series(["x", "y"], dtype="str"), "v": [1, 2]})
     model = fitted(autoencoder="public", public=public, provenance="made up")
     model.save(tmp_path / "m")
-    held = (tmp_path / "m").read_bytes()
-    again = load(tmp_path / "m")
-    assert again.certificate()["public"]["public_table"]["rows"] == 2
-    assert len(again.sample(3)) == 3 and b"public" in held
+    content = (tmp_path / "m").read_bytes()
+    loaded = load(tmp_path / "m")
+    assert loaded.certificate()["public"]["public_table"]["rows"] == 2
+    assert len(loaded.sample(3)) == 3 and b"public" in content
 
 
 def test_the_file_is_safetensors_and_json(held: bytes) -> None:
@@ -271,8 +271,8 @@ def test_flipped_bytes(data: st.DataObject, held: bytes, tmp_path: Path) -> None
     path.write_bytes(bytes(raw))
     try:
         model = load(path)
-        found = model.trained_.generator.sample(5, torch.Generator().manual_seed(0))
-        table = model.encoder_.from_index(found, np.random.default_rng(0))
+        synthetic = model.trained_.generator.sample(5, torch.Generator().manual_seed(0))
+        table = model.encoder_.from_index(synthetic, np.random.default_rng(0))
     except TabsynthError as error:
         assert "\n" not in str(error)
         return

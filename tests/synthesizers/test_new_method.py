@@ -128,11 +128,11 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_fits_saves_loads_certifies_and_verifies(tmp_path: Path) -> None:
     model = METHODS[NAME](SCHEMA, epsilon=3.0).fit(frame())
     model.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert type(again) is Independent
-    again.sample_to(tmp_path / "t.csv", 20)
-    found = tabsynth.verify(tmp_path / "t.csv")
-    assert found.consistent and found.certificate["method"] == NAME
+    loaded = load(tmp_path / "model")
+    assert type(loaded) is Independent
+    loaded.sample_to(tmp_path / "t.csv", 20)
+    verification = tabsynth.verify(tmp_path / "t.csv")
+    assert verification.consistent and verification.certificate["method"] == NAME
 
 
 def test_a_certificate_without_what_it_must_charge_is_refused(
@@ -178,9 +178,9 @@ def test_its_fixture_makes_the_fits_of_a_black_box_audit(
         return right(self, *args, **options)
 
     monkeypatch.setattr(Independent, "fit", fit)
-    (found,) = tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["black-box"], runs=20)
-    assert not found.refuted and limits == [60.0] * 40
-    assert found.mu_claimed == gaussian_mu(1.0, 1e-5)  # as its fixture says
+    (result,) = tabsynth.audit(NAME, 1.0, folder=tmp_path, kinds=["black-box"], runs=20)
+    assert not result.refuted and limits == [60.0] * 40
+    assert result.mu_claimed == gaussian_mu(1.0, 1e-5)  # as its fixture says
 
 
 def test_a_kind_of_audit_that_it_lacks_is_refused_with_the_reason(tmp_path: Path) -> None:

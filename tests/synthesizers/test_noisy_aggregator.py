@@ -28,8 +28,8 @@ def test_the_law_of_class_votes(multiplier: float) -> None:
     assert aggregator.noise(1) == pytest.approx(multiplier * 2**0.5)
     for lead in (0.0, multiplier, 2.5 * multiplier):
         votes = torch.tensor([[0.0, lead]], dtype=torch.float64).repeat(DRAWS, 1)
-        found = float(aggregator.classes(votes).double().mean())
+        result = float(aggregator.classes(votes).double().mean())
         wanted = norm.cdf(lead / (2 * multiplier))  # the difference of two has variance 4σ²
-        assert abs(found - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / DRAWS)
+        assert abs(result - wanted) < 4.5 * math.sqrt(wanted * (1 - wanted) / DRAWS)
     aggregator.open(7)
     assert [account.spent for account in accounts] == [7, 7] and aggregator.left() == DRAWS - 7

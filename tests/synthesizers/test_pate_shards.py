@@ -26,10 +26,10 @@ def test_shards_are_coins_of_the_records() -> None:
     assert len(rows.unique(dim=0)) <= 64  # most records have equals
 
     def shards(table: torch.Tensor) -> list[list[bytes]]:
-        found: list[list[bytes]] = [[] for _ in range(7)]
+        results: list[list[bytes]] = [[] for _ in range(7)]
         for record, k in zip(*deal(table, 7, key), strict=True):
-            found[k].append(record.numpy().tobytes())
-        return found
+            results[k].append(record.numpy().tobytes())
+        return results
 
     whole = shards(rows)
     assert shards(rows[torch.randperm(300, generator=torch.Generator().manual_seed(0))]) == whole
@@ -66,8 +66,8 @@ def test_the_generator_step_reads_the_student_alone(
             real(self, *args)
 
     monkeypatch.setattr(module, "move", move)
-    made = small_pate(config={"kind": kind}).fit(frame(40))
-    assert len(made.sample(5)) == 5
+    model = small_pate(config={"kind": kind}).fit(frame(40))
+    assert len(model.sample(5)) == 5
 
 
 def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_frozen_answers_freeze_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
                 )
                 # Batches of the student so large that it learns from every row that was asked about.
                 config = {"kind": kind, "student_batch": 300}
-                made = small_pate(random_state=0, config=config).fit(table)
-            weights = made.trained_.weights().values()
-            seen.append(([w.numpy().tobytes() for w in weights], made.trained_.curves))
+                model = small_pate(random_state=0, config=config).fit(table)
+            weights = model.trained_.weights().values()
+            seen.append(([w.numpy().tobytes() for w in weights], model.trained_.curves))
         assert seen[0] == seen[1]

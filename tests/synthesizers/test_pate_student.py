@@ -48,8 +48,8 @@ def shares(index: np.ndarray) -> list[np.ndarray]:
 def features(index: np.ndarray, per_column: int = 20, most: int = 10_000, **more: object):  # type: ignore[no-untyped-def]
     encoding = more.pop("encoding", "one-hot")
     layout = TableEncoder(SCHEMA, encoding).layout  # type: ignore[arg-type]
-    made = PairFeatures(layout, SCHEMA.columns, shares(index), per_column, most, **more)  # type: ignore[arg-type]
-    return made, torch.from_numpy(layout.encode(index))
+    functions = PairFeatures(layout, SCHEMA.columns, shares(index), per_column, most, **more)  # type: ignore[arg-type]
+    return functions, torch.from_numpy(layout.encode(index))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -62,13 +62,13 @@ def test_functions_are_orthonormal(encoding: str, most: int, seed: int) -> None:
     for column, block in zip(SCHEMA.columns, layout.blocks, strict=True):
         p = rng.dirichlet(np.ones(block.size)) + 0.01
         p /= p.sum()
-        found = functions_of(column, block, p, most, 1e-3)
-        assert found.shape[1] <= min(most, block.size - 1)
-        values = np.concatenate([block.codebook, np.ones((block.size, 1))], axis=1) @ found
+        result = functions_of(column, block, p, most, 1e-3)
+        assert result.shape[1] <= min(most, block.size - 1)
+        values = np.concatenate([block.codebook, np.ones((block.size, 1))], axis=1) @ result
         np.testing.assert_allclose(p @ values, 0, atol=1e-5)
-        np.testing.assert_allclose(values.T * p @ values, np.eye(found.shape[1]), atol=1e-5)
+        np.testing.assert_allclose(values.T * p @ values, np.eye(result.shape[1]), atol=1e-5)
         if encoding == "one-hot" and most == 9:
-            assert found.shape[1] == block.size - 1  # a whole basis
+            assert result.shape[1] == block.size - 1  # a whole basis
 
 
 def test_rare_values_have_no_function_but_rare_classes_do() -> None:
@@ -84,33 +84,33 @@ def test_means_of_all_products_are_the_two_way_marginals() -> None:
         [table(500), np.stack(np.unravel_index(np.arange(192), (3, 8, 4, 2)), 1)]
     )
     for encoding in ENCODINGS:
-        made, codes = features(index, encoding=encoding)
+        created, codes = features(index, encoding=encoding)
         counts = [np.bincount(c, minlength=s) for c, s in zip(index.T, SCHEMA.sizes, strict=True)]
-        made.marginals = [c / c.sum() for c in counts]
-        found = made.second_moments(made(codes).double().mean(0))
+        created.marginals = [c / c.sum() for c in counts]
+        result = created.second_moments(created(codes).double().mean(0))
         # The functions are of slightly smoothed shares, and only one-hot codes have all of them.
         tolerance = 0.01 if encoding == "one-hot" else 0.2
         torch.testing.assert_close(
-            found, second_moments(made.layout, codes), atol=tolerance, rtol=0
+            result, second_moments(created.layout, codes), atol=tolerance, rtol=0
         )
 
 
 def test_means_of_independent_columns_are_nothing() -> None:
     index = table(40)
-    made, _ = features(index)
-    moments = made.second_moments(torch.zeros(len(made)))
-    for b in made.layout.blocks:
-        for a in made.layout.blocks:
+    created, _ = features(index)
+    moments = created.second_moments(torch.zeros(len(created)))
+    for b in created.layout.blocks:
+        for a in created.layout.blocks:
             part = moments[a.start : a.stop, b.start : b.stop]
-            p, q = (made.marginals[made.layout.blocks.index(x)] for x in (a, b))
+            p, q = (created.marginals[created.layout.blocks.index(x)] for x in (a, b))
             wanted = torch.zeros_like(part) if a is b else torch.from_numpy(np.outer(p, q)).float()
             torch.testing.assert_close(part, wanted, atol=1e-6, rtol=1e-4)
 
 
 def test_fewer_features_of_a_wide_table() -> None:
     index = table(40)
-    made, _ = features(index, per_column=5, most=12)
-    assert len(made) <= 12 and made.groups == 6
+    created, _ = features(index, per_column=5, most=12)
+    assert len(created) <= 12 and created.groups == 6
     some, _ = features(index, per_column=1, most=3)
     assert len(some) == some.groups == 3
     kept, _ = features(index, per_column=1, most=2, label=3)
@@ -120,23 +120,23 @@ def test_fewer_features_of_a_wide_table() -> None:
 def reference(
     index: np.ndarray, shard: Tensor, count: int
 ) -> tuple[PairFeatures, Tensor, Witnesses]:
-    made, codes = features(index, 3)
-    return made, codes, Witnesses.of(codes, shard, count, made)
+    created, codes = features(index, 3)
+    return created, codes, Witnesses.of(codes, shard, count, created)
 
 
 def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
     """Against a loop over teachers and rows, in float64."""
     index, count = table(90), 7
     shard = torch.randint(count - 1, (90,), generator=torch.Generator().manual_seed(1))
-    made, codes, teachers = reference(index, shard, count)  # the last has no record
-    psi = made(codes).double()
+    created, codes, teachers = reference(index, shard, count)  # the last has no record
+    psi = created(codes).double()
     centre = psi.mean(0) + 0.1
-    asked = psi[:30] - centre
-    half = torch.arange(len(made)) < len(made) // 2
+    requested = psi[:30] - centre
+    half = torch.arange(len(created)) < len(created) // 2
     scale = torch.rand(30, 2, generator=torch.Generator().manual_seed(2)).double() + 0.5
     yes = torch.zeros(30, dtype=torch.int64)
     best = torch.zeros(30, 3, dtype=torch.int64)
-    choices = [asked, asked.roll(1, 0), asked.roll(2, 0)]
+    choices = [requested, requested.roll(1, 0), requested.roll(2, 0)]
     for k in range(count):
         own = psi[shard == k]
         if not len(own):  # who knows nothing takes turns
@@ -146,15 +146,15 @@ def test_witnesses_are_means_of_their_shards_and_votes_their_signs() -> None:
         weight = own.mean(0) - centre
         for r in range(30):
             scores = [
-                float(weight[h] @ asked[r][h]) * float(s)
+                float(weight[h] @ requested[r][h]) * float(s)
                 for h, s in zip((half, ~half), scale[r], strict=True)
             ]
             yes[r] += all(score > -0.2 for score in scores)
             best[r, int(np.argmax([float(weight[half] @ c[r][half]) for c in choices]))] += 1
-    found = teachers.yes(asked.float(), centre.float(), [half, ~half], scale.float(), -0.2)
-    assert torch.equal(found, yes)
+    result = teachers.yes(requested.float(), centre.float(), [half, ~half], scale.float(), -0.2)
+    assert torch.equal(result, yes)
     rows = [codes[:30].roll(places, 0) for places in (0, 1, 2)]
-    preferred = teachers.votes(rows, made, centre.float(), half)
+    preferred = teachers.votes(rows, created, centre.float(), half)
     assert torch.equal(preferred, best) and (preferred.sum(1) == count).all()
 
 
@@ -164,9 +164,9 @@ def test_a_record_more_leaves_other_witnesses_as_they_were(encoding: str) -> Non
     index = table(8200)
     shard = torch.randint(50, (8200,), generator=torch.Generator().manual_seed(1))
     for n in (5, 8191, 8192, 8199):
-        made, codes = features(index, 3, encoding=encoding)
-        fewer = Witnesses.of(codes[:n], shard[:n], 50, made).means
-        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, made).means
+        created, codes = features(index, 3, encoding=encoding)
+        fewer = Witnesses.of(codes[:n], shard[:n], 50, created).means
+        more = Witnesses.of(codes[: n + 1], shard[: n + 1], 50, created).means
         changed = torch.nonzero((fewer != more).any(1)).flatten().tolist()
         assert changed in ([int(shard[n])], [])
 
@@ -181,15 +181,15 @@ class RoundedByPlace(PairFeatures):
 
 def dense(width: int, functions: int) -> PairFeatures:
     """Features of which every function goes by every code, with weights of all sizes."""
-    made, _ = features(table(10), 3)
-    made.__class__ = RoundedByPlace
+    created, _ = features(table(10), 3)
+    created.__class__ = RoundedByPlace
     draw = torch.Generator().manual_seed(width)
-    made._weights = torch.randn(width, functions, generator=draw)
-    made._constants = torch.randn(functions, generator=draw)
-    made._terms = [(code, 0, functions) for code in range(width)]
+    created._weights = torch.randn(width, functions, generator=draw)
+    created._constants = torch.randn(functions, generator=draw)
+    created._terms = [(code, 0, functions) for code in range(width)]
     first, second = torch.triu_indices(functions, functions, 1)
-    made._first, made._second, made.group = first, second, torch.zeros(len(first))
-    return made
+    created._first, created._second, created.group = first, second, torch.zeros(len(first))
+    return created
 
 
 @pytest.mark.slow
@@ -204,57 +204,57 @@ def test_dense_codes_leave_other_witnesses_as_they_were(
     """
     before, draw = torch.get_num_threads(), torch.Generator().manual_seed(2)
     monkeypatch.setattr(witnesses, "CHUNK", 512)
-    made = dense(width, functions)
+    created = dense(width, functions)
     codes = torch.rand(1100, width, generator=draw) * 10 ** (
         4 * torch.rand(1100, 1, generator=draw) - 2
     )
     shard = torch.randint(50, (1100,), generator=draw)
     try:
         torch.set_num_threads(threads)
-        whole = Witnesses.of(codes, shard, 50, made).means
-        exact = (codes[:99].double() @ made._weights.double()) + made._constants.double()
-        exact = exact[:, made._first] * exact[:, made._second]
-        found = made.of_rows(codes[:99]).double()
-        torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
+        whole = Witnesses.of(codes, shard, 50, created).means
+        exact = (codes[:99].double() @ created._weights.double()) + created._constants.double()
+        exact = exact[:, created._first] * exact[:, created._second]
+        result = created.of_rows(codes[:99]).double()
+        torch.testing.assert_close(result, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
         for place in (0, 5, 510, 1099):
             kept = torch.arange(len(codes)) != place
-            fewer = Witnesses.of(codes[kept], shard[kept], 50, made).means
+            fewer = Witnesses.of(codes[kept], shard[kept], 50, created).means
             changed = torch.nonzero((whole != fewer).any(1)).flatten().tolist()
             assert changed == [int(shard[place])]
         # In another order, on another number of threads: the same numbers, to the bit.
         torch.set_num_threads(3 - threads)
         order = torch.randperm(len(codes), generator=draw)
-        assert torch.equal(Witnesses.of(codes[order], shard[order], 50, made).means, whole)
+        assert torch.equal(Witnesses.of(codes[order], shard[order], 50, created).means, whole)
     finally:
         torch.set_num_threads(before)
 
 
 def test_extreme_features_stay_with_their_own_witness() -> None:
     """A record whose features pass the limit is cut; sums never become infinite or NaN for others."""
-    made = dense(8, 9)
+    created = dense(8, 9)
     codes = torch.rand(40, 8, generator=torch.Generator().manual_seed(3))
     shard = torch.arange(40) % 4
-    whole = Witnesses.of(codes, shard, 4, made).means
+    whole = Witnesses.of(codes, shard, 4, created).means
     for size in (1e6, 1e18, -1e18):
         more = torch.cat([torch.full((1, 8), size), codes])
-        found = Witnesses.of(more, torch.cat([torch.tensor([2]), shard]), 4, made).means
-        assert torch.isfinite(found).all()
-        assert torch.nonzero((found != whole).any(1)).flatten().tolist() == [2]
+        result = Witnesses.of(more, torch.cat([torch.tensor([2]), shard]), 4, created).means
+        assert torch.isfinite(result).all()
+        assert torch.nonzero((result != whole).any(1)).flatten().tolist() == [2]
 
 
 def test_the_students_slope_is_that_of_its_likelihood() -> None:
     """Fisher's slope against automatic differentiation, two heads, thresholds, and rows set against rows."""
-    made, codes = features(table(60), 2, label=0)
-    heads = [~made.with_label, made.with_label]
-    student = Student(made, heads)
+    created, codes = features(table(60), 2, label=0)
+    heads = [~created.with_label, created.with_label]
+    student = Student(created, heads)
     draw = torch.Generator().manual_seed(4)
-    student.means = 0.2 * torch.randn(len(made), generator=draw)
+    student.means = 0.2 * torch.randn(len(created), generator=draw)
     for kind in ("joint", "one", "against"):
         used = (0, 1) if kind == "joint" else (1,)
         answers = Answers(
             codes=codes,
             yes=torch.rand(60, generator=draw) < 0.5,
-            centre=0.1 * torch.randn(len(made), generator=draw),
+            centre=0.1 * torch.randn(len(created), generator=draw),
             scale=0.3 + 0.2 * torch.rand(60, len(used), generator=draw),
             ratio=3.0,
             heads=used,
@@ -277,35 +277,39 @@ def test_the_students_slope_is_that_of_its_likelihood() -> None:
 
 def test_the_student_finds_the_means_that_votes_are_about() -> None:
     """Votes of made-up teachers at a known θ: found to the precision that so many answers give."""
-    made, codes = features(table(4000), 2)
-    truth, centre = made(codes).mean(0), torch.zeros(len(made))
+    created, codes = features(table(4000), 2)
+    truth, centre = created(codes).mean(0), torch.zeros(len(created))
     shuffled = np.stack(
         [np.random.default_rng(j).permutation(c) for j, c in enumerate(table(4000).T)], 1
     )
-    asked = features(shuffled, 2)[1]
+    requested = features(shuffled, 2)[1]
     teachers = 400
-    psi = made(asked)
+    psi = created(requested)
     spread = psi.T @ psi / len(psi)
     scale = (10 / ((psi @ spread) * psi).sum(1)).sqrt()[:, None]
     share = torch.special.ndtr((psi @ truth) * scale[:, 0])
     draw = torch.Generator().manual_seed(1)
     counts = share * teachers + 60 * torch.randn(len(psi), generator=draw)
-    student = Student(made, [torch.ones(len(made), dtype=torch.bool)])
+    student = Student(created, [torch.ones(len(created), dtype=torch.bool)])
     student.answers.append(
         Answers(
-            codes=asked, yes=counts > teachers / 2, centre=centre, scale=scale, ratio=teachers / 60
+            codes=requested,
+            yes=counts > teachers / 2,
+            centre=centre,
+            scale=scale,
+            ratio=teachers / 60,
         )
     )
     student.learn()
     assert (student.means - truth).norm() < 0.25 * truth.norm()
     assert torch.cosine_similarity(student.means, truth, 0) > 0.95
-    again = Student(made, student.heads)
-    again.load_state_dict(student.state_dict())
-    again.learn()
+    second = Student(created, student.heads)
+    second.load_state_dict(student.state_dict())
+    second.learn()
     student.learn()
-    torch.testing.assert_close(again.means, student.means)
+    torch.testing.assert_close(second.means, student.means)
     # Nothing was answered: the student keeps to what it expected.
-    silent = Student(made, student.heads)
+    silent = Student(created, student.heads)
     silent.prior = silent.means = truth.clone()
     silent.learn()
     torch.testing.assert_close(silent.means, truth)

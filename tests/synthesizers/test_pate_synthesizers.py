@@ -31,22 +31,22 @@ torch.set_num_threads(1)
 
 def test_the_budget_goes_to_counts_and_votes(tmp_path: Path) -> None:
     """R6, R7: what is on the certificate composes to ε, here by a second road, and is never passed."""
-    made = small_pate(epsilon=2.0).fit(frame())
-    counts, votes = made.certificate()["mechanisms"]
+    model = small_pate(epsilon=2.0).fit(frame())
+    counts, votes = model.certificate()["mechanisms"]
     assert (counts["purpose"], votes["purpose"], votes["count"]) == ("one-way counts", "votes", 60)
     assert (votes["mechanism"], votes["teachers"]) == ("noisy-vote", 7)
     mechanism = NoisyVote(noise=votes["noise"], teachers=7)
     both = [(Gaussian(noise_multiplier=counts["noise_multiplier"]), 1), (mechanism, 60)]
-    spent = made.certificate()["epsilon"]
+    spent = model.certificate()["epsilon"]
     assert 1.98 < spent == pytest.approx(epsilon_of(both, 1e-5)) and spent <= 2.0
-    made.sample_to(tmp_path / "t.csv", 30)
+    model.sample_to(tmp_path / "t.csv", 30)
     assert verify(tmp_path / "t.csv").consistent
 
 
 def test_the_paper_preset_is_charged_by_its_own_bound() -> None:
     """Laplace on both counts by 2λ²m(m + 1), by hand: RDP(m + 1) = 2λ²(m + 1)."""
-    made = PATEGAN(SCHEMA, epsilon=1.5, preset="paper", rows=8000)
-    plan = made.plan(estimate_time=False)
+    model = PATEGAN(SCHEMA, epsilon=1.5, preset="paper", rows=8000)
+    plan = model.plan(estimate_time=False)
     (votes,) = plan.spends
     assert isinstance(votes.mechanism, NoisyVote)
     assert (votes.mechanism.accounting, votes.mechanism.teachers) == ("laplace", 8)
@@ -89,7 +89,7 @@ def test_no_teacher_leaves_the_fit(
 ) -> None:
     """R16: neither the file nor the fitted object holds anything of K teachers; nor the log."""
     with caplog.at_level("DEBUG"):
-        made = small_pate(teachers=11, config={"kind": kind}).fit(frame())
+        model = small_pate(teachers=11, config={"kind": kind}).fit(frame())
         one_row_less = small_pate(teachers=11, config={"kind": kind})
         said = len(caplog.messages)
         one_row_less.fit(frame().iloc[1:])
@@ -97,16 +97,16 @@ def test_no_teacher_leaves_the_fit(
     times = re.compile(r"\d+(\.\d+)? (ms|s|min|h)\b")
     first, second = caplog.messages[:said], caplog.messages[said:]
     assert [times.sub("", m) for m in first] == [times.sub("", m) for m in second] != []
-    made.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert set(again.trained_.weights()) == set(made.trained_.generator.state_dict())
-    assert all(11 not in w.shape for w in again.trained_.weights().values())
-    held = [made.trained_.generator, *made.trained_.generator.modules()]
-    assert not any("each" in type(part).__name__ for part in held)
-    names = set(made.trained_.curves)
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert set(loaded.trained_.weights()) == set(model.trained_.generator.state_dict())
+    assert all(11 not in w.shape for w in loaded.trained_.weights().values())
+    holdout = [model.trained_.generator, *model.trained_.generator.modules()]
+    assert not any("each" in type(part).__name__ for part in holdout)
+    names = set(model.trained_.curves)
     assert names <= {"student's distance of generated rows, by labels"}
-    pd.testing.assert_frame_equal(again.sample(9, random_state=1), made.sample(9, random_state=1))
-    assert facts(load(tmp_path / "m")) == facts(made)
+    pd.testing.assert_frame_equal(loaded.sample(9, random_state=1), model.sample(9, random_state=1))
+    assert facts(load(tmp_path / "m")) == facts(model)
 
 
 @pytest.mark.parametrize("kind", ["witness", "network"])
@@ -127,22 +127,22 @@ def test_goes_on_after_ctrl_c(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         if stage == "votes" and done == 2:
             raise KeyboardInterrupt
 
-    made = small_pate(config={"kind": kind})
+    model = small_pate(config={"kind": kind})
     with pytest.raises(KeyboardInterrupt):
-        made.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
-    first = made.certificate()
+        model.fit(frame(), checkpoint=tmp_path / "ck", progress=stop)
+    first = model.certificate()
     assert {m["purpose"]: m["count"] for m in first["mechanisms"]}["votes"] == 60  # its whole plan
-    assert first["training"]["stopped"] == "interrupted" and len(made.sample(3)) == 3
+    assert first["training"]["stopped"] == "interrupted" and len(model.sample(3)) == 3
     names = b" ".join(f.read_bytes() for f in (tmp_path / "ck").glob("state-*"))
     assert b"teach" not in names.lower() and b"trainer" not in names
-    again = small_pate(config={"kind": kind}).fit(frame(), checkpoint=tmp_path / "ck")
-    assert {m["purpose"]: m["count"] for m in again.ledger_.to_list()} == {
+    repeated = small_pate(config={"kind": kind}).fit(frame(), checkpoint=tmp_path / "ck")
+    assert {m["purpose"]: m["count"] for m in repeated.ledger_.to_list()} == {
         "one-way counts": 1,
         "votes": 60,
     }
     (_, first), (_, second) = drawn
     assert torch.equal(first, second)
-    assert again.certificate()["epsilon"] <= 3.0
+    assert repeated.certificate()["epsilon"] <= 3.0
 
 
 @pytest.mark.parametrize(("kind", "ages"), [("witness", [1, 2, 1, 2]), ("network", [1, 2, 3, 4])])
@@ -151,25 +151,25 @@ def test_a_round_towards_new_marginals_has_steps_of_its_own(
 ) -> None:
     """Adam's small slopes at the end of a round threw the generator off in the next, on wide tables."""
     module = {"witness": PATEWitness, "network": PATENetworks}[kind]
-    move, found = module.move, []
+    move, result = module.move, []
 
     def noted(self: Any, moves: torch.optim.Optimizer, rng: torch.Generator) -> None:
         move(self, moves, rng)
-        found.append({int(state["step"]) for state in moves.state.values()})
+        result.append({int(state["step"]) for state in moves.state.values()})
 
     monkeypatch.setattr(module, "move", noted)
     small_pate(config={"kind": kind, "rounds": 2, "round_steps": 2}).fit(frame())
-    assert found == [{age} for age in ages]
+    assert result == [{age} for age in ages]
 
 
 def test_more_teachers_than_rows_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """Not refused, as the number of rows is private; the noisy counts tell it, at no further cost."""
     small_pate(teachers=50).fit(frame(400))
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
-    made = small_pate(teachers=300).fit(frame(20))
+    model = small_pate(teachers=300).fit(frame(20))
     (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert said.startswith("300 teachers for about ") and "\n" not in said
-    assert len(made.sample(3)) == 3
+    assert len(model.sample(3)) == 3
 
 
 @pytest.mark.slow
@@ -180,8 +180,8 @@ def test_a_trial_of_many_teachers_warns_of_nothing(caplog: pytest.LogCaptureFixt
 
 
 def test_a_time_limit_stops_with_a_valid_model() -> None:
-    made = small_pate(time_limit=1e-3, config={"round_steps": 500}).fit(frame())
-    assert made.certificate()["training"]["stopped"] == "time limit" and len(made.sample(4)) == 4
+    model = small_pate(time_limit=1e-3, config={"round_steps": 500}).fit(frame())
+    assert model.certificate()["training"]["stopped"] == "time limit" and len(model.sample(4)) == 4
 
 
 def test_teachers_follow_public_facts_alone() -> None:
@@ -229,12 +229,12 @@ BAD_LABELS: list[tuple[dict[str, Any], str]] = [
     ],
 )
 def test_wrong_parameters_of_pate_are_one_line(build: Any, change: Any, says: str) -> None:
-    made = build(**{"schema": SCHEMA, **change})
-    for use in (lambda: made.plan(estimate_time=False), lambda: made.fit(frame(10))):
+    model = build(**{"schema": SCHEMA, **change})
+    for use in (lambda: model.plan(estimate_time=False), lambda: model.fit(frame(10))):
         with pytest.raises(TabsynthError) as error:
             use()
         assert says in str(error.value) and "\n" not in str(error.value)
-    assert not hasattr(made, "ledger_")
+    assert not hasattr(model, "ledger_")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_a_label_of_one_class() -> None:
 @pytest.mark.parametrize("kind", ["witness", "network"])
 @pytest.mark.parametrize("autoencoder", [None, "dp-sgd"])
 def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_path: Path) -> None:
-    made = small_acgan(mode=mode, config={"kind": kind}, autoencoder=autoencoder).fit(frame())
-    made.save(tmp_path / "m")
-    for model in (made, load(tmp_path / "m")):
+    estimator = small_acgan(mode=mode, config={"kind": kind}, autoencoder=autoencoder).fit(frame())
+    estimator.save(tmp_path / "m")
+    for model in (estimator, load(tmp_path / "m")):
         assert isinstance(model, PATEACGAN)
         assert set(model.sample(50, label="x")["k"]) == {"x"}
         assert set(model.sample(50, label="rest")["k"]) == {"rest"}
@@ -291,14 +291,14 @@ def test_a_class_without_rows_is_as_any_other() -> None:
     """No row has it; that is private, so it is not refused."""
     table = frame()
     assert "z" in SCHEMA["k"].categories and "z" not in set(table["k"])
-    made = small_acgan().fit(table)
-    assert set(made.sample(20, label="z")["k"]) == {"z"}
+    model = small_acgan().fit(table)
+    assert set(model.sample(20, label="z")["k"]) == {"z"}
 
 
 def test_classes_by_their_declared_shares() -> None:
     """R13: a public share in place of the noisy histogram; a class of share 0 does not occur."""
-    made = small_acgan(class_shares={"x": 0.25, "z": 0.75}).fit(frame())
-    shares = made.sample(400)["k"].value_counts(normalize=True)
+    model = small_acgan(class_shares={"x": 0.25, "z": 0.75}).fit(frame())
+    shares = model.sample(400)["k"].value_counts(normalize=True)
     assert set(shares.index) == {"x", "z"} and shares["z"] == pytest.approx(0.75, abs=0.1)
 
 
@@ -324,16 +324,16 @@ def test_declared_shares_leave_the_rows_of_a_class_as_they_are(share: float) -> 
     ).fit(table)
     assert (model.sample(1000)["y"] == "hi").mean() == pytest.approx(share, abs=0.05)
     for label, wanted in (("hi", 0.8), ("lo", 0.2)):
-        found = (model.sample(500, label=label)["a"] == "u").mean()
-        assert found == pytest.approx(wanted, abs=0.12)
+        result = (model.sample(500, label=label)["a"] == "u").mean()
+        assert result == pytest.approx(wanted, abs=0.12)
 
 
 def test_a_fit_keeps_its_label() -> None:
     """Whatever parameters are set after it."""
-    made = small_acgan().fit(frame())
-    fitted, other = made.config_["label"], "b"
-    made.set_params(label=other)
-    table = made.sample(20, label="x")
+    model = small_acgan().fit(frame())
+    fitted, other = model.config_["label"], "b"
+    model.set_params(label=other)
+    table = model.sample(20, label="x")
     assert set(table[fitted]) == {"x"}
     assert table.attrs["certificate"]["condition"] == {fitted: ["x"]}
 
@@ -354,11 +354,11 @@ def test_a_plan_says_where_votes_are_noise() -> None:
 
 
 def test_class_votes_are_charged_besides() -> None:
-    made = small_acgan(mode="B").fit(frame()).certificate()
-    _, votes, classes = made["mechanisms"]
+    certificate = small_acgan(mode="B").fit(frame()).certificate()
+    _, votes, classes = certificate["mechanisms"]
     assert (classes["purpose"], classes["count"]) == ("class votes", 60)
     assert classes["noise_multiplier"] == votes["noise"]
-    assert 2.97 < made["epsilon"] <= 3.0
+    assert 2.97 < certificate["epsilon"] <= 3.0
     alone = small_acgan(mode="C").fit(frame()).certificate()["mechanisms"][1]
     assert alone["noise"] < votes["noise"]
 
@@ -381,9 +381,9 @@ def test_starts_from_what_is_free(kind: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("rows", [1, 3])
 def test_tiny_tables_and_no_privacy(kind: str, rows: int) -> None:
     for epsilon in (0.5, math.inf):
-        made = small_pate(epsilon=epsilon, config={"kind": kind}).fit(frame(rows))
-        assert len(made.sample(6)) == 6
-        assert math.isinf(made.ledger_.spent) == math.isinf(epsilon)
+        model = small_pate(epsilon=epsilon, config={"kind": kind}).fit(frame(rows))
+        assert len(model.sample(6)) == 6
+        assert math.isinf(model.ledger_.spent) == math.isinf(epsilon)
 
 
 @pytest.mark.parametrize("encoding", ["ordinal", "binary", {"v": "base-4"}])
@@ -407,20 +407,20 @@ def test_learns_a_dependence_that_shuffled_columns_lack(teachers: int, least: fl
     """
     table = frame(3000, seed=2)
     table["b"] = table["k"] == "x"
-    made = small_pate(
+    model = small_pate(
         epsilon=4.0,
         teachers=teachers,
         random_state=1,
         config={"labels": 2000, "generator_hidden": (32,), "round_steps": 60},
     )
-    rows = made.fit(table).sample(2000)
+    rows = model.fit(table).sample(2000)
     assert (rows["b"] == (rows["k"] == "x")).mean() > least
 
 
 def test_conventions_of_pate() -> None:
-    for made in (small_pate(random_state=3), small_acgan(mode="B")):
-        copy = clone(made)
-        assert copy.get_params(deep=False).keys() == made.get_params(deep=False).keys()
+    for created in (small_pate(random_state=3), small_acgan(mode="B")):
+        copy = clone(created)
+        assert copy.get_params(deep=False).keys() == created.get_params(deep=False).keys()
     plan = small_pate(rows=50).plan()
     assert plan.seconds is not None and 0 < plan.seconds < 60
     assert [s.purpose for s in plan.spends] == ["one-way counts", "votes"]
@@ -430,20 +430,20 @@ def test_conventions_of_pate() -> None:
 
 def test_a_mix_of_paper_and_witnesses_has_its_counts() -> None:
     """The preset without its own configuration starts from noisy one-way counts, as witnesses need."""
-    made = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, config=pate())
-    assert "one-way counts" in [s.purpose for s in made.plan(estimate_time=False).spends]
+    model = PATEGAN(SCHEMA, epsilon=3.0, preset="paper", teachers=5, config=pate())
+    assert "one-way counts" in [s.purpose for s in model.plan(estimate_time=False).spends]
 
 
 def test_declared_shares_are_on_the_certificate(tmp_path: Path) -> None:
     """R13: they are public by declaration, so the certificate says what was declared; kept in a model."""
-    made = small_acgan(class_shares={"x": 0.5, "y": 0.5, "z": 0.0}, time_limit=1e-6).fit(frame())
+    model = small_acgan(class_shares={"x": 0.5, "y": 0.5, "z": 0.0}, time_limit=1e-6).fit(frame())
     shares = [0.5, 0.5, 0.0]
-    assert made.certificate()["public"]["class_shares"][:3] == shares
-    assert set(made.sample(60)[made.label].dropna()) == {"x", "y"}  # though no step was done
-    made.save(tmp_path / "m")
-    found = load(tmp_path / "m")
-    assert isinstance(found, PATEACGAN) and found._shares().tolist()[:3] == shares
-    assert found.teachers == made._teachers()
+    assert model.certificate()["public"]["class_shares"][:3] == shares
+    assert set(model.sample(60)[model.label].dropna()) == {"x", "y"}  # though no step was done
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, PATEACGAN) and loaded._shares().tolist()[:3] == shares
+    assert loaded.teachers == model._teachers()
 
 
 def test_votes_that_would_be_thrown_away_are_refused() -> None:
@@ -464,7 +464,7 @@ def test_the_paper_preset_learns_without_noise() -> None:
             Column(name=name, kind="categorical", dtype="str", categories=tuple(letters[:size]))
         )
     config = replace(paper_config(), rounds=100, labels=32_000)
-    made = PATEGAN(
+    model = PATEGAN(
         Schema(columns),
         epsilon=math.inf,
         preset="paper",
@@ -472,7 +472,7 @@ def test_the_paper_preset_learns_without_noise() -> None:
         random_state=0,
         config=config,
     ).fit(pd.DataFrame(values))
-    rows = made.sample(2000)
+    rows = model.sample(2000)
 
     def distance(name: str) -> float:
         shares = [pd.Series(t[name]).value_counts(normalize=True) for t in (values, rows)]
@@ -483,16 +483,16 @@ def test_the_paper_preset_learns_without_noise() -> None:
 
 def test_the_student_learns_from_its_own_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels of earlier rounds are of another generator's rows."""
-    known = []
+    expected = []
     learn = PATENetworks._learn
 
     def noted(self: Any, rng: torch.Generator) -> None:
-        known.append(len(self.labelled.rows["codes"]))
+        expected.append(len(self.labelled.rows["codes"]))
         learn(self, rng)
 
     monkeypatch.setattr(PATENetworks, "_learn", noted)
     small_pate(config={"kind": "network", "labels": 31}).fit(frame())
-    assert known == [16, 16, 16, 15, 15, 15]
+    assert expected == [16, 16, 16, 15, 15, 15]
 
 
 def test_the_paper_preset_labels_every_student_step() -> None:
@@ -510,16 +510,16 @@ def test_the_paper_preset_of_pate_acgan(tmp_path: Path) -> None:
     assert isinstance(votes, NoisyVote)
     assert (votes.accounting, votes.teachers) == ("laplace", 8)
     assert planned._networks_config() == paper_config()
-    asked = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", mode="A")
-    assert [s.purpose for s in asked.plan(estimate_time=False).spends] == [
+    requested = PATEACGAN(SCHEMA, epsilon=2.0, label="k", preset="paper", mode="A")
+    assert [s.purpose for s in requested.plan(estimate_time=False).spends] == [
         "one-way counts",
         "votes",
     ]
-    made = small_acgan(preset="paper", config={"kind": "network"}).fit(frame())
-    made.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert isinstance(again, PATEACGAN) and (again.preset, again.mode) == ("paper", "B")
-    assert again.get_params(deep=False)["config"] == made.config
+    model = small_acgan(preset="paper", config={"kind": "network"}).fit(frame())
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, PATEACGAN) and (loaded.preset, loaded.mode) == ("paper", "B")
+    assert loaded.get_params(deep=False)["config"] == model.config
     with pytest.raises(InputError, match="preset"):
         small_acgan(preset="source").plan(estimate_time=False)
 
@@ -529,7 +529,7 @@ def test_the_class_head_of_the_paper_preset_learns() -> None:
     """Rows follow their class. In mode A, which has no class head, half of them do: 0.50."""
     table = frame(2000, seed=2)
     table["b"] = table["k"] == "x"
-    made = PATEACGAN(
+    model = PATEACGAN(
         SCHEMA,
         epsilon=math.inf,
         label="k",
@@ -538,5 +538,5 @@ def test_the_class_head_of_the_paper_preset_learns() -> None:
         random_state=0,
         config=replace(paper_config(), rounds=100, labels=16_000),
     ).fit(table)
-    rows = made.sample(2000, random_state=0)
+    rows = model.sample(2000, random_state=0)
     assert (rows["b"] == (rows["k"] == "x")).mean() > 0.6

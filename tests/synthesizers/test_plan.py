@@ -19,9 +19,11 @@ FREE = PlannedSpend(purpose="autoencoder", mechanism=NoPrivacy(), count=10)
 
 
 def plan(epsilon: float, **changes: object) -> Plan:
-    known = {"rows": 20_000, "rows_declared": False, "device": "cpu", "delta": 1e-5}
-    known |= {"accountant": "PRV"}
-    return Plan(method="dp-wgan", spends=(COUNTS, CRITIC), epsilon=epsilon, **{**known, **changes})  # type: ignore[arg-type]
+    parameters = {"rows": 20_000, "rows_declared": False, "device": "cpu", "delta": 1e-5}
+    parameters |= {"accountant": "PRV"}
+    return Plan(
+        method="dp-wgan", spends=(COUNTS, CRITIC), epsilon=epsilon, **{**parameters, **changes}
+    )  # type: ignore[arg-type]
 
 
 def test_spends_in_words() -> None:

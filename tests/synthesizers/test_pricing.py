@@ -31,5 +31,5 @@ def test_only_what_reads_rows_is_scaled(times: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(model, "_train", train)
     monkeypatch.setattr(model, "_free_steps", lambda: {"generator": 101})
     spends = model.plan(estimate_time=False).spends
-    found = model._estimated_seconds(list(spends), times * TRIAL_ROWS)
-    assert found == pytest.approx(7 * times + 50)
+    result = model._estimated_seconds(list(spends), times * TRIAL_ROWS)
+    assert result == pytest.approx(7 * times + 50)

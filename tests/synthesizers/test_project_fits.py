@@ -42,44 +42,51 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The purposes of all reads of private rows."""
-    found: list[str] = []
+    results: list[str] = []
     real = PrivateTable.read
 
     def read(table: Any, account: Any, uses: int = 1) -> Any:
-        found.append(account.purpose)
+        results.append(account.purpose)
         return real(table, account, uses)
 
     monkeypatch.setattr(PrivateTable, "read", read)
-    return found
+    return results
 
 
 def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
     """Each keeps its own figure; of both together the limit is claimed, and the share that is used."""
     one = margnet(1.5).fit(frame(), ledger=project)
     other = small(epsilon=2.0).fit(frame(), ledger=str(project))
-    found = ProjectLedger.read(project)
+    project_ledger = ProjectLedger.read(project)
     first, second = (m.certificate()["epsilon"] for m in (one, other))
     assert first == pytest.approx(1.5, rel=1e-3) and 1.96 < second <= 2.0
-    assert found.share == found.filter.share(found.journal.spends())
-    assert 0.3 < found.runs()[1].share < found.share < 0.6
-    assert [(e.what, e.ended) for e in found.runs()] == [("margnet", True), ("dp-wgan", True)]
-    assert [e.epsilon for e in found.runs()] == pytest.approx([first, second])
+    assert project_ledger.share == project_ledger.filter.share(project_ledger.journal.spends())
+    assert 0.3 < project_ledger.runs()[1].share < project_ledger.share < 0.6
+    assert [(e.what, e.ended) for e in project_ledger.runs()] == [
+        ("margnet", True),
+        ("dp-wgan", True),
+    ]
+    assert [e.epsilon for e in project_ledger.runs()] == pytest.approx([first, second])
     # The certificate says both: its own, and that of the project so far.
     stated = [m.certificate()["project"] for m in (one, other)]
-    shares = [e.share for e in found.runs()]
+    shares = [e.share for e in project_ledger.runs()]
     assert [s["share"] for s in stated] == pytest.approx([shares[0], sum(shares)])
-    kind = {"name": "Rényi filter", "order": found.filter.order}
+    kind = {"name": "Rényi filter", "order": project_ledger.filter.order}
     assert all(kind.items() <= s["composition"].items() and "epsilon" not in s for s in stated)
-    for item, entry in zip(stated, found.runs(), strict=True):
-        assert item["run"] == entry.run and item["chain"] in found.journal.chains
+    for item, entry in zip(stated, project_ledger.runs(), strict=True):
+        assert item["run"] == entry.run and item["chain"] in project_ledger.journal.chains
         assert (item["ledger"], item["table"]) == ("project.ledger", "the table")
-        assert (item["limit"], item["delta"], item["project"]) == (4.0, DELTA, found.project)
+        assert (item["limit"], item["delta"], item["project"]) == (
+            4.0,
+            DELTA,
+            project_ledger.project,
+        )
     assert str(tmp_path) not in json.dumps(other.certificate())
     # … also after a file, and verify agrees.
     other.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert again.certificate()["project"] == stated[1]
-    again.sample_to(tmp_path / "s.csv", 20)
+    loaded = load(tmp_path / "m")
+    assert loaded.certificate()["project"] == stated[1]
+    loaded.sample_to(tmp_path / "s.csv", 20)
     assert verify(tmp_path / "s.csv").consistent
     assert "project" not in margnet().fit(frame()).certificate()
 
@@ -87,11 +94,11 @@ def test_two_fits_compose(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("build", [small_dpgan, small_pate, small_acgan])
 def test_every_method_takes_a_ledger(build: Any, project: Path) -> None:
     model = build().fit(frame(), ledger=project)
-    found = ProjectLedger.read(project)
-    (item,) = found.runs()
+    project_ledger = ProjectLedger.read(project)
+    (item,) = project_ledger.runs()
     assert item.what == model.method and item.ended
     assert item.epsilon == pytest.approx(model.certificate()["epsilon"])
-    entries = found.journal.entries.values()
+    entries = project_ledger.journal.entries.values()
     assert [(e.purpose, e.spent) for e in entries] == [
         (a.purpose, a.spent) for a in model.ledger_.accounts
     ]
@@ -142,8 +149,10 @@ def test_a_warm_start_counts_once(project: Path, tmp_path: Path) -> None:
     certificate = model.certificate()
     assert certificate["epsilon"] == 3.0 and certificate["accountant"]["name"] == "Rényi filter"
     # All that the project has spent is in the new fit's list: once.
-    found = ProjectLedger.read(project)
-    assert found.share == pytest.approx(found.filter.share(model.ledger_.spends()))
+    project_ledger = ProjectLedger.read(project)
+    assert project_ledger.share == pytest.approx(
+        project_ledger.filter.share(model.ledger_.spends())
+    )
     assert model.ledger_.filter.share(model.ledger_.spends()) == pytest.approx(1.0, abs=1e-3)
 
 
@@ -197,8 +206,8 @@ def test_with_a_checkpoint(project: Path, tmp_path: Path, reads: list[str]) -> N
     assert all(item.ended for item in ProjectLedger.read(project).runs())
     # It has ended: its model is restored, and nothing is charged.
     before = project.read_bytes()
-    again = small().fit(frame(), **where)
-    assert again.certificate()["project"] == model.certificate()["project"]
+    second = small().fit(frame(), **where)
+    assert second.certificate()["project"] == model.certificate()["project"]
     assert project.read_bytes() == before
 
 
@@ -230,26 +239,28 @@ def test_a_refit_of_one_object(project: Path) -> None:
     model = margnet(1.0).fit(frame(), ledger=project)
     model.set_params(epsilon=2.0).fit(frame(), ledger=project)
     assert model.certificate()["epsilon"] == 2.0
-    found = ProjectLedger.read(project)
-    assert found.share == pytest.approx(found.filter.share(model.ledger_.spends()))
-    assert len(found.runs()) == 2
+    project_ledger = ProjectLedger.read(project)
+    assert project_ledger.share == pytest.approx(
+        project_ledger.filter.share(model.ledger_.spends())
+    )
+    assert len(project_ledger.runs()) == 2
 
 
 def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
     table = margnet(2.0).fit(frame(), ledger=project).sample(60)
     count = len(reads)
     report = evaluate_private(frame(), table, schema=SCHEMA, epsilon=0.5, ledger=project)
-    found = ProjectLedger.read(project)
-    assert [e.what for e in found.runs()] == ["margnet", "report"]
-    assert found.runs()[1].epsilon == pytest.approx(report.epsilon)
-    assert report.project is not None and report.project["run"] == found.runs()[1].run
+    project_ledger = ProjectLedger.read(project)
+    assert [e.what for e in project_ledger.runs()] == ["margnet", "report"]
+    assert project_ledger.runs()[1].epsilon == pytest.approx(report.epsilon)
+    assert report.project is not None and report.project["run"] == project_ledger.runs()[1].run
     # What is stated of all of them is the budget, which the ledger keeps, not what they have spent.
-    assert report.budget == (found.epsilon, found.delta) == (4.0, 1e-5)
+    assert report.budget == (project_ledger.epsilon, project_ledger.delta) == (4.0, 1e-5)
     assert report.to_dict()["budget"] == [4.0, 1e-5]
     assert "charged to ledger project.ledger: all fits and reports under it" in report.statement
     assert "within its budget, (4, 1e-05)-differential privacy" in report.statement
     assert not any("neither the table nor any other" in text for text in report.warnings)
-    assert report.to_dict()["project"]["share"] == found.share
+    assert report.to_dict()["project"]["share"] == project_ledger.share
     assert {*reads[count:]} == {"report"}
     before, count = project.read_bytes(), len(reads)
     for changes, says in (
@@ -257,10 +268,10 @@ def test_a_published_report_is_charged(project: Path, reads: list[str]) -> None:
         ({"epsilon": None}, "epsilon"),
         ({"synthetic": margnet().fit(frame()).sample(9)}, "was not made under"),
     ):
-        asked = {"synthetic": table, "epsilon": 0.1, **changes}
+        parameters = {"synthetic": table, "epsilon": 0.1, **changes}
         reads.clear()
         with pytest.raises((BudgetError, InputError), match=says):
-            evaluate_private(frame(), schema=SCHEMA, ledger=project, **asked)
+            evaluate_private(frame(), schema=SCHEMA, ledger=project, **parameters)
         assert reads == []
     assert project.read_bytes() == before
 

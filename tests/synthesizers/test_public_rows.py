@@ -64,7 +64,7 @@ def test_domain_does_not_follow_the_rows(edge: pd.DataFrame) -> None:
 
 def test_the_generator_step_reads_no_row() -> None:
     """R8: with the critic's gradients frozen at zero the table is irrelevant."""
-    found = []
+    results = []
     for table in (frame(40), frame(55, seed=8)):
         with pytest.MonkeyPatch.context() as patch:
 
@@ -77,8 +77,8 @@ def test_the_generator_step_reads_no_row() -> None:
             patch.setattr(counting, "noisy_marginals", lambda *a: [np.ones(s) * 10 for s in a[2]])
             model = small(random_state=0, config=wgan(), autoencoder_config=coder())
             model.fit(table)
-        found.append([w.numpy().tobytes() for w in model.trained_.weights().values()])
-    assert found[0] == found[1]
+        results.append([w.numpy().tobytes() for w in model.trained_.weights().values()])
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("scored", [False, True])
@@ -103,8 +103,8 @@ def test_frozen_counts_freeze_margnet(scored: bool) -> None:
             self.table.read(account)
             asked.append((sets, [[g.tolist() for g in by] for by in groups]))
             sizes = [[number_of(by[j]) for j in s] for s, by in zip(sets, groups, strict=True)]
-            made = [30.0 * np.random.default_rng(len(s)).random(s) ** 4 for s in sizes]
-            return [Measured(tuple(s), c, 1.0) for s, c in zip(sets, made, strict=True)]
+            created = [30.0 * np.random.default_rng(len(s)).random(s) ** 4 for s in sizes]
+            return [Measured(tuple(s), c, 1.0) for s, c in zip(sets, created, strict=True)]
 
         def distances(
             self: Any, account: Any, sets: Any, expected: Any, *_: Any, asked: Any = asked

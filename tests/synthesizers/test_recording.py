@@ -47,22 +47,22 @@ def test_one_recording_serves_all_steps(
     kind: str, standins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the step follows the generated rows of the day: held still, it would train otherwise."""
-    made: list[Captured] = []
+    created: list[Captured] = []
 
     class Noted(Captured):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            made.append(self)
+            created.append(self)
 
     monkeypatch.setattr(private_step.PrivateStep, "_in_place", lambda self, rows: True)
     monkeypatch.setattr(private_step, "Captured", Noted)
-    found = fitted(build(kind), "cpu", standins)
-    assert [captured.calls for captured in made] == [12]
-    again = fitted(build(kind), "cpu", standins)
-    assert all(torch.equal(found[name], value) for name, value in again.items())
+    result = fitted(build(kind), "cpu", standins)
+    assert [captured.calls for captured in created] == [12]
+    second = fitted(build(kind), "cpu", standins)
+    assert all(torch.equal(result[name], value) for name, value in second.items())
     monkeypatch.setattr(private_step.Terms, "take", lambda self, other: None)
     stale = fitted(build(kind), "cpu", standins)
-    assert any(not torch.equal(found[name], value) for name, value in stale.items())
+    assert any(not torch.equal(result[name], value) for name, value in stale.items())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

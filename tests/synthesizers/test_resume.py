@@ -62,15 +62,15 @@ def finished(folder: Path) -> dict[str, Any]:
         item = json.loads(line)
         released.setdefault((item["run"], item["name"]), set()).add(json.dumps(item["values"]))
     assert released and all(len(values) == 1 for values in released.values())
-    made = load(folder / "model").certificate()
-    assert made["epsilon"] <= EPSILON and made["training"]["stopped"] is None
-    assert made["private"] is True
+    certificate = load(folder / "model").certificate()
+    assert certificate["epsilon"] <= EPSILON and certificate["training"]["stopped"] is None
+    assert certificate["private"] is True
     total: Counter[str] = Counter()
-    for item in made["mechanisms"]:
+    for item in certificate["mechanisms"]:
         total[item["purpose"]] += item["count"]
     assert total == sum((Counter({e.purpose: e.spent}) for e in on_disk(folder)), Counter())
     assert all(total[purpose] >= count for purpose, count in executed(folder).items())
-    return made
+    return certificate
 
 
 def test_killed_at_random_points(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_killed_between_the_read_and_its_result(purpose: str, plans: int, tmp_pa
     assert killed_fits.run(tmp_path, read=purpose) == -9
     never_less_than_used(tmp_path)
     assert executed(tmp_path)[purpose] == 1
-    made = finished(tmp_path)
-    listed = [i for i in made["mechanisms"] if i["purpose"] == "one-way counts"]
+    estimator = finished(tmp_path)
+    listed = [i for i in estimator["mechanisms"] if i["purpose"] == "one-way counts"]
     assert [i["count"] for i in listed] == [1] * plans
     assert len({e.run for e in on_disk(tmp_path)}) == plans
-    assert 2.9 < made["epsilon"] <= EPSILON
+    assert 2.9 < estimator["epsilon"] <= EPSILON
 
 
 def test_too_little_is_left_to_do_it_again(tmp_path: Path) -> None:
@@ -151,20 +151,20 @@ def test_stopped_by_an_exception(
     else:
         assert 0 < spent < 2.95
     other = one if same_object else model()
-    told: list[Any] = []
-    other.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: told.append(a))
+    texts: list[Any] = []
+    other.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: texts.append(a))
     counts = {a.purpose: (a.spent, a.granted) for a in other.ledger_.accounts}
     assert counts == {"one-way counts": (1, 1), "autoencoder": (5, 5), "critic": (16, 16)}
     assert other.certificate()["epsilon"] <= EPSILON
     assert other.certificate()["training"]["stopped"] is None
     if stage == "critic":
-        assert {t[0] for t in told} == {"critic"} and told[0][1] > step - 2
+        assert {t[0] for t in texts} == {"critic"} and texts[0][1] > step - 2
 
 
 def test_a_time_limit_and_then_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = model(time_limit=1e-9).fit(frame(), checkpoint=tmp_path / "ck")
-    made = one.certificate()
-    assert made["training"]["stopped"] == "time limit" and 0 < made["epsilon"] < 1.2
+    certificate = one.certificate()
+    assert certificate["training"]["stopped"] == "time limit" and 0 < certificate["epsilon"] < 1.2
     other = model().fit(frame(), checkpoint=tmp_path / "ck")
     assert other.certificate()["epsilon"] > 2.9
     counts = [i for i in other.certificate()["mechanisms"] if i["purpose"] == "one-way counts"]
@@ -177,12 +177,12 @@ def test_a_fit_that_has_ended_gives_its_model_back(tmp_path: Path) -> None:
     names = {p.name for p in (tmp_path / "ck").iterdir()}
     assert names == {"checkpoint.json", "ledger.jsonl", "model.tabsynth"}
     before = {p.name: p.read_bytes() for p in (tmp_path / "ck").iterdir()}
-    told: list[Any] = []
-    for again in (one, one, model(), model()):
-        again.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: told.append(a))
-        assert facts(again) == facts(one)
-        pd.testing.assert_frame_equal(again.sample(20, random_state=1), table)
-    assert told == []
+    texts: list[Any] = []
+    for second in (one, one, model(), model()):
+        second.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: texts.append(a))
+        assert facts(second) == facts(one)
+        pd.testing.assert_frame_equal(second.sample(20, random_state=1), table)
+    assert texts == []
     assert {p.name: p.read_bytes() for p in (tmp_path / "ck").iterdir()} == before
     with pytest.raises(BudgetError, match="already spent"):  # but without it, another fit adds up
         one.fit(frame())
@@ -199,20 +199,20 @@ def test_a_checkpoint_changes_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """R17, R18: no seed is kept; a part that goes on draws other noise; once seeded, always seeded."""
-    seed, found = 987654321, []
+    seed, result = 987654321, []
     for folder in ("a", "b"):
         one = model(random_state=seed)
         with pytest.raises(RuntimeError):
             stop = crash_at("critic", 3, RuntimeError)
             one.fit(frame(), checkpoint=tmp_path / folder, progress=stop)
         for path in (tmp_path / folder).iterdir():
-            held = path.read_bytes()
+            content = path.read_bytes()
             for shape in (str(seed).encode(), seed.to_bytes(4, "little"), seed.to_bytes(4, "big")):
-                assert shape not in held
+                assert shape not in content
         other = model(random_state=seed).fit(frame(), checkpoint=tmp_path / folder)
         assert other.certificate()["private"] is False
-        found.append(other.sample(20))
-    pd.testing.assert_frame_equal(*found)  # by the seed and the number of times it went on
+        result.append(other.sample(20))
+    pd.testing.assert_frame_equal(*result)  # by the seed and the number of times it went on
     one = model(random_state=seed)
     with pytest.raises(RuntimeError):
         one.fit(frame(), checkpoint=tmp_path / "c", progress=crash_at("critic", 3, RuntimeError))

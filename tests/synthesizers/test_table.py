@@ -21,11 +21,11 @@ def layout(encoding: str) -> Layout:
 
 
 def generator(encoding: str) -> TableGenerator:
-    made = TableGenerator(layout(encoding), 6, (16,), torch.Generator().manual_seed(0))
+    created = TableGenerator(layout(encoding), 6, (16,), torch.Generator().manual_seed(0))
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in created.parameters():
             parameter.mul_(3.0)  # columns that depend on each other through z
-    return made.eval()
+    return created.eval()
 
 
 def moments(made: TableGenerator, rows: torch.Tensor) -> torch.Tensor:
@@ -34,31 +34,31 @@ def moments(made: TableGenerator, rows: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_pair_counts_are_nearer_to_the_law_than_independent_draws() -> None:
-    made = generator("one-hot")
+    created = generator("one-hot")
     with torch.no_grad():
-        z = made.noise(200_000, torch.Generator().manual_seed(1))
-        wanted = moments(made, made.heads(made.logits(z), 1.0, None))
+        z = created.noise(200_000, torch.Generator().manual_seed(1))
+        wanted = moments(created, created.heads(created.logits(z), 1.0, None))
 
     def error(index: np.ndarray) -> float:
-        codes = torch.from_numpy(made.heads.layout.encode(index))
-        return float((moments(made, codes) - wanted).square().sum())
+        codes = torch.from_numpy(created.heads.layout.encode(index))
+        return float((moments(created, codes) - wanted).square().sum())
 
-    ours = [error(made.sample(600, torch.Generator().manual_seed(s))) for s in range(6)]
+    ours = [error(created.sample(600, torch.Generator().manual_seed(s))) for s in range(6)]
     with torch.no_grad():
         draws = []
         for seed in range(6):
             rng = torch.Generator().manual_seed(seed)
-            codes = made.heads(made.logits(made.noise(600, rng)), 1e-3, rng)
-            draws.append(error(made.heads.layout.decode(codes.numpy())))
+            codes = created.heads(created.logits(created.noise(600, rng)), 1e-3, rng)
+            draws.append(error(created.heads.layout.decode(codes.numpy())))
     assert np.mean(ours) < 0.6 * np.mean(draws)
     # And no bias: many samples together are the law.
     together = np.concatenate(
-        [made.sample(600, torch.Generator().manual_seed(s)) for s in range(25)]
+        [created.sample(600, torch.Generator().manual_seed(s)) for s in range(25)]
     )
     assert error(together) < np.mean(ours) / 10
 
 
 def test_other_codes_are_drawn_row_by_row() -> None:
-    made = generator("binary")
-    index = made.sample(500, torch.Generator().manual_seed(0))
+    created = generator("binary")
+    index = created.sample(500, torch.Generator().manual_seed(0))
     assert index.shape == (500, 3) and (index.max(0) < [4, 3, 5]).all() and index.min() >= 0

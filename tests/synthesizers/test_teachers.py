@@ -84,9 +84,9 @@ def test_one_batched_step_is_that_of_k_modules(name: str, hidden: list[int], cla
             ):
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     rows = torch.rand(11, WIDTH, generator=rng(5), dtype=torch.float64)
-    found = torch.cat(trainer.teachers.outputs(rows), dim=1)
+    output = torch.cat(trainer.teachers.outputs(rows), dim=1)
     for k, network in enumerate(networks):
-        torch.testing.assert_close(found[k], network(rows).detach())
+        torch.testing.assert_close(output[k], network(rows).detach())
 
 
 def test_each_teacher_picks_from_its_own_shard() -> None:

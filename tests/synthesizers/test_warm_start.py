@@ -47,20 +47,20 @@ def test_the_same_total(build: Any, rate: float, margnet: MargNet, tmp_path: Pat
     model = build(rate=rate, warm_start=margnet)
     plan = model.plan(estimate_time=False)
     model.fit(frame())
-    made = model.certificate()
-    assert made["epsilon"] == plan.epsilon == 3.0 and plan.accountant == "Rényi filter"
+    certificate = model.certificate()
+    assert certificate["epsilon"] == plan.epsilon == 3.0 and plan.accountant == "Rényi filter"
     kept = PrivacyFilter.of(3.0, 1e-5)
     assert 0.99 < kept.share(model.ledger_.spends()) <= 1 + 1e-9
     assert 2.7 < by_pld(model) < 3.0
-    assert made["accountant"]["order"] == kept.order
-    first, second, *own = made["mechanisms"]
+    assert certificate["accountant"]["order"] == kept.order
+    first, second, *own = certificate["mechanisms"]
     for ours, theirs in zip((first, second), margnet.certificate()["mechanisms"], strict=True):
         assert ours["noise_multiplier"] == theirs["noise_multiplier"]
         assert ours["details"]["warm_start"] == "margnet"
     assert [i["purpose"] for i in own] == ["row count", "critic"]
-    told = made["public"]["warm_start"]
-    assert told["method"] == "margnet" and told["public"] == margnet.certificate()["public"]
-    assert first["details"]["sha256_of_weights"] == told["sha256_of_weights"]
+    text = certificate["public"]["warm_start"]
+    assert text["method"] == "margnet" and text["public"] == margnet.certificate()["public"]
+    assert first["details"]["sha256_of_weights"] == text["sha256_of_weights"]
     model.sample_to(tmp_path / "t.csv", 20)
     assert verify(tmp_path / "t.csv").consistent
 
@@ -110,10 +110,10 @@ def test_a_loaded_model_is_a_warm_start(margnet: MargNet, tmp_path: Path) -> Non
     model = small_dpgan(warm_start=load(tmp_path / "m")).fit(frame())
     assert model.certificate()["epsilon"] == 3.0
     model.save(tmp_path / "n")
-    again = load(tmp_path / "n")
-    assert facts(again) == facts(model)
+    loaded = load(tmp_path / "n")
+    assert facts(loaded) == facts(model)
     with pytest.raises(BudgetError, match="already spent"):
-        again.fit(frame())
+        loaded.fit(frame())
 
 
 def test_nothing_left_is_one_line(margnet: MargNet) -> None:
@@ -142,9 +142,9 @@ def test_a_refit_counts_the_warm_start_once(margnet: MargNet) -> None:
     config = MargNetConfig(components=30, steps=20, hidden=(16,))
     other = MargNet(SCHEMA, epsilon=2.0, config=config).fit(frame())
     model.set_params(epsilon=8.0, warm_start=other).fit(frame())
-    again = model.certificate()["mechanisms"]
-    assert len(again) == len(listed) + 4
-    assert sum(i["details"].get("warm_start") == "margnet" for i in again) == 4
+    second = model.certificate()["mechanisms"]
+    assert len(second) == len(listed) + 4
+    assert sum(i["details"].get("warm_start") == "margnet" for i in second) == 4
     assert by_pld(model) < 8.0 == model.certificate()["epsilon"]
 
 

@@ -68,14 +68,14 @@ def pairs(index: np.ndarray, size: int) -> np.ndarray:
 
 
 def tiny(**changes: Any) -> WGANConfig:
-    known = {
+    parameters = {
         "latent_dim": 6,
         "generator_hidden": (16,),
         "critic_hidden": (16,),
         "sampling_rate": 1.0,
         "critic_steps": 20,
     }
-    return WGANConfig(**{**known, **changes})
+    return WGANConfig(**{**parameters, **changes})
 
 
 @pytest.mark.slow
@@ -102,10 +102,10 @@ def test_it_learns_that_columns_agree(marginals: bool) -> None:
     one_way = [np.bincount(column, minlength=size) / n for column in index.T]
     model = build(config, layout, one_way if marginals else None)
     assert train(model, index) == 400
-    found = model.released.sample(4000, rng(9))
+    synthetic = model.released.sample(4000, rng(9))
     shuffled = np.outer(*one_way).ravel()
     floor = np.abs(pairs(index, size) - shuffled).sum() / 2
-    assert np.abs(pairs(index, size) - pairs(found, size)).sum() / 2 < 0.25 * floor
+    assert np.abs(pairs(index, size) - pairs(synthetic, size)).sum() / 2 < 0.25 * floor
 
 
 def test_critic_weights_stay_clipped() -> None:
@@ -131,18 +131,18 @@ def test_start_from_marginals() -> None:
     with torch.no_grad():
         generator.body[-1].weight.mul_(1e-3)
     generator.start_from(wanted)
-    found = generator.sample(20_000, rng(1))
-    assert found.shape == (20_000, 2) and found.dtype == np.int64
+    synthetic = generator.sample(20_000, rng(1))
+    assert synthetic.shape == (20_000, 2) and synthetic.dtype == np.int64
     for j, p in enumerate(wanted):
         np.testing.assert_allclose(
-            np.bincount(found[:, j], minlength=len(p)) / 20_000, p, atol=0.02
+            np.bincount(synthetic[:, j], minlength=len(p)) / 20_000, p, atol=0.02
         )
     # With its weights at their usual size, still close.
     usual = TableGenerator(layout, 4, (8,), rng())
     usual.start_from(wanted)
-    found = usual.sample(20_000, rng(1))
+    synthetic = usual.sample(20_000, rng(1))
     for j, p in enumerate(wanted):
-        distance = np.abs(np.bincount(found[:, j], minlength=len(p)) / 20_000 - p).sum() / 2
+        distance = np.abs(np.bincount(synthetic[:, j], minlength=len(p)) / 20_000 - p).sum() / 2
         assert distance < 0.12
 
 
@@ -153,8 +153,8 @@ def test_start_from_marginals_through_a_decoder() -> None:
         decoder[-1].weight.mul_(0.0)
     generator = TableGenerator(layout, 4, (8,), rng(), decoder=decoder, decoder_inputs=2)
     generator.start_from([np.array([0.6, 0.3, 0.1])])
-    found = generator.sample(20_000, rng(1))[:, 0]
-    np.testing.assert_allclose(np.bincount(found) / 20_000, [0.6, 0.3, 0.1], atol=0.02)
+    result = generator.sample(20_000, rng(1))[:, 0]
+    np.testing.assert_allclose(np.bincount(result) / 20_000, [0.6, 0.3, 0.1], atol=0.02)
     assert generator.body(torch.zeros(1, 4)).abs().max() <= 1  # latents, as the encoder makes them
 
 
@@ -217,9 +217,9 @@ def test_the_anchor_holds_the_columns() -> None:
         )  # fmt: skip
         model = build(config, layout_of(3, 2), wanted)
         train(model, index, noise=500.0)
-        found = model.released.sample(4000, rng(4))
+        synthetic = model.released.sample(4000, rng(4))
         distance[anchor] = sum(
-            np.abs(np.bincount(found[:, j], minlength=len(p)) / 4000 - p).sum() / 2
+            np.abs(np.bincount(synthetic[:, j], minlength=len(p)) / 4000 - p).sum() / 2
             for j, p in enumerate(wanted)
         )
     assert distance[30.0] < 0.5 * distance[0.0] and distance[30.0] < 0.2

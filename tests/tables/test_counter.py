@@ -57,8 +57,8 @@ class SQLCounter(RowCounter):
         self.asked.append(columns)
         named = ", ".join(f'"{name}"' for name in columns)
         query = f"SELECT {named}, COUNT(*) FROM people GROUP BY {named}"
-        found = pd.read_sql_query(query, self.database)
-        return found.assign(**{"in": found["in"].astype(bool)}) if "in" in found else found
+        result = pd.read_sql_query(query, self.database)
+        return result.assign(**{"in": result["in"].astype(bool)}) if "in" in result else result
 
 
 def parquet(table: pd.DataFrame, folder: Path) -> ParquetCounter:
@@ -76,8 +76,8 @@ def test_counts_are_those_of_the_rows(columns: tuple[int, ...], tmp_path: Path) 
     index = TableEncoder(SCHEMA).to_index(table)
     for counter in (SQLCounter(table), parquet(table, tmp_path / "people")):
         for groups in (by_value(SCHEMA.sizes), coarse):
-            found = count_by(SCHEMA, counter, columns, groups)
-            np.testing.assert_array_equal(found, count_rows(index, columns, groups))
+            result = count_by(SCHEMA, counter, columns, groups)
+            np.testing.assert_array_equal(result, count_rows(index, columns, groups))
 
 
 @pytest.mark.slow
@@ -130,8 +130,8 @@ def test_undeclared_values_cost_nothing(tmp_path: Path) -> None:
         for part in ("'sex'", "'unknown'", "'age'", "4000", "'income'"):
             assert part in str(error.value), part
         assert "\n" not in str(error.value) and "Traceback" not in str(error.value)
-        found = ProjectLedger.read(path)
-        assert found.share == 0 and not found.runs()
+        project_ledger = ProjectLedger.read(path)
+        assert project_ledger.share == 0 and not project_ledger.runs()
         assert not hasattr(model, "ledger_") and not (tmp_path / "kept").exists()
 
 
@@ -156,8 +156,8 @@ def test_answers_are_told_apart_by_name(tmp_path: Path) -> None:
 
     class Reversed(SQLCounter):
         def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-            found = super().count(columns)
-            return found[[*found.columns[-2::-1], found.columns[-1]]]
+            result = super().count(columns)
+            return result[[*result.columns[-2::-1], result.columns[-1]]]
 
     table = people()
     for columns in ((2, 1), (4, 3, 2)):
@@ -231,9 +231,9 @@ def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:
     for name in ("_temporary", ".hidden", "more"):
         (folder / name).mkdir()
         table.iloc[:10].to_parquet(folder / name / "a:0.parquet", index=False)
-    found = ParquetCounter(folder).count(("sex",))
+    result = ParquetCounter(folder).count(("sex",))
     wanted = pd.concat([table, table.iloc[:10]])["sex"].value_counts()
-    assert found.set_index("sex")["count"].to_dict() == wanted.to_dict()
+    assert result.set_index("sex")["count"].to_dict() == wanted.to_dict()
 
 
 def test_columns_may_have_any_name(tmp_path: Path) -> None:
@@ -246,9 +246,9 @@ def test_columns_may_have_any_name(tmp_path: Path) -> None:
         schema = Schema(
             [Column(name=n, kind="numeric", dtype="int64", low=0, high=1) for n in columns]
         )
-        found = count_by(schema, counter, (0, 1, 2), by_value(schema.sizes))
+        result = count_by(schema, counter, (0, 1, 2), by_value(schema.sizes))
         index = TableEncoder(schema).to_index(table[list(columns)])
-        np.testing.assert_array_equal(found, count_rows(index, (0, 1, 2), by_value(schema.sizes)))
+        np.testing.assert_array_equal(result, count_rows(index, (0, 1, 2), by_value(schema.sizes)))
 
 
 def test_files_may_hold_kinds_of_one_value(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_files_may_hold_kinds_of_one_value(tmp_path: Path) -> None:
     index = TableEncoder(SCHEMA).to_index(table)
     groups = by_value(SCHEMA.sizes)
     for columns in ((0, 1), (2, 0)):
-        found = count_by(SCHEMA, counter, columns, groups)
-        np.testing.assert_array_equal(found, count_rows(index, columns, groups))
+        result = count_by(SCHEMA, counter, columns, groups)
+        np.testing.assert_array_equal(result, count_rows(index, columns, groups))
 
 
 @pytest.mark.parametrize(

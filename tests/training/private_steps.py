@@ -54,8 +54,8 @@ def engine(
 
 def grads(module: nn.Module) -> np.ndarray:
     """What the step has set, flat."""
-    found = [p.grad for p in trained(module)]
-    return torch.cat([g.flatten() for g in found if g is not None]).numpy().copy()
+    results = [p.grad for p in trained(module)]
+    return torch.cat([g.flatten() for g in results if g is not None]).numpy().copy()
 
 
 def clipped_rows(
@@ -64,15 +64,15 @@ def clipped_rows(
     """What each row adds to a step's sum, by brute force, at the step's bounds (less what is set aside for
     rounding) and groups."""
     ascent = step.rule.radius if isinstance(step.rule, BAM) else 0.0
-    found = row_gradients(step.clipper.module, losses, rows, ascent)
+    result = row_gradients(step.clipper.module, losses, rows, ascent)
     reference = None
     if public is not None and step.bounds.clipping.centred:
         mean = row_gradients(step.clipper.module, losses, public, ascent).mean(0)
-        found, reference = found - mean, [mean]
+        result, reference = result - mean, [mean]
     step.clipper.clipped_sum(
         losses, rows[:1], 1.0
     )  # how often its weights are used is seen in a pass
-    bounds = step.bounds.now.to(found)
+    bounds = step.bounds.now.to(result)
     if reference is not None:
         sizes = [p.numel() for p in step.clipper.parameters]
         parts = zip(reference[0].split(sizes), step.clipper.parameters, strict=True)
@@ -81,7 +81,7 @@ def clipped_rows(
     large = 0 if reference is None else sum(r.norm() for r in reference)
     assert (slack <= 1e-8 * (bounds + large)).all()
     entries = group_of_entries(step.clipper.module, step.clipper.groups)
-    return clip_rows(found, bounds - slack, entries)
+    return clip_rows(result, bounds - slack, entries)
 
 
 def bounds_of(clipping: Clipping, noise: float = 2.0, batch: float = 40.0) -> Bounds:

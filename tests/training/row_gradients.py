@@ -184,8 +184,8 @@ def flat(tensors: Sequence[Tensor]) -> Tensor:
 def row_gradient(module: nn.Module, losses: Losses, row: Tensor) -> Tensor:
     """One row's gradient, shape (all trained parameters,), by ordinary autograd."""
     parameters = trained(module)
-    found = torch.autograd.grad(losses(module, row).sum(), parameters, allow_unused=True)
-    pairs = zip(found, parameters, strict=True)
+    result = torch.autograd.grad(losses(module, row).sum(), parameters, allow_unused=True)
+    pairs = zip(result, parameters, strict=True)
     return flat([torch.zeros_like(p) if g is None else g for g, p in pairs])
 
 

@@ -99,7 +99,7 @@ def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
         public = normal_rows(5, "squares", seed + 100)
         if rows == "far":
             table[8] *= 1e3
-        found = []
+        results = []
         for k in (8, 9):
             step, _, _ = engine(
                 module,
@@ -113,9 +113,9 @@ def test_joint_sensitivity_in_noise_units(grouping: str, rows: str) -> None:
             step.private, step.bounds.noise_multiplier = True, sigma
             step._noised = lambda sums: sums  # type: ignore[method-assign]
             step.gradient(squared, public)
-            found.append(torch.from_numpy(grads(module)))
+            results.append(torch.from_numpy(grads(module)))
         entries = group_of_entries(module, step.clipper.groups)
-        apart = (found[0] - found[1]) / step.bounds.noise_scales()[entries]
+        apart = (results[0] - results[1]) / step.bounds.noise_scales()[entries]
         assert float(apart.norm()) <= (1 + 1e-9) / sigma
         worst = max(worst, float(apart.norm()) * sigma)
     assert worst > (0.9 if rows == "far" else 0.5)

@@ -66,9 +66,9 @@ def test_white_box_canary(rule: str, grouping: str, public: bool) -> None:
     without, with_canary = statistics(rows, 1), statistics(torch.cat([rows, canary]), 2)
     mu = math.sqrt(steps) / sigma
     spread = np.sqrt((without.var(ddof=1) + with_canary.var(ddof=1)) / 2)
-    found = (with_canary.mean() - without.mean()) / spread
+    result = (with_canary.mean() - without.mean()) / spread
     # Its standard error is 6% of μ: groups or steps that are counted once too often make it 1.41 times μ.
-    assert 0.8 * mu < found < 1.25 * mu
+    assert 0.8 * mu < result < 1.25 * mu
     # The threshold from one half, Clopper–Pearson on the other: never above μ.
     half = runs // 2
     threshold = (without[:half].mean() + with_canary[:half].mean()) / 2

@@ -123,18 +123,18 @@ def test_a_step_without_room_amid_replays(
     """One batch that finds no room takes the ordinary road; the replays after it are not of the past."""
     public = FAKE if rules.bound == "public" else None
     wanted = trained(private_step(rule, rules), minus_scores, public)
-    step, asked, layout = private_step(rule, rules), [], Places.layout
+    step, requested, layout = private_step(rule, rules), [], Places.layout
 
     def laid_out(self: Places, picked: Tensor, places: Tensor) -> Tensor:
-        asked.append(len(picked))
+        requested.append(len(picked))
         own = layout(self, picked, places)
-        return own if len(asked) != 6 else torch.cat([own, torch.full_like(own, -1)])
+        return own if len(requested) != 6 else torch.cat([own, torch.full_like(own, -1)])
 
     monkeypatch.setattr(step, "_in_place", lambda rows: True)
     monkeypatch.setattr(Places, "layout", laid_out)
     monkeypatch.setattr("tabsynth.training.private_step.Captured", Replayed)
     torch.testing.assert_close(trained(step, minus_scores, public), wanted, rtol=1e-7, atol=1e-8)
-    assert len(asked) == 8
+    assert len(requested) == 8
 
 
 def test_slots() -> None:
@@ -194,6 +194,6 @@ def test_cuda_is_the_cpu(rule: StepRule, rules: Clipping, losses: Any) -> None:
     public = FAKE if rules.bound == "public" else None
     wanted = trained(private_step(rule, rules), losses, public)
     step = private_step(rule, rules, "cuda")
-    found = trained(step, losses, None if public is None else public.cuda())
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
+    result = trained(step, losses, None if public is None else public.cuda())
+    torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-7)
     assert step._recorded is not None and step._recorded[1].graph is not None

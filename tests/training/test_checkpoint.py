@@ -63,10 +63,10 @@ def test_a_release_that_was_paid_and_lost(tmp_path: Path) -> None:
     assert checkpoint.plan is None and checkpoint.run != run and checkpoint.resumes == 2
     ledger = checkpoint.ledger()
     assert [(a.purpose, a.spent, a.granted) for a in ledger.accounts] == [("counts", 1, 1)]
-    again = ledger.open("counts", FULL, 1)
-    assert again is not ledger.accounts[0]
+    second = ledger.open("counts", FULL, 1)
+    assert second is not ledger.accounts[0]
     table = PrivateTable(np.arange(3), ledger)
-    checkpoint.once("counts", lambda: {"x": table.read(again)})
+    checkpoint.once("counts", lambda: {"x": table.read(second)})
     assert [a.spent for a in ledger.accounts] == [1, 1] and table.reads == 1
     checkpoint.release()
 
@@ -99,8 +99,8 @@ def test_what_was_spent_before_is_bound_and_counted(tmp_path: Path) -> None:
 
     for _ in range(2):  # noted once
         checkpoint = with_earlier(2)
-        found = [(a.purpose, a.spent, a.granted) for a in checkpoint.ledger().accounts]
-        assert found == [("p", 2, 2)] * 2
+        results = [(a.purpose, a.spent, a.granted) for a in checkpoint.ledger().accounts]
+        assert results == [("p", 2, 2)] * 2
         checkpoint.release()
     with pytest.raises(InputError, match="belongs to another fit: earlier is"):
         with_earlier(1)
@@ -126,9 +126,9 @@ def damaged(folder: Path, what: str) -> None:
     if what == "index":
         index.write_text(index.read_text().replace('"resumes": 0', '"resumes": 7'))
     elif what == "runs":  # with a checksum that is right
-        found = json.loads(index.read_text())
-        del found["sha256"]
-        write_index(index, {**found, "given_up": 4})
+        result = json.loads(index.read_text())
+        del result["sha256"]
+        write_index(index, {**result, "given_up": 4})
     elif what == "not JSON":
         index.write_text("{")
     elif what == "no index":

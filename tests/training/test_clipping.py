@@ -42,9 +42,9 @@ def on(road: str, module: nn.Module, **kwargs: object) -> PerExampleClipper:
 def test_no_bound_is_the_ordinary_gradient() -> None:
     module, rows = network([4, 6, 1]), torch.randn(9, 4, dtype=torch.float64) * 50
     clipper = PerExampleClipper(module)
-    found, whole = clipper.clipped_sum(squared, rows, math.inf)
+    result, whole = clipper.clipped_sum(squared, rows, math.inf)
     wanted = torch.autograd.grad(squared(module, rows).sum(), list(module.parameters()))
-    torch.testing.assert_close(flat(found), flat(list(wanted)), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(flat(result), flat(list(wanted)), rtol=1e-10, atol=1e-10)
     assert whole.tolist() == [9]
     mean = flat(clipper.mean_gradient(squared, rows))
     torch.testing.assert_close(mean, flat(list(wanted)) / 9, rtol=1e-10, atol=1e-10)
@@ -68,11 +68,11 @@ def test_roads_agree(road: str, loss: str, ascent: float) -> None:
     by_hand = torch.stack([apart[:, entries == j].norm(dim=1) for j in range(3)], dim=1)
     torch.testing.assert_close(norms, by_hand, rtol=1e-9, atol=1e-11)
     grads = (row_gradients(module, LOSSES[loss], rows, ascent) - mean)[keep]
-    found, whole = clipper.clipped_sum(LOSSES[loss], rows, bounds, reference, keep)
+    result, whole = clipper.clipped_sum(LOSSES[loss], rows, bounds, reference, keep)
     slack, _ = clipper.rounding(bounds, reference, len(rows))
     assert (slack <= 1e-9 * (bounds + flat(reference).norm())).all()
     wanted = clip_rows(grads, bounds - slack, entries).sum(0)
-    torch.testing.assert_close(flat(found), wanted, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(flat(result), wanted, rtol=1e-9, atol=1e-10)
     by_hand = torch.stack([grads[:, entries == j].norm(dim=1) for j in range(3)], dim=1)
     assert whole.tolist() == (by_hand <= bounds).sum(0).tolist()
     assert clipper.closed_form == (road == "closed")
@@ -110,9 +110,9 @@ def test_an_empty_batch(road: str) -> None:
     reference = [torch.ones_like(p) for p in trained(module)]
     reference[1][0] = math.nan
     reference[2][0] = math.inf
-    found = [flat(clipper.clipped_sum(squared, rows[:k], 1.0, reference)[0]) for k in (0, 1, 3)]
-    for other in found[1:]:
-        torch.testing.assert_close(found[0], other, equal_nan=True)
+    results = [flat(clipper.clipped_sum(squared, rows[:k], 1.0, reference)[0]) for k in (0, 1, 3)]
+    for other in results[1:]:
+        torch.testing.assert_close(results[0], other, equal_nan=True)
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -121,8 +121,8 @@ def test_rows_outside_the_mask_do_not_count(road: str) -> None:
     clipper, keep = on(road, module), torch.tensor([True, False, True, True, False])
     wanted, whole = clipper.clipped_sum(squared, rows[keep], 0.7)
     rows[1], rows[4] = math.nan, 1e300
-    found, also = clipper.clipped_sum(squared, rows, 0.7, keep=keep)
-    torch.testing.assert_close(flat(found), flat(wanted), rtol=1e-12, atol=1e-12)
+    result, also = clipper.clipped_sum(squared, rows, 0.7, keep=keep)
+    torch.testing.assert_close(flat(result), flat(wanted), rtol=1e-12, atol=1e-12)
     assert whole.tolist() == also.tolist()
     none, count = clipper.clipped_sum(squared, rows, 0.7, keep=torch.zeros(5, dtype=torch.bool))
     assert float(flat(none).norm()) == 0 and count.tolist() == [0]
@@ -197,9 +197,9 @@ def test_a_row_like_the_public_ones_is_not_taken_for_shorter(loss: str, ascent: 
         bound = 0.5 * float(apart.norm())
         clipper = PerExampleClipper(module, ascent=ascent)
         reference, _ = clipper.reference(LOSSES[loss], public)
-        found = flat(clipper.clipped_sum(LOSSES[loss], row, bound, reference)[0])
-        assert float(found.norm()) <= bound * (1 + 1e-9)
-        largest = max(largest, float(found.norm()) / bound)
+        gradient = flat(clipper.clipped_sum(LOSSES[loss], row, bound, reference)[0])
+        assert float(gradient.norm()) <= bound * (1 + 1e-9)
+        largest = max(largest, float(gradient.norm()) / bound)
     assert largest > 0.999
 
 
@@ -235,10 +235,10 @@ def test_a_pathological_row_contributes_nothing(road: str, loss: str, bad: float
             clipper = on(road, module, groups=groups, ascent=ascent)
             reference = clipper.reference(losses, rows[:3])[0] if centred else None
             without, _ = clipper.clipped_sum(losses, rows[[0, 1, 3, 4, 5]], 0.5, reference)
-            found, whole = clipper.clipped_sum(losses, spoilt, 0.5, reference)
+            result, whole = clipper.clipped_sum(losses, spoilt, 0.5, reference)
             assert clipper.closed_form == (road == "closed")
-            assert torch.isfinite(flat(found)).all() and torch.isfinite(whole).all()
-            moved = float((flat(found) - flat(without)).norm())
+            assert torch.isfinite(flat(result)).all() and torch.isfinite(whole).all()
+            moved = float((flat(result) - flat(without)).norm())
             assert moved <= (0.5 * math.sqrt(2) * (1 + 1e-4) if finite else 5e-6)
 
 
@@ -252,8 +252,8 @@ def test_a_row_without_gradient_is_not_moved() -> None:
 
     wanted = clip_rows(row_gradients(module, minus_scores, rows[[0, 2]], 0.3), 0.5).sum(0)
     for road in ("closed", "row by row"):
-        found = flat(on(road, module, ascent=0.3).clipped_sum(losses, rows, 0.5)[0])
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+        gradient = flat(on(road, module, ascent=0.3).clipped_sum(losses, rows, 0.5)[0])
+        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_outputs_do_not_depend_on_the_batch() -> None:

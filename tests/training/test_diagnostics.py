@@ -80,7 +80,7 @@ def test_the_decomposition_is_that_of_the_source_row_by_row(
     rows = torch.randn(batch, inputs + 1, generator=draw, dtype=torch.float64)
     size = sum(p.numel() for p in module.parameters())
     previous, noise = torch.randn(2, size, generator=draw, dtype=torch.float64)
-    found = gradient_bias(
+    bias = gradient_bias(
         module,
         losses,
         rows,
@@ -103,10 +103,10 @@ def test_the_decomposition_is_that_of_the_source_row_by_row(
         clip += g / m / divisor
     # Cosines of a mean that cancels to nothing are rounding; none of the draws comes near it.
     near = {"rtol": 1e-9, "atol": 1e-9}
-    torch.testing.assert_close(found.gradient, mean, **near)
-    torch.testing.assert_close(found.direction, c, **near)
+    torch.testing.assert_close(bias.gradient, mean, **near)
+    torch.testing.assert_close(bias.direction, c, **near)
     torch.testing.assert_close(
-        found.magnitude * found.gradient + found.direction, clip + noise, **near
+        bias.magnitude * bias.gradient + bias.direction, clip + noise, **near
     )
     own = torch.stack(moved).sum(0) / divisor
     expected = {
@@ -118,22 +118,22 @@ def test_the_decomposition_is_that_of_the_source_row_by_row(
         "clipped": np.mean([float(g.norm()) > bound for g in moved]),
     }
     for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, rel=1e-8, abs=1e-9), name
+        assert getattr(bias, name) == pytest.approx(value, rel=1e-8, abs=1e-9), name
     cosines = {
         DPSGD: math.nan,
         DPSAT: float(torch.cosine_similarity(previous, mean, dim=0)),
         BAM: np.mean([float(torch.cosine_similarity(g, mean, dim=0)) for g in plain]),
     }
-    assert found.ascent == pytest.approx(cosines[type(rule)], rel=1e-8, abs=1e-9, nan_ok=True)
+    assert bias.ascent == pytest.approx(cosines[type(rule)], rel=1e-8, abs=1e-9, nan_ok=True)
 
 
 def test_a_wide_bound_leaves_no_bias_and_the_weights_stay_as_they_were() -> None:
     module, rows = network(3, 4, 0), torch.randn(7, 4, dtype=torch.float64)
     before = [p.detach().clone() for p in module.parameters()]
-    found = gradient_bias(module, losses, rows, bounds=1e6)
-    assert found.magnitude == pytest.approx(1, abs=1e-12)
-    assert max(found.bias, found.clipping_bias, float(found.direction.norm())) < 1e-12
-    assert found.clipped == 0 and found.cosine == pytest.approx(1)
+    bias = gradient_bias(module, losses, rows, bounds=1e6)
+    assert bias.magnitude == pytest.approx(1, abs=1e-12)
+    assert max(bias.bias, bias.clipping_bias, float(bias.direction.norm())) < 1e-12
+    assert bias.clipped == 0 and bias.cosine == pytest.approx(1)
     for rule in RULES[1:]:
         moved = gradient_bias(module, losses, rows, bounds=1e6, rule=rule, previous=before)
         assert moved.bias > 1e-3 and moved.clipping_bias < 1e-12
@@ -147,15 +147,17 @@ def test_a_float32_network_is_measured_as_its_float64_copy_is(rule: StepRule) ->
     In float32 rows are clipped to less than the bound, by what rounding may add: 0.3% here.
     """
     rows = torch.randn(9, 4, generator=torch.Generator().manual_seed(4))
-    found = []
+    results = []
     for kind in (torch.float32, torch.float64):
         module = network(3, 4, 0).float().to(kind)
         previous = [p.detach().clone() for p in module.parameters()]
         own = gradient_bias(
             module, losses, rows.to(kind), bounds=0.5, rule=rule, previous=previous, noise=previous
         )
-        found.append([own.magnitude, own.norm, own.bias, own.clipping_bias, own.cosine, own.ascent])
-    assert found[0] == pytest.approx(found[1], rel=5e-3, nan_ok=True)
+        results.append(
+            [own.magnitude, own.norm, own.bias, own.clipping_bias, own.cosine, own.ascent]
+        )
+    assert results[0] == pytest.approx(results[1], rel=5e-3, nan_ok=True)
 
 
 def test_groups_and_a_public_reference_as_in_the_step() -> None:
@@ -163,7 +165,7 @@ def test_groups_and_a_public_reference_as_in_the_step() -> None:
     rows, public = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (9, 5))
     bounds = torch.tensor([0.3, 0.7], dtype=torch.float64)
     groups = [0, 1, 0, 1]
-    found = gradient_bias(module, losses, rows, bounds=bounds, groups=groups, public=public)
+    bias = gradient_bias(module, losses, rows, bounds=bounds, groups=groups, public=public)
     taken = torch.stack([of_row(module, row) for row in public]).mean(0)
     own = torch.cat(
         [torch.full((p.numel(),), j) for p, j in zip(module.parameters(), groups, strict=True)]
@@ -175,9 +177,9 @@ def test_groups_and_a_public_reference_as_in_the_step() -> None:
             part = g * (own == j)
             clip += part / max(1.0, float(part.norm() / bounds[j])) / len(rows)
     mean = torch.stack(centred).mean(0)
-    torch.testing.assert_close(found.gradient, mean, rtol=1e-9, atol=1e-12)
-    assert found.bias == pytest.approx(float((clip - mean).norm()), rel=1e-9)
-    assert found.magnitude == pytest.approx(float(clip @ mean / (mean @ mean)), rel=1e-9)
+    torch.testing.assert_close(bias.gradient, mean, rtol=1e-9, atol=1e-12)
+    assert bias.bias == pytest.approx(float((clip - mean).norm()), rel=1e-9)
+    assert bias.magnitude == pytest.approx(float(clip @ mean / (mean @ mean)), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -205,21 +207,21 @@ def test_with_the_noise_of_a_step_it_is_the_step_s_gradient(rule: StepRule) -> N
         step.gradient(losses)
         released.append([p.grad for p in module.parameters()])
     module = network(3, 4, 2)
-    found = gradient_bias(
+    bias = gradient_bias(
         module, losses, rows, bounds=0.5, rule=rule, previous=kept, noise=released[1]
     )
     whole = torch.cat([g.flatten() for g in released[0]])
     torch.testing.assert_close(  # both are rounded to the grid after the noise
-        found.magnitude * found.gradient + found.direction, whole, rtol=0, atol=grid(0.7 * 0.5) / 30
+        bias.magnitude * bias.gradient + bias.direction, whole, rtol=0, atol=grid(0.7 * 0.5) / 30
     )
 
 
 def test_an_empty_batch_has_no_direction() -> None:
-    found = gradient_bias(
+    bias = gradient_bias(
         network(2, 2, 0), losses, torch.zeros(0, 3, dtype=torch.float64), rule=BAM()
     )
-    assert found.bias == found.norm == 0 and not found.direction.any()
-    assert all(math.isnan(x) for x in (found.magnitude, found.cosine, found.ascent, found.clipped))
+    assert bias.bias == bias.norm == 0 and not bias.direction.any()
+    assert all(math.isnan(x) for x in (bias.magnitude, bias.cosine, bias.ascent, bias.clipped))
 
 
 def account_of(mechanism: Mechanism, rows: Tensor) -> tuple[PrivateTable[Tensor], Account]:
@@ -236,8 +238,8 @@ def test_private_rows_are_refused_or_cost_an_infinite_epsilon() -> None:
         assert "\n" not in str(error.value)
     assert table.reads == 0 and paid.spent == 0
     table, free = account_of(NoPrivacy(), rows)
-    found = gradient_bias(module, losses, table, account=free, bounds=0.1)
-    assert found.bias == gradient_bias(module, losses, rows, bounds=0.1).bias
+    bias = gradient_bias(module, losses, table, account=free, bounds=0.1)
+    assert bias.bias == gradient_bias(module, losses, rows, bounds=0.1).bias
     assert table.ledger.spent == math.inf and table.reads == 1
     with pytest.raises(BudgetError):
         gradient_bias(module, losses, table, account=free)
@@ -249,10 +251,10 @@ REAL, NOISE, FAKE = (
 
 
 def test_the_score_of_public_rows_is_the_mean_of_its_definition() -> None:
-    found = overestimation(REAL, NOISE, FAKE)
-    assert found.real == pytest.approx(np.mean([x - 1 for x in REAL.tolist()]))
-    assert (found.noise, found.generated) == pytest.approx((0.2, 0.5))
-    assert found.std == 0
+    result = overestimation(REAL, NOISE, FAKE)
+    assert result.real == pytest.approx(np.mean([x - 1 for x in REAL.tolist()]))
+    assert (result.noise, result.generated) == pytest.approx((0.2, 0.5))
+    assert result.std == 0
 
 
 def test_private_scores_are_never_given_without_charge() -> None:
@@ -295,9 +297,9 @@ def test_the_released_score_has_the_noise_that_is_paid_for() -> None:
     table = PrivateTable(rows, ledger)
     account = ledger.open("score", Gaussian(noise_multiplier=3.0), 4000)
     for _ in range(4000):
-        found = overestimation(table, NOISE, FAKE, account=account, rows=500.0, generator=draws)
-        values.append(found.real)
-    assert found.std == pytest.approx(0.003)
+        result = overestimation(table, NOISE, FAKE, account=account, rows=500.0, generator=draws)
+        values.append(result.real)
+    assert result.std == pytest.approx(0.003)
     assert np.mean(values) == pytest.approx(float(rows.mean()) - 1, abs=4 * 0.003 / math.sqrt(4000))
     assert np.std(values) == pytest.approx(0.003, rel=0.05)
 
@@ -310,8 +312,8 @@ def test_one_row_moves_the_released_sum_by_half_at_most(odd: float) -> None:
     for scores in (base, torch.cat([base, torch.tensor([odd], dtype=torch.float64)])):
         table, account = account_of(Gaussian(noise_multiplier=1e-6), scores)
         draw = torch.Generator().manual_seed(1)
-        found = overestimation(table, NOISE, FAKE, account=account, rows=20.0, generator=draw)
-        sums.append((found.real + 0.5) * 20)
+        result = overestimation(table, NOISE, FAKE, account=account, rows=20.0, generator=draw)
+        sums.append((result.real + 0.5) * 20)
     assert abs(sums[1] - sums[0]) <= 0.5 + 1e-9
     assert math.isfinite(sums[1])
 
@@ -323,9 +325,9 @@ def test_a_table_of_rows_is_scored_inside_and_one_score_a_row() -> None:
         return as_probability(module(given), midpoint=0.2, scale=0.5)
 
     table, account = account_of(NoPrivacy(), rows)
-    found = overestimation(table, NOISE, FAKE, account=account, score=score)
+    result = overestimation(table, NOISE, FAKE, account=account, score=score)
     expected = 1 / (1 + np.exp(-(module(rows).detach().numpy() - 0.2) / 0.5))
-    assert found.real == pytest.approx(expected.mean() - 1)
+    assert result.real == pytest.approx(expected.mean() - 1)
     table, account = account_of(NoPrivacy(), rows)
     with pytest.raises(InputError, match="one score a row"):
         overestimation(table, NOISE, FAKE, account=account)

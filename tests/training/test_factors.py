@@ -105,9 +105,9 @@ def assert_closed_form(
     assert (aside <= 1e-9 * (bounds + (0 if reference is None else flat(reference).norm()))).all()
     wanted = clip_rows(grads, (bounds - aside).clamp_min(0), entries).sum(0)
     assert clipper.closed_form and not any("forward" in part.__dict__ for part in module.modules())
-    found = flat(sums)
+    gradient = flat(sums)
     scale = float(clip_rows(grads, bounds, entries).norm(dim=1).sum())
-    error = float((found - wanted).norm())
+    error = float((gradient - wanted).norm())
     if error > 1e-9 * scale + slack:
         assert error <= 1e-9 * scale + slack + shaky(module, losses, rows, ascent, bounds)
     if public is None:
@@ -197,8 +197,8 @@ def test_vmap_agrees(loss: str, ascent: float) -> None:
     slow = row_gradients(module, LOSSES[loss], rows, ascent)
     torch.testing.assert_close(grads, slow, rtol=1e-9, atol=1e-11)
     clipper = PerExampleClipper(module, ascent=ascent)
-    found = flat(clipper.clipped_sum(LOSSES[loss], rows, 0.8)[0])
-    torch.testing.assert_close(found, clip_rows(grads, 0.8).sum(0), rtol=1e-9, atol=1e-11)
+    gradient_sum = flat(clipper.clipped_sum(LOSSES[loss], rows, 0.8)[0])
+    torch.testing.assert_close(gradient_sum, clip_rows(grads, 0.8).sum(0), rtol=1e-9, atol=1e-11)
     for i in range(len(rows)):  # and row by row: an error cannot hide in a sum
         one = flat(clipper.clipped_sum(LOSSES[loss], rows[i : i + 1], float("inf"))[0])
         torch.testing.assert_close(one, grads[i], rtol=1e-9, atol=1e-11)
@@ -238,15 +238,17 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
     bias = sum((u.left for u in parts if u.bias), torch.zeros(5, 2).double())
     factors, weight_id, bias_id = Factors(layer, parts), id(layer.weight), id(layer.bias)
     assert isinstance(formed, Tensor)
-    found = factors.squares()
+    result = factors.squares()
     largest = sum(u.left.norm(dim=1) * u.right.norm(dim=1) for u in parts)
     assert isinstance(largest, Tensor)
-    excess = found[weight_id] - formed.square().sum((1, 2))
+    excess = result[weight_id] - formed.square().sum((1, 2))
     # Several uses may cancel: never short, and long by 64 roundings at most (and a few more).
     if uses > 1:
         assert (excess >= 0).all() and (excess <= 80 * EPS * largest.square()).all()
-    torch.testing.assert_close(found[weight_id], formed.square().sum((1, 2)), rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(found[bias_id], bias.square().sum(1), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        result[weight_id], formed.square().sum((1, 2)), rtol=1e-9, atol=1e-11
+    )
+    torch.testing.assert_close(result[bias_id], bias.square().sum(1), rtol=1e-12, atol=1e-14)
     reference = {weight_id: random(2, 3), bias_id: random(2)}
     apart = factors.squares_from(reference)
     by_hand = (formed - reference[weight_id]).square().sum((1, 2))
@@ -278,5 +280,5 @@ def test_a_short_factor_does_not_hide_a_long_one() -> None:
     def losses(module: nn.Module, x: Tensor) -> Tensor:
         return 3e-23 * module(x).squeeze(1)
 
-    found = flat(PerExampleClipper(layer).clipped_sum(losses, rows, 1e-5)[0])
-    assert 0.99e-5 < float(found.norm()) <= 1e-5 * (1 + 1e-6)
+    gradient = flat(PerExampleClipper(layer).clipped_sum(losses, rows, 1e-5)[0])
+    assert 0.99e-5 < float(gradient.norm()) <= 1e-5 * (1 + 1e-6)

@@ -33,9 +33,9 @@ def test_other_layers_go_through_opacus(centred: bool, caplog: pytest.LogCapture
     reference = clipper.reference(squared, rows[:3])[0] if centred else None
     mean = grads[:3].mean(0) if centred else torch.zeros(1)
     for _ in range(2):
-        found = flat(clipper.clipped_sum(squared, rows, 0.4, reference)[0])
+        gradient = flat(clipper.clipped_sum(squared, rows, 0.4, reference)[0])
         wanted = clip_rows(grads - mean, 0.4).sum(0)
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
     assert not clipper.row_by_row
     assert all(p.grad is None and not hasattr(p, "grad_sample") for p in module.parameters())
 
@@ -131,9 +131,9 @@ def test_odd_networks(name: str, ascent: float, caplog: pytest.LogCaptureFixture
     module, rows = drawn(ODD[name](), 2), normal_rows(6, "squares", 2, 3.0)
     clipper = PerExampleClipper(module, ascent=ascent)
     for _ in range(2):
-        found = flat(clipper.clipped_sum(squared, rows, 0.5)[0])
+        gradient = flat(clipper.clipped_sum(squared, rows, 0.5)[0])
         wanted = clip_rows(row_gradients(module, squared, rows, ascent), 0.5).sum(0)
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
     assert not clipper.closed_form and "No closed form" in caplog.text
 
 
@@ -147,9 +147,9 @@ def test_a_row_seen_twice_is_clipped_once() -> None:
     clipper = PerExampleClipper(module)
     one = flat(clipper.clipped_sum(pairs, rows[:1], 0.1)[0])
     assert 0.099 < float(one.norm()) <= 0.1 * (1 + 1e-9)
-    found = flat(clipper.clipped_sum(pairs, rows, 0.1)[0])
+    gradient = flat(clipper.clipped_sum(pairs, rows, 0.1)[0])
     wanted = clip_rows(row_gradients(module, pairs, rows), 0.1).sum(0)
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
 
 
 class Rare(Gated):
@@ -164,16 +164,16 @@ def test_private_rows_do_not_choose_the_computation() -> None:
     """R1: two batches that differ in a row are computed alike, and all other rows' parts are the same."""
     rows = normal_rows(6, "squares", 1)
     rows[5, 0] = 500.0
-    keep, found = torch.ones(6, dtype=torch.bool), []
+    keep, result = torch.ones(6, dtype=torch.bool), []
     for with_row in (True, False):
         clipper = PerExampleClipper(drawn(Rare(), 1))
         keep[5], own = with_row, rows.clone()
         if not with_row:
             own[5] = 0
         sums, _ = clipper.clipped_sum(squared, own, 0.5, keep=keep)
-        found.append((clipper.row_by_row, flat(sums)))
-    assert found[0][0] == found[1][0]
-    assert 0.4 < float((found[0][1] - found[1][1]).norm()) <= 0.5
+        result.append((clipper.row_by_row, flat(sums)))
+    assert result[0][0] == result[1][0]
+    assert 0.4 < float((result[0][1] - result[1][1]).norm()) <= 0.5
 
 
 def test_hooks_are_tried_on_rows_that_are_made_up() -> None:
@@ -215,9 +215,9 @@ def test_penalties_without_closed_form(caplog: pytest.LogCaptureFixture) -> None
     """A loss that differentiates the module goes row by row where factors do not apply, and says so."""
     module, rows = drawn(Gated(), 1), normal_rows(4, "wgan-gp", 1)
     clipper = PerExampleClipper(module)
-    found = flat(clipper.clipped_sum(LOSSES["wgan-gp"], rows, 3.0)[0])
+    gradient = flat(clipper.clipped_sum(LOSSES["wgan-gp"], rows, 3.0)[0])
     wanted = clip_rows(row_gradients(module, LOSSES["wgan-gp"], rows), 3.0).sum(0)
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
     assert clipper.row_by_row and "Slower: row by row" in caplog.text
 
 

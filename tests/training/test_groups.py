@@ -66,11 +66,11 @@ def literal(norms: list[float], clusters: int) -> list[frozenset[int]]:
 def test_clusters(norms: list[float], clusters: int) -> None:
     """A partition into as many groups as asked for (or parameters), numbered by their first member; the
     paper's, where no two pairs tie."""
-    found = cluster_groups(norms, clusters)
-    assert len(found) == len(norms) and set(found) == set(range(min(clusters, len(norms))))
-    firsts = [found.index(j) for j in range(max(found) + 1)]
+    result = cluster_groups(norms, clusters)
+    assert len(result) == len(norms) and set(result) == set(range(min(clusters, len(norms))))
+    firsts = [result.index(j) for j in range(max(result) + 1)]
     assert firsts == sorted(firsts)
-    members = {j: frozenset(i for i, g in enumerate(found) if g == j) for j in set(found)}
+    members = {j: frozenset(i for i, g in enumerate(result) if g == j) for j in set(result)}
     ratios = sorted(max(a, b) / min(a, b) for i, a in enumerate(norms) for b in norms[:i])
     if all(b / a > 1 + 1e-6 for a, b in itertools.pairwise(ratios)):
         assert set(members.values()) == set(literal(norms, clusters))

@@ -13,11 +13,11 @@ from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, TrainingMonitor, run
 
 
 def test_all_steps_are_done_and_told():
-    told, done = [], []
-    monitor = TrainingMonitor(progress=lambda *args: told.append(args))
+    text, done = [], []
+    monitor = TrainingMonitor(progress=lambda *args: text.append(args))
     assert run_steps("stage", 3, done.append, monitor) == 3
     assert done == [0, 1, 2]
-    assert told == [("stage", 1, 3), ("stage", 2, 3), ("stage", 3, 3)]
+    assert text == [("stage", 1, 3), ("stage", 2, 3), ("stage", 3, 3)]
     assert monitor.stopped is None
 
 
@@ -79,13 +79,13 @@ def test_steps_go_on_where_they_were_saved(
     monitor.checkpoint.release()
     monkeypatch.undo()
 
-    again, told = Network(), []
+    second, text = Network(), []
     checkpoint = opened(tmp_path / "c")
-    after = TrainingMonitor(checkpoint=checkpoint, progress=lambda *a: told.append(a))
-    assert run_steps("s", 20, again.step, after, state=again) == 20
-    assert again.log == list(range(20)) == whole.log
-    assert told[0] == ("s", 8, 20) and told[-1] == ("s", 20, 20) and len(told) == 13
-    for one, other in zip(again.layer.parameters(), whole.layer.parameters(), strict=True):
+    after = TrainingMonitor(checkpoint=checkpoint, progress=lambda *a: text.append(a))
+    assert run_steps("s", 20, second.step, after, state=second) == 20
+    assert second.log == list(range(20)) == whole.log
+    assert text[0] == ("s", 8, 20) and text[-1] == ("s", 20, 20) and len(text) == 13
+    for one, other in zip(second.layer.parameters(), whole.layer.parameters(), strict=True):
         assert torch.equal(one, other)
     checkpoint.release()
     assert standing(tmp_path / "c") == [f"{tmp_path / 'c'}: resumes from s: 20 steps."]
@@ -117,16 +117,16 @@ def test_steps_of_unknown_outcome_are_gone(tmp_path: Path) -> None:
     ledger = checkpoint.ledger()
     account = ledger.open("s", FULL, 640)
     assert account.spent == 40  # 34 steps, in blocks of 10
-    again, table = Network(), PrivateTable(np.arange(3), ledger)
+    second, table = Network(), PrivateTable(np.arange(3), ledger)
 
     def paid(i: int) -> None:
         table.read(account)
-        again.step(i)
+        second.step(i)
 
     done = run_steps(
-        "s", 640, paid, TrainingMonitor(checkpoint=checkpoint), account=account, state=again
+        "s", 640, paid, TrainingMonitor(checkpoint=checkpoint), account=account, state=second
     )
-    assert done == 1 + (640 - 40) and again.log == list(range(done))
+    assert done == 1 + (640 - 40) and second.log == list(range(done))
     assert account.spent == 640
     checkpoint.release()
 

@@ -67,8 +67,8 @@ def test_gumbel_draws_follow_the_softmax() -> None:
     layout = TableEncoder(SCHEMA.select(["a"])).layout
     logits = torch.tensor([[0.3, -1.0, 1.1]]).repeat(40_000, 1)
     codes = Heads(layout)(logits, 1e-3, rng())
-    found = codes.argmax(1).bincount(minlength=3) / 40_000
-    torch.testing.assert_close(found, torch.softmax(logits[0], 0), rtol=0, atol=0.012)
+    result = codes.argmax(1).bincount(minlength=3) / 40_000
+    torch.testing.assert_close(result, torch.softmax(logits[0], 0), rtol=0, atol=0.012)
     assert (codes.max(1).values > 0.99).float().mean() > 0.99
     assert torch.isfinite(Heads(layout)(1e4 * logits, 1e-3, rng())).all()
 

@@ -65,9 +65,9 @@ def test_what_has_no_factors_is_noticed(losses: object, caplog: pytest.LogCaptur
         caplog.clear()
         clipper = PerExampleClipper(module, ascent=ascent)
         grads = row_gradients(module, losses, rows, ascent)  # type: ignore[arg-type]
-        found = flat(clipper.clipped_sum(losses, rows, 0.5)[0])  # type: ignore[arg-type]
+        gradient = flat(clipper.clipped_sum(losses, rows, 0.5)[0])  # type: ignore[arg-type]
         wanted = clip_rows(grads, 0.5).sum(0)
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-10)
         assert not clipper.closed_form and "No closed form" in caplog.text
         assert all(record.levelname == "WARNING" for record in caplog.records)
     for name, value in module.state_dict().items():

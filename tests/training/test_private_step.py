@@ -71,11 +71,11 @@ def test_noise_law(
         rule=RULES[rule],
         bound="public" if public else "fixed",
     )
-    found = []
+    results = []
     for _ in range(52):
         step.gradient(scores if public else silent, rows if public else None)
-        found.append(grads(module) * divisor / (sigma * float(step.bounds.now[0])))
-    noise = np.array(found)
+        results.append(grads(module) * divisor / (sigma * float(step.bounds.now[0])))
+    noise = np.array(results)
     assert noise.size > 1e5
     assert abs(noise.var() - 1) < 0.015
     # What is released lies on a grid; the law is that of the values that were rounded to it.
@@ -146,9 +146,9 @@ def test_empty_batches_are_steps(rule: str) -> None:
     for i in range(50):
         step.gradient(scores)
         assert account.spent == table.reads == i + 1
-        found = grads(module)
-        assert np.abs(found).max() > 0
-        plain_noise += int(np.abs(found).max() < 0.5)
+        result = grads(module)
+        assert np.abs(result).max() > 0
+        plain_noise += int(np.abs(result).max() < 0.5)
     assert plain_noise > 40
     with pytest.raises(BudgetError, match="all 50 uses"):
         step.gradient(scores)
@@ -176,7 +176,7 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
     module = plain("relu")
     rows = normal_rows(6, loss, 2).float()
     bad = torch.cat([rows, *(torch.full_like(rows[:1], x) for x in (math.nan, -math.inf, 1e38))])
-    found = []
+    results = []
     for table in (rows, bad):
         step, _, _ = engine(
             module,
@@ -191,9 +191,9 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
         )
         step.gradient(LOSSES[loss])
         step.gradient(LOSSES[loss])
-        found.append(grads(module))
-    assert np.isfinite(found[1]).all()
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=2e-6)
+        results.append(grads(module))
+    assert np.isfinite(results[1]).all()
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_a_bad_row_does_not_spoil_a_step(rule: str, loss: str, grouping: str) ->
 @pytest.mark.parametrize("physical", [1, 4, 9, 30, 64])
 def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> None:
     """Parts of any size give the sum of the whole, with the noise of one draw, and one charge."""
-    public, rows, found = normal_rows(5, "scores", 1), normal_rows(30, "scores", 2), []
+    public, rows, result = normal_rows(5, "scores", 1), normal_rows(30, "scores", 2), []
     for size in (None, physical):
         module = drawn(plain("tanh"), 0)
         step, account, table = engine(
@@ -220,9 +220,9 @@ def test_a_batch_that_does_not_fit_is_accumulated(physical: int, rule: str) -> N
             step.gradient(lambda m, x: seen.append(len(x)) or minus_scores(m, x), public)  # type: ignore[func-returns-value]  # noqa: B023
         assert account.spent == table.reads == 3
         assert size is None or max(seen) <= max(size, len(public))
-        found.append((grads(module), step.bounds.now.numpy().copy()))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
+        result.append((grads(module), step.bounds.now.numpy().copy()))
+    np.testing.assert_allclose(result[0][0], result[1][0], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(result[0][1], result[1][1], rtol=1e-12)
 
 
 @pytest.mark.slow

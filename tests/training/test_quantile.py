@@ -64,7 +64,7 @@ def test_joint_sensitivity_of_sum_and_votes(kind: str, grouping: str) -> None:
     if kind == "nan":
         rows[6] = math.nan
     worst = 0.0
-    found: list[tuple[Tensor, Tensor]] = []
+    results: list[tuple[Tensor, Tensor]] = []
     for k in (6, 7):
         step, _, _ = engine(
             module,
@@ -79,16 +79,16 @@ def test_joint_sensitivity_of_sum_and_votes(kind: str, grouping: str) -> None:
         step.bounds.adapt = lambda votes, _: released.append(votes)  # type: ignore[method-assign, misc]  # noqa: B023
         step._noised = lambda sums: released.extend(sums) or sums  # type: ignore[func-returns-value, method-assign]  # noqa: B023
         step.gradient(squared)
-        found.append((torch.cat([s.flatten() for s in released[:-1]]), released[-1]))
+        results.append((torch.cat([s.flatten() for s in released[:-1]]), released[-1]))
     entries, count = group_of_entries(module, step.clipper.groups), step.clipper.group_count
-    in_sums = ((found[1][0] - found[0][0]) / step.bounds.noise_scales()[entries]).norm()
+    in_sums = ((results[1][0] - results[0][0]) / step.bounds.noise_scales()[entries]).norm()
     votes_noise = math.sqrt(count) * step.bounds.count_noise
     assert step.bounds.count_noise == pytest.approx(0.05 * batch)
-    in_votes = ((found[1][1] - found[0][1]) / votes_noise).norm()
+    in_votes = ((results[1][1] - results[0][1]) / votes_noise).norm()
     worst = float(torch.stack([in_sums, in_votes]).norm())
     assert worst <= (1 + 1e-9) / sigma
     # A vote is a half, for or against, in each group.
-    assert ((found[1][1] - found[0][1]).abs() == 0.5).all()
+    assert ((results[1][1] - results[0][1]).abs() == 0.5).all()
     if kind == "cut":
         # Rows are clipped below their bound by what rounding may add: in float64 very little.
         assert worst == pytest.approx(1 / sigma, rel=1e-8)

@@ -52,8 +52,8 @@ def test_ends_of_the_range() -> None:
     assert poisson_sample(1000, 1.0, rng).tolist() == list(range(1000))
     assert sum(len(poisson_sample(4, 0.05, rng)) == 0 for _ in range(1000)) > 750
     rate = 2.0**-26  # where float32 coins would include four times too many
-    found = sum(len(poisson_sample(2_000_000, rate, rng)) for _ in range(60))
-    assert stats.poisson(1.2e8 * rate).sf(found - 1) > 1e-4
+    result = sum(len(poisson_sample(2_000_000, rate, rng)) for _ in range(60))
+    assert stats.poisson(1.2e8 * rate).sf(result - 1) > 1e-4
 
 
 class Counted:

@@ -27,8 +27,8 @@ values = st.recursive(
 @given(value=values)
 def test_plain_states_come_back_as_they_were(value: Any, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("s") / "s"
-    again = read_state(path, write_state(path, value))
-    assert again == value and repr(again) == repr(value)
+    loaded = read_state(path, write_state(path, value))
+    assert loaded == value and repr(loaded) == repr(value)
 
 
 def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
@@ -41,14 +41,14 @@ def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
         "not finite": torch.tensor([float("nan"), float("inf")]),
         3: (np.float32(1.5), np.arange(3, dtype=np.int32)),
     }
-    again = read_state(tmp_path / "s", write_state(tmp_path / "s", state))
-    assert list(again) == list(state)
-    for one, other in zip(again["views"], state["views"], strict=True):
+    loaded = read_state(tmp_path / "s", write_state(tmp_path / "s", state))
+    assert list(loaded) == list(state)
+    for one, other in zip(loaded["views"], state["views"], strict=True):
         assert torch.equal(one, other) and one.dtype == torch.float64
     for name in ("empty", "zero-dimensional", "bool"):
-        assert again[name].shape == state[name].shape and torch.equal(again[name], state[name])
-    assert torch.equal(again["not finite"].isnan(), torch.tensor([True, False]))
-    assert again[3][0] == 1.5 and again[3][1].tolist() == [0, 1, 2]
+        assert loaded[name].shape == state[name].shape and torch.equal(loaded[name], state[name])
+    assert torch.equal(loaded["not finite"].isnan(), torch.tensor([True, False]))
+    assert loaded[3][0] == 1.5 and loaded[3][1].tolist() == [0, 1, 2]
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
     for bad in ({"x": object()}, {"x": {1.5: 2}}):

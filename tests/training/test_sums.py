@@ -93,8 +93,8 @@ def test_a_million_rows() -> None:
     net, rows = critic(1e-4), codes(1_000_000, 1.0)
     clipper = PerExampleClipper(net)
     reference, norms = clipper.reference(minus_scores, codes(64, 1.0, seed=1))
-    found = moved(clipper, minus_scores, rows, 0.5 * float(norms.median()), reference, 777_777)
-    assert 0.5 < found <= 1
+    result = moved(clipper, minus_scores, rows, 0.5 * float(norms.median()), reference, 777_777)
+    assert 0.5 < result <= 1
 
 
 def by_second_code(module: nn.Module, rows: Tensor) -> Tensor:
@@ -137,9 +137,9 @@ def test_other_networks_and_rules(kind: str, ascent: float) -> None:
     bound = 0.3 * float(norms.median())
     largest = 0.0
     for place, r in itertools.product((3, 77), (None, reference)):
-        found = moved(clipper, losses, rows, bound, r, place) / math.sqrt(clipper.group_count)
-        assert found <= 1
-        largest = max(largest, found)
+        result = moved(clipper, losses, rows, bound, r, place) / math.sqrt(clipper.group_count)
+        assert result <= 1
+        largest = max(largest, result)
     assert largest > 0.6
 
 
@@ -164,9 +164,9 @@ def test_what_is_set_aside_covers_the_rounding() -> None:
         wanted += [left.T @ right - scale.sum() * named[id(weight)].double()]
         wanted += [left.sum(0) - scale.sum() * named[id(bias)].double()]
     order = [id(p) for f in grads.factors for p in (f.layer.weight, f.layer.bias)]  # type: ignore[union-attr]
-    found = dict(zip(map(id, clipper.parameters), sums, strict=True))
+    result = dict(zip(map(id, clipper.parameters), sums, strict=True))
     error = math.sqrt(
-        sum(float((found[k] - w).square().sum()) for k, w in zip(order, wanted, strict=True))
+        sum(float((result[k] - w).square().sum()) for k, w in zip(order, wanted, strict=True))
     )
     # A whole batch errs in every chunk, one row in its own: the bound is that of two chunks.
     assert 0 < error <= float(slack) * math.ceil(len(rows) / CHUNK) / 2
@@ -180,14 +180,14 @@ def test_a_factor_too_small_for_float32(bound: float) -> None:
     def losses(module: nn.Module, x: Tensor) -> Tensor:
         return module(x[:, :1])[:, 0] * x[:, 1]
 
-    clipper, found = PerExampleClipper(layer), []
+    clipper, result = PerExampleClipper(layer), []
     for power in np.arange(124, 152, 0.25):
         rows = torch.full((9, 2), 0.1)
         rows[7] = math.sqrt(bound) * 2.0 ** (power / 2)
         if float(rows[7, 0]) <= LARGEST_FACTOR:
-            found.append(moved(clipper, losses, rows, bound, None, 7))
-    assert max(found) <= 1 and max(found) > 0.9
-    assert len(found) == 112  # every factor from 2^-124 to below 2^-151
+            result.append(moved(clipper, losses, rows, bound, None, 7))
+    assert max(result) <= 1 and max(result) > 0.9
+    assert len(result) == 112  # every factor from 2^-124 to below 2^-151
 
 
 def test_a_row_that_is_not_finite_does_not_change_how_others_are_added_up() -> None:
@@ -313,12 +313,12 @@ def test_places(expected: float, physical: int | None, count: int, seed: int) ->
     bits = keystream(torch.Generator().manual_seed(seed))
     picked = torch.arange(1000, 1000 + count)
     drawn = places.draw(count, bits)
-    held = places.layout(picked, drawn)
-    assert sorted(held[held >= 0].tolist()) == picked.tolist()
-    assert torch.equal(held[drawn], picked)
+    holdout = places.layout(picked, drawn)
+    assert sorted(holdout[holdout >= 0].tolist()) == picked.tolist()
+    assert torch.equal(holdout[drawn], picked)
     if count <= places.room:
-        assert len(held) == places.parts * places.size
-    assert len(held) % places.size == 0
+        assert len(holdout) == places.parts * places.size
+    assert len(holdout) % places.size == 0
     assert physical is None or places.size <= physical
 
 
@@ -393,7 +393,7 @@ def test_a_canary_among_many_rows() -> None:
                 step.gradient(minus_scores, public)
     direction = recorder.sums[steps] - recorder.sums[0]
     direction = direction / direction.norm()
-    one, other = (torch.stack(found) @ direction for found in released)
+    one, other = (torch.stack(result) @ direction for result in released)
     mu = float(other.mean() - one.mean())
     error = math.sqrt(2 / steps)  # the noise has standard deviation 1 in these units
     assert mu - 3.3 * error <= 1 / sigma  # 99.9%: no evidence against the charge

@@ -82,9 +82,9 @@ def test_no_step_waits_for_its_device(rule: str, loss: str, bound: str, grouping
 def test_waits_are_seen() -> None:
     """The test above can fail: values and sizes are not to be had, and copies are noted."""
     away = torch.ones(3, device="meta")
-    asked = [lambda: bool(away.any()), away.sum().item, lambda: away[away > 0], away.nonzero]
+    requests = [lambda: bool(away.any()), away.sum().item, lambda: away[away > 0], away.nonzero]
     with Waits() as waits:
-        for question in asked:
+        for question in requests:
             with pytest.raises((RuntimeError, NotImplementedError)):
                 question()
         torch.ones(3).to("meta", non_blocking=True)
@@ -100,9 +100,9 @@ def test_a_step_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[weakref.ref[Trace]] = []
 
     def traced(*args: object) -> Trace:
-        made = Trace(*args)  # type: ignore[arg-type]
-        traces.append(weakref.ref(made))
-        return made
+        created = Trace(*args)  # type: ignore[arg-type]
+        traces.append(weakref.ref(created))
+        return created
 
     monkeypatch.setattr(clipping, "Trace", traced)
     gc.disable()
