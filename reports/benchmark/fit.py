@@ -49,6 +49,7 @@ def fitted(model: Synthesizer, train: pd.DataFrame, out: str) -> dict[str, Any]:
         "sample_seconds": sampled,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "spent": certificate["epsilon"],
+        "code": certificate["code"]["sha256"][:12],
     }
 
 

@@ -342,3 +342,16 @@ def test_the_numbers_of_teachers_are_those_that_the_page_says():
     assert "1,907, 381 and 190 teachers" in text and "K = 20 at every ε" in text
     each = [3499 / teachers for teachers in results["pate-gan"]]
     assert f"{each[0]:.1f}, {each[1]:.1f} and {each[2]:.1f} rows a teacher" in text
+
+
+def test_runs_are_counted_by_the_code_that_they_are_of():
+    row = {"tvd2": 0.1}
+    rows = {
+        Run("adult", "margnet", 1.0, 0).key: row | {"code": "abc"},
+        Run("adult", "margnet", 8.0, 0).key: row | {"code": "abc"},
+        Run("adult", "dp-wgan", 1.0, 0).key: row,
+        Run("adult", "aim", 1.0, 0).key: row,
+    }
+    line = writing.code_line(OURS, rows)
+    assert "of code `abc`: MargNet 2; of older code, whose hash was not kept: DP-WGAN 1." in line
+    assert "AIM" not in line

@@ -52,6 +52,7 @@ def write(config: Config) -> None:
         "DELTA": [f"{config.delta:g}".replace("e-0", "e-")],
         "LIMITS": [f"{config.limits['ours']:,} for ours and {config.limits['peers']:,} for peers"],
         "ADOPTED": [adopted(config, results)],
+        "CODE": [code_line(config, results)],
         "FIRST": [config.systems[first].title],
         "NOTDONE": findings.not_done(config, results),
         "DISCLOSURE": disclosure.by_system(config, results),
@@ -95,6 +96,23 @@ def adopted(config: Config, results: Mapping[str, dict]) -> str:
         return "- All runs were made by this benchmark."
     each = ", ".join(f"{count} by `reports/{name}`" for name, count in counts.items())
     return f"- Runs that other reports, or this one before, made: {each}. What they lack is said above."
+
+
+def code_line(config: Config, results: Mapping[str, dict]) -> str:
+    """Which version of tabsynth the runs of our systems were measured on."""
+    counts: dict[str, dict[str, int]] = {}
+    for run in config.runs():
+        row, system = results.get(run.key), config.systems[run.system]
+        if row is not None and not system.peer:
+            systems = counts.setdefault(row.get("code", ""), {})
+            systems[system.title] = systems.get(system.title, 0) + 1
+    parts = []
+    for code, systems in sorted(counts.items(), reverse=True):
+        of = f"code `{code}`" if code else "older code, whose hash was not kept"
+        parts.append(f"of {of}: {', '.join(f'{name} {n}' for name, n in systems.items())}")
+    return (
+        f"- Runs of tabsynth by the hash of its code, as certificates state it: {'; '.join(parts)}."
+    )
 
 
 def lacking_figures(config: Config, results: Mapping[str, dict]) -> list[str]:
