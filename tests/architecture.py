@@ -40,8 +40,10 @@ def imports(path: Path, known: dict[str, Path]) -> set[str]:
 
 def cycles() -> list[set[str]]:
     """Groups of modules each of which imports all others of its group, directly or not."""
-    expected = modules()
-    graph = {name: imports(path, expected) - {name} for name, path in expected.items()}
+    package_modules = modules()
+    graph = {
+        name: imports(path, package_modules) - {name} for name, path in package_modules.items()
+    }
     reached = {name: set(_reached(graph, name)) for name in graph}
     groups = [
         {other for other in reached[name] if name in reached[other]}

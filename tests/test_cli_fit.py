@@ -90,9 +90,12 @@ def test_a_public_table_is_told_by_its_name_and_not_compared(folder):
     refused(*words, "people.csv", cwd=folder, says="is the private table itself")
     shutil.copy(folder / "people.csv", folder / "copy.csv")
     run(*words, "copy.csv", "--time-limit", "1s", cwd=folder)
-    text = load(folder / "model.tabsynth").certificate()["public"]["public_table"]
-    assert text["provenance"] == "a census of another year"
-    assert text["overlap"] == "declined: not counted" and len(text["sha256_of_value_numbers"]) == 64
+    public_facts = load(folder / "model.tabsynth").certificate()["public"]["public_table"]
+    assert public_facts["provenance"] == "a census of another year"
+    assert (
+        public_facts["overlap"] == "declined: not counted"
+        and len(public_facts["sha256_of_value_numbers"]) == 64
+    )
 
 
 @pytest.mark.slow

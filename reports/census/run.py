@@ -134,8 +134,8 @@ class SharedCoder:
             streams = rest[2]
             drawn = (streams.init, streams.private)
             before = [stream.get_state().numpy().tobytes() for stream in drawn]
-            texts = (networks.autoencoder, networks.layout.width, account, rows)
-            key = f"{texts} {hashlib.sha256(b''.join(before)).hexdigest()}"
+            settings = (networks.autoencoder, networks.layout.width, account, rows)
+            key = f"{settings} {hashlib.sha256(b''.join(before)).hexdigest()}"
             if account is None or key not in self.kept:
                 model = self.train(networks, table, account, rows, *rest)
                 after = tuple(stream.get_state() for stream in drawn)

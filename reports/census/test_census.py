@@ -127,8 +127,8 @@ def test_variants_share_an_autoencoder_and_nothing_changes(
     for one, other in zip(plain, shared, strict=True):
         weights = [list(model.trained_.weights().values()) for model in (one, other)]
         assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
-        text, second = one.certificate(), other.certificate()
-        assert text["mechanisms"] == second["mechanisms"] and text["epsilon"] == second["epsilon"]
+        first, second = one.certificate(), other.certificate()
+        assert first["mechanisms"] == second["mechanisms"] and first["epsilon"] == second["epsilon"]
 
 
 @pytest.mark.slow

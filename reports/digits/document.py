@@ -221,11 +221,11 @@ def claims(test: Test, rows: int, variables: int) -> dict[str, float]:
     leaves that chance out: at so little noise it gains next to nothing.
     """
     steps = CRITIC_STEPS * EPOCHS
-    text = SubsampledGaussian(noise_multiplier=test.sigma, sampling_rate=BATCH / rows)
+    mechanism = SubsampledGaussian(noise_multiplier=test.sigma, sampling_rate=BATCH / rows)
     multiplier = test.sigma / (2 * math.sqrt(variables))
     bound = gaussian_epsilon(math.sqrt(steps) / multiplier, DELTA)
     return {
-        "claimed": epsilon_of([(text, steps)], DELTA),
+        "claimed": epsilon_of([(mechanism, steps)], DELTA),
         "provable": math.inf if test.pretrained else bound,
     }
 

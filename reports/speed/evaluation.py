@@ -89,8 +89,8 @@ def grid() -> list[dict]:
     started = time.perf_counter()
     for record in people[:SEARCHED]:
         for s in unknown_levels(columns):
-            expected = rng.permutation(columns)[s:]
-            distance = (table[:, expected] != record[expected]).sum(axis=1)
+            known_columns = rng.permutation(columns)[s:]
+            distance = (table[:, known_columns] != record[known_columns]).sum(axis=1)
             np.argpartition(distance, max(NEIGHBOURS))
     plain = (time.perf_counter() - started) / SEARCHED * 2 * TARGETS
     return [

@@ -94,7 +94,7 @@ def main() -> int:
     ]
     last = None if options.minutes is None else time.time() + 60 * options.minutes
     clock = evidence.Clock("fuzz")
-    actual, context = False, get_context("spawn")
+    any_finding, context = False, get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context, max_tasks_per_child=1) as pool:
         waiting = {
             pool.submit(
@@ -120,9 +120,9 @@ def main() -> int:
             print(name, json.dumps(tally.to_dict()), flush=True)
             for finding in tally.findings[:20]:
                 print(json.dumps(finding, indent=1), flush=True)
-            actual = actual or bool(tally.findings)
+            any_finding = any_finding or bool(tally.findings)
     print(evidence.sentence(FUZZ, evidence.read(options.out), module_hashes.before))
-    return 1 if actual else 0
+    return 1 if any_finding else 0
 
 
 def inputs_of(name: str, inputs: int) -> int:

@@ -114,18 +114,18 @@ def main() -> None:
     module_hashes = evidence.ModuleHashes(Path(tabsynth.__file__).parent)
     planned = plan(options.seeds, options.variant_seeds)
     record = opened(options.output, planned)
-    expected = record["systems"]
+    stored = record["systems"]
     # Earlier results of these are dropped when their first seed is measured.
     restarted = {
         name
-        for name, row in expected.items()
+        for name, row in stored.items()
         if options.again or evidence.state(record, row, module_hashes.before) != TODAY
     }
     left = {
-        (name, seed): seconds(expected.get(name, {}))
+        (name, seed): seconds(stored.get(name, {}))
         for name, seed in planned
         if name.startswith(options.only)
-        if name in restarted or seed not in expected.get(name, {}).get("seeds", [])
+        if name in restarted or seed not in stored.get(name, {}).get("seeds", [])
     }
     for name, seed in evidence.Clock("replays", options.minutes).each(left):
         started = time.process_time()
@@ -149,8 +149,8 @@ def opened(path: Path, planned: list[tuple[str, int]]) -> dict[str, Any]:
     """The record, without systems that are no longer measured."""
     record = evidence.read(path)
     rows, names = REPLAYS.rows(record), dict.fromkeys(name for name, _ in planned)
-    expected = {name: rows[name] for name in names if name in rows}
-    return {**record, "epsilon": EPSILON, "rows": ROWS, "systems": expected}
+    stored = {name: rows[name] for name in names if name in rows}
+    return {**record, "epsilon": EPSILON, "rows": ROWS, "systems": stored}
 
 
 def seconds(row: dict[str, Any]) -> float:

@@ -62,9 +62,9 @@ def test_a_module_a_generator_and_a_loop() -> None:
     before = leaves(rng)
     torch.rand(1, generator=rng)
     assert "generator" in (difference(before, leaves(rng)) or "")
-    holdout = Held(0)
-    holdout.inner["me"] = holdout
-    assert ("inner.me", "itself") in leaves(holdout)
+    part = Held(0)
+    part.inner["me"] = part
+    assert ("inner.me", "itself") in leaves(part)
 
 
 @given(st.permutations(range(12)), st.lists(st.integers(0, 2), min_size=12, max_size=12))

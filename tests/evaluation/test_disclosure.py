@@ -24,9 +24,9 @@ def brute_force(records, synthetic, sizes, s, k, rng):
     eye = [np.eye(size) for size in sizes]
     for record in records:
         unknown = rng.permutation(len(sizes))[:s]
-        expected = [j for j in range(len(sizes)) if j not in unknown]
+        known_columns = [j for j in range(len(sizes)) if j not in unknown]
         distance = np.zeros(len(synthetic))
-        for j in expected:
+        for j in known_columns:
             distance += ((eye[j][synthetic[:, j]] - eye[j][record[j]]) ** 2).sum(axis=1)
         order = np.lexsort([rng.random(len(synthetic)), np.sqrt(distance)])[:k]
         for j in unknown:

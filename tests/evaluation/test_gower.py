@@ -16,11 +16,9 @@ CELLS = 100
 
 def plain(table, scores, **others):
     sizes = tuple(int(table[:, j].max()) + 1 if s is None else len(s) for j, s in enumerate(scores))
-    holdout = {"synthetic": table, "holdout": None, "reference": None, "control": None} | others
+    parts = {"synthetic": table, "holdout": None, "reference": None, "control": None} | others
     about = {"names": ("x",) * len(sizes), "labels": ((),) * len(sizes)}
-    return Tables(
-        train=table, baseline=table, sizes=sizes, scores=tuple(scores), **holdout, **about
-    )
+    return Tables(train=table, baseline=table, sizes=sizes, scores=tuple(scores), **parts, **about)
 
 
 def share(scores, table, a, b):

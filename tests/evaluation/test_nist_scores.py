@@ -36,13 +36,13 @@ def subsampled(census, names, share, seed):
     for name in names:
         if name in NUMBERS:
             values = pd.to_numeric(census[name], errors="coerce")
-            expected = np.unique(values.dropna())
+            categories = np.unique(values.dropna())
             code = np.where(
-                values.isna(), len(expected), np.searchsorted(expected, values.fillna(0))
+                values.isna(), len(categories), np.searchsorted(categories, values.fillna(0))
             )
-            scores.append(np.append(expected, np.nan))
+            scores.append(np.append(categories, np.nan))
         else:
-            code, expected = pd.factorize(census[name])
+            code, categories = pd.factorize(census[name])
             scores.append(None)
         index.append(code)
     train = np.stack(index, axis=1)

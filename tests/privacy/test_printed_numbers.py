@@ -60,10 +60,10 @@ def test_accountants_on_the_printed_numbers(name: str, tmp_path: Any) -> None:
     certificate = model.fit(make_table(0)).certificate()
     spends = []
     for item in certificate["mechanisms"]:
-        text = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
-        assert text is not None
+        match = re.fullmatch(r"Poisson, rate (\S+)|none: the whole table", item["sampling"])
+        assert match is not None
         noise = item["noise_added"]["standard_deviation"] / item["sensitivity"]["value"]
-        spends.append((noise, float(text[1] or 1.0), item["count"]))
+        spends.append((noise, float(match[1] or 1.0), item["count"]))
     assert len(spends) > 1 and (min(rate for _, rate, _ in spends) < 1) == (name[:2] == "dp")
     results = [by(spends, certificate["delta"]) for by in (by_us, by_prv, by_pld)]
     assert results == pytest.approx([certificate["epsilon"]] * 3, rel=5e-3)

@@ -279,8 +279,11 @@ def test_the_claim_beside_published_figures_is_authenticated_or_said_not_to_be()
         result = evaluate_private(
             REAL, table(50, 1), schema=schema(), epsilon=1.0, certificate=given
         )
-        message = any("nobody vouches" in text for text in result.warnings)
-        assert message is not authenticated and result.to_dict()["authenticated"] is authenticated
+        unauthenticated = any("nobody vouches" in text for text in result.warnings)
+        assert (
+            unauthenticated is not authenticated
+            and result.to_dict()["authenticated"] is authenticated
+        )
 
 
 @pytest.mark.parametrize(

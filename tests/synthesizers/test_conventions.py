@@ -274,7 +274,7 @@ def test_plan_with_times() -> None:
 def test_progress_of_every_step() -> None:
     heard: list[tuple[str, int, int]] = []
     small(config=wgan(critic_steps=3), autoencoder_config=coder(steps=2)).fit(
-        frame(10), progress=lambda *text: heard.append(text)
+        frame(10), progress=lambda *reported: heard.append(reported)
     )
     assert heard == [
         ("autoencoder", 1, 2),

@@ -145,9 +145,9 @@ def test_a_declared_public_table_is_not_compared_with_private_rows() -> None:
     for one, other in ((table, more), (more, table)):
         result = replay(model, one, other)
         assert result.passed, result.first_difference
-    text = model.fit(table).certificate()["public"]["public_table"]
+    public_facts = model.fit(table).certificate()["public"]["public_table"]
     index = np.ascontiguousarray(model.encoder_.to_index(frame()), dtype="<i8")
-    assert text == {
+    assert public_facts == {
         "rows": len(table),
         "sha256_of_value_numbers": hashlib.sha256(index.tobytes()).hexdigest(),
         "provenance": "declared by its steward",
@@ -179,9 +179,9 @@ def test_the_overlap_on_the_certificate() -> None:
     public = pd.concat([frame(60).iloc[:20], frame(20, seed=5)], ignore_index=True)
     parameters = {"public": public, "provenance": "  the census of 1901  "}
     model = small_dpgan(**parameters, overlap="charged", epsilon=300.0).fit(frame())
-    text = model.certificate()["public"]["public_table"]
-    assert text["provenance"] == "  the census of 1901  " and text["rows"] == 40
-    count, noise = text["overlap"]["noisy_count"], text["overlap"]["noise_std"]
+    public_facts = model.certificate()["public"]["public_table"]
+    assert public_facts["provenance"] == "  the census of 1901  " and public_facts["rows"] == 40
+    count, noise = public_facts["overlap"]["noisy_count"], public_facts["overlap"]["noise_std"]
     assert abs(count - 20) < 6 * noise + 3  # 20, and a few by chance
     (spent,) = [
         item

@@ -77,10 +77,10 @@ def test_a_condition_holds_in_all_rows(free: MargNet) -> None:
     assert synthetic["r"].between(0.25, 0.5).all() and synthetic["r"].nunique() > 50
     assert set(synthetic["v"]) == {7} and not synthetic["b"].any()
     condition = {"r": [{"low": 0.25, "high": 0.5}], "v": [7], "b": [False]}
-    texts = {
+    stated = {
         k: v for k, v in synthetic.attrs["certificate"].items() if k not in ("created", "table")
     }
-    assert texts == {**facts(free), "condition": condition}
+    assert stated == {**facts(free), "condition": condition}
     json.dumps(synthetic.attrs["certificate"])
     none = free.sample(9, where={"v": pd.NA})
     assert none["v"].isna().all() and none.attrs["certificate"]["condition"] == {"v": [None]}

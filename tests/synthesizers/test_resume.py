@@ -151,14 +151,14 @@ def test_stopped_by_an_exception(
     else:
         assert 0 < spent < 2.95
     other = one if same_object else model()
-    texts: list[Any] = []
-    other.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: texts.append(a))
+    reported: list[Any] = []
+    other.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: reported.append(a))
     counts = {a.purpose: (a.spent, a.granted) for a in other.ledger_.accounts}
     assert counts == {"one-way counts": (1, 1), "autoencoder": (5, 5), "critic": (16, 16)}
     assert other.certificate()["epsilon"] <= EPSILON
     assert other.certificate()["training"]["stopped"] is None
     if stage == "critic":
-        assert {t[0] for t in texts} == {"critic"} and texts[0][1] > step - 2
+        assert {t[0] for t in reported} == {"critic"} and reported[0][1] > step - 2
 
 
 def test_a_time_limit_and_then_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,12 +177,12 @@ def test_a_fit_that_has_ended_gives_its_model_back(tmp_path: Path) -> None:
     names = {p.name for p in (tmp_path / "ck").iterdir()}
     assert names == {"checkpoint.json", "ledger.jsonl", "model.tabsynth"}
     before = {p.name: p.read_bytes() for p in (tmp_path / "ck").iterdir()}
-    texts: list[Any] = []
+    reported: list[Any] = []
     for second in (one, one, model(), model()):
-        second.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: texts.append(a))
+        second.fit(frame(), checkpoint=tmp_path / "ck", progress=lambda *a: reported.append(a))
         assert facts(second) == facts(one)
         pd.testing.assert_frame_equal(second.sample(20, random_state=1), table)
-    assert texts == []
+    assert reported == []
     assert {p.name: p.read_bytes() for p in (tmp_path / "ck").iterdir()} == before
     with pytest.raises(BudgetError, match="already spent"):  # but without it, another fit adds up
         one.fit(frame())

@@ -58,9 +58,12 @@ def test_the_same_total(build: Any, rate: float, margnet: MargNet, tmp_path: Pat
         assert ours["noise_multiplier"] == theirs["noise_multiplier"]
         assert ours["details"]["warm_start"] == "margnet"
     assert [i["purpose"] for i in own] == ["row count", "critic"]
-    text = certificate["public"]["warm_start"]
-    assert text["method"] == "margnet" and text["public"] == margnet.certificate()["public"]
-    assert first["details"]["sha256_of_weights"] == text["sha256_of_weights"]
+    warm_start = certificate["public"]["warm_start"]
+    assert (
+        warm_start["method"] == "margnet"
+        and warm_start["public"] == margnet.certificate()["public"]
+    )
+    assert first["details"]["sha256_of_weights"] == warm_start["sha256_of_weights"]
     model.sample_to(tmp_path / "t.csv", 20)
     assert verify(tmp_path / "t.csv").consistent
 

@@ -13,11 +13,11 @@ from tabsynth.training.loop import INTERRUPTED, TIME_LIMIT, TrainingMonitor, run
 
 
 def test_all_steps_are_done_and_told():
-    text, done = [], []
-    monitor = TrainingMonitor(progress=lambda *args: text.append(args))
+    reported, done = [], []
+    monitor = TrainingMonitor(progress=lambda *args: reported.append(args))
     assert run_steps("stage", 3, done.append, monitor) == 3
     assert done == [0, 1, 2]
-    assert text == [("stage", 1, 3), ("stage", 2, 3), ("stage", 3, 3)]
+    assert reported == [("stage", 1, 3), ("stage", 2, 3), ("stage", 3, 3)]
     assert monitor.stopped is None
 
 
@@ -79,12 +79,12 @@ def test_steps_go_on_where_they_were_saved(
     monitor.checkpoint.release()
     monkeypatch.undo()
 
-    second, text = Network(), []
+    second, reported = Network(), []
     checkpoint = opened(tmp_path / "c")
-    after = TrainingMonitor(checkpoint=checkpoint, progress=lambda *a: text.append(a))
+    after = TrainingMonitor(checkpoint=checkpoint, progress=lambda *a: reported.append(a))
     assert run_steps("s", 20, second.step, after, state=second) == 20
     assert second.log == list(range(20)) == whole.log
-    assert text[0] == ("s", 8, 20) and text[-1] == ("s", 20, 20) and len(text) == 13
+    assert reported[0] == ("s", 8, 20) and reported[-1] == ("s", 20, 20) and len(reported) == 13
     for one, other in zip(second.layer.parameters(), whole.layer.parameters(), strict=True):
         assert torch.equal(one, other)
     checkpoint.release()

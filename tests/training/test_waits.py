@@ -100,9 +100,9 @@ def test_a_step_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[weakref.ref[Trace]] = []
 
     def traced(*args: object) -> Trace:
-        created = Trace(*args)  # type: ignore[arg-type]
-        traces.append(weakref.ref(created))
-        return created
+        trace = Trace(*args)  # type: ignore[arg-type]
+        traces.append(weakref.ref(trace))
+        return trace
 
     monkeypatch.setattr(clipping, "Trace", traced)
     gc.disable()
