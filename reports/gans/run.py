@@ -268,20 +268,26 @@ def missing() -> str:
             if seeds:
                 by_seeds.setdefault(", ".join(seeds), []).append(f"{epsilon:g}")
         each += [f"{what}, ε = {' and '.join(e)}, seeds {s}" for s, e in by_seeds.items()]
-    return "; ".join(each) or "none"
+    return f"Not measured yet: {'; '.join(each)}." if each else "All runs were made."
+
+
+def paces() -> str:
+    """Where an adaptive number of critic steps ended, by ε and seed."""
+    adaptive = [r for r in load_results().values() if r["critic_per_generator"]]
+    each = []
+    for epsilon in sorted({r["epsilon"] for r in adaptive}):
+        runs = sorted((r for r in adaptive if r["epsilon"] == epsilon), key=lambda r: r["seed"])
+        ends = ", ".join(f"{r['critic_per_generator']:g}" for r in runs)
+        each.append(f"{ends} at ε = {epsilon:g}")
+    return "; ".join(each) or "not measured"
 
 
 def write_readme() -> None:
     template = (HERE / "template.md").read_text("utf-8")
-    paces = [
-        f"{r['critic_per_generator']:g} at ε = {r['epsilon']:g}"
-        for r in load_results().values()
-        if r["critic_per_generator"]
-    ]
     page = template.replace("<!-- TABLE -->", "\n".join(table()))
     page = page.replace("<!-- TRIED -->", "\n".join(tried()))
     page = page.replace("<!-- MISSING -->", missing())
-    page = page.replace("<!-- PACE -->", ", ".join(paces) or "not measured")
+    page = page.replace("<!-- PACE -->", paces())
     (HERE / "README.md").write_text(page, "utf-8")
 
 
