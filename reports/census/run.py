@@ -173,7 +173,7 @@ def scored(folder: Path, model: DPWGAN, rows: int, name: str) -> tuple[pd.DataFr
     return table, {"yardstick": yardstick(folder, path), "labels": labels}
 
 
-def told(
+def row_of(
     model: DPWGAN, system: str, epsilon: float, seed: int, seconds: float, measured: dict
 ) -> dict:
     """One run, JSON-ready."""
@@ -197,13 +197,13 @@ def measure(folder: Path, system: str, epsilon: float, seed: int) -> dict[str, d
     train, test = (read_table(folder / f"{part}.csv", SCHEMA) for part in ("train", "test"))
     model, seconds = fitted(SCHEMA, system, epsilon, seed, train)
     name = name_of(system, epsilon, seed)
-    table, found = scored(folder, model, len(train), name)
-    runs = {name: told(model, system, epsilon, seed, seconds, found)}
+    table, scores_of_run = scored(folder, model, len(train), name)
+    runs = {name: row_of(model, system, epsilon, seed, seconds, scores_of_run)}
     if system == "one-hot":
         other = name_of("rounded", epsilon, seed)
         model.trained_.generator.rounded = True
-        found = scored(folder, model, len(train), other)[1]
-        runs[other] = told(model, "rounded", epsilon, seed, seconds, found)
+        scores_of_run = scored(folder, model, len(train), other)[1]
+        runs[other] = row_of(model, "rounded", epsilon, seed, seconds, scores_of_run)
     if system not in PRESETS:
         return runs
     report = evaluate(real=train, synthetic=table, holdout=test, schema=SCHEMA)
@@ -295,9 +295,9 @@ def run_all(only: str | None) -> None:
             results = load_results()
             results["runs"] |= measured
             store(results)
-            for run, told_of in measured.items():
-                weighted = told_of["yardstick"]["dwpre_weighted_mean"]
-                print(f"{run}: weighted {weighted}, {told_of['fit_seconds']} s", flush=True)
+            for run, row in measured.items():
+                weighted = row["yardstick"]["dwpre_weighted_mean"]
+                print(f"{run}: weighted {weighted}, {row['fit_seconds']} s", flush=True)
 
 
 def run_table(
@@ -323,8 +323,10 @@ def run_table(
                 train = read_table(folder / "train.csv", schema)
                 model, seconds = fitted(schema, "source", epsilon, seed, train)
                 write_table(model.sample(len(train)), folder / "synthetic.csv")
-                found = {"yardstick": yardstick(folder, folder / "synthetic.csv")}
-                results["runs"][run] = told(model, "source", epsilon, seed, seconds, found)
+                scores_of_run = {"yardstick": yardstick(folder, folder / "synthetic.csv")}
+                results["runs"][run] = row_of(
+                    model, "source", epsilon, seed, seconds, scores_of_run
+                )
                 path.write_text(json.dumps(results, indent=1) + "\n")
                 print(f"{name}, {run}: {seconds:.0f} s", flush=True)
 
