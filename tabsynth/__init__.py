@@ -4,7 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tabsynth.errors import BudgetError, FileFormatError, InputError, TabsynthError
-from tabsynth.schema import Categorical, Column, Numeric, Ordinal
+from tabsynth.schema import (
+    Categorical,
+    Column,
+    Date,
+    Datetime,
+    Duration,
+    Identifier,
+    Numeric,
+    Ordinal,
+    Period,
+    Text,
+    Time,
+)
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, write_table
 
@@ -51,7 +63,11 @@ __all__ = [
     "Column",
     "ComparisonReport",
     "DPGANConfig",
+    "Date",
+    "Datetime",
+    "Duration",
     "FileFormatError",
+    "Identifier",
     "InputError",
     "MargNet",
     "MargNetConfig",
@@ -59,6 +75,7 @@ __all__ = [
     "Ordinal",
     "PATEConfig",
     "ParquetCounter",
+    "Period",
     "Plan",
     "ProjectLedger",
     "PublishedReport",
@@ -66,6 +83,8 @@ __all__ = [
     "RowCounter",
     "Schema",
     "TabsynthError",
+    "Text",
+    "Time",
     "WGANConfig",
     "audit",
     "compare",

@@ -69,7 +69,8 @@ def neighbours(
     seed : int
         Draws which record is changed, and where it stands.
     """
-    frame = to_pandas(table)[list(schema.names)].reset_index(drop=True)
+    frame = to_pandas(table)
+    frame = frame[[n for n in schema.names if n in frame]].reset_index(drop=True)
     encoder, rng = TableEncoder(schema), np.random.default_rng(seed)
     index = encoder.to_index(frame)
     if len(frame) < 2:
@@ -96,7 +97,7 @@ def _record(
     rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """The table without the record, and the record; None where the schema has no such."""
-    schema = encoder.schema
+    schema = encoder.schema  # of the columns that the codes are of
     some = frame.iloc[[int(rng.integers(len(frame)))]].reset_index(drop=True)
     if kind == "twin":
         return frame, some
@@ -109,19 +110,19 @@ def _record(
         return frame, frame.iloc[[int(rng.choice(rarest))]].reset_index(drop=True)
     if kind == "unique":
         return _unique(frame, some, index, encoder)
-    record = _edited(some, _edits(kind, schema, index), encoder)
+    record = _edited(some, _edits(kind, schema, index, frame), encoder)
     return None if record is None else (frame, record)
 
 
-def _edits(kind: str, schema: Schema, index: np.ndarray) -> dict[str, Any]:
+def _edits(kind: str, schema: Schema, index: np.ndarray, frame: pd.DataFrame) -> dict[str, Any]:
     """The cells of a record of that kind."""
     if kind == "null":
-        return {column.name: None for column in schema.columns if column.nulls}
+        return {c.name: None for c in schema.columns if c.nulls and c.name in frame}
     edits: dict[str, Any] = {}
     for j, column in enumerate(schema.columns):
         counts = np.bincount(index[:, j], minlength=column.size)
         cases = column.edge_cases(counts, above=j % 2 == 0)
-        if kind in cases:
+        if kind in cases and column.name in frame:
             edits[column.name] = cases[kind]
     return edits
 

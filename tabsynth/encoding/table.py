@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import category_encoders as ce
@@ -12,9 +12,12 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import one_of, shown
+from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
-from tabsynth.schema.schema import Schema, refuse_impossible, zeros
+from tabsynth.schema.constraints import Derived, Order
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema import Schema, heaping_column, refuse_impossible, zeros
 
 Head = Literal["softmax", "sigmoid"]
 
@@ -173,13 +176,24 @@ class TableEncoder:
         The scheme of all columns (``one-hot``, ``ordinal``, ``binary``, ``base-N``), or a scheme by
         column name; columns not named are one-hot.
 
+    Attributes
+    ----------
+    whole : Schema
+        The schema of the tables.
+    schema : Schema
+        That of the modelled columns, which category codes are of: ``whole.learned``.
+    layout : Layout
+    zeros : list of dict
+        Impossible combinations of modelled columns, by category codes.
+
     Formal guarantees
     -----------------
     Data-independent: ``layout`` is the same for every table, and each row is encoded by itself.
     """
 
     def __init__(self, schema: Schema, encoding: str | Mapping[str, str] = "one-hot") -> None:
-        self.schema = schema
+        self.whole = schema
+        self.schema = schema = schema.learned
         self.encoding = encoding
         schemes = (
             encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
@@ -197,17 +211,67 @@ class TableEncoder:
         self.layout = Layout(tuple(blocks))
         self.zeros = zeros(schema.columns, schema.impossible)
 
-    def to_index(self, table: pd.DataFrame, what: str = "table") -> np.ndarray:
-        """Category codes, shape (rows, columns) int64.
+    @cached_property
+    def rules(self) -> CodeRules:
+        """All rules, as far as category codes decide them."""
+        return CodeRules(self.whole)
 
-        Refuses what the schema does not declare, and rows that it declares impossible.
+    def to_index(self, table: pd.DataFrame, what: str = "table") -> np.ndarray:
+        """Category codes of the modelled columns, shape (rows, columns) int64.
+
+        Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
+        schema says; so there may be fewer rows of codes than of the table.
         """
-        self.schema.check_columns(table, what)
+        self.whole.check_columns(table, what)
         named = table.set_axis([str(name) for name in table.columns], axis=1)
-        parts = [column.encode(named[column.name]) for column in self.schema.columns]
-        index = np.stack(parts, axis=1)
-        refuse_impossible(self.schema.columns, self.zeros, index, what)
-        return index
+        if self.whole is self.schema and self.whole.violations == "refuse":
+            index = np.stack([c.encode(named[c.name]) for c in self.schema.columns], axis=1)
+            refuse_impossible(self.schema.columns, self.zeros, index, what)
+            return index
+        named = self._keeping_rules(named, what)
+        return np.stack([self._codes(column, named) for column in self.schema.columns], axis=1)
+
+    def _keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
+        """The rows that satisfy all rules, or an error that names the first rule that one breaks."""
+        repair = self.whole.violations == "repair"
+        if repair:
+            for rule in self.whole.rules:
+                if isinstance(rule, Order):
+                    table = rule.repaired(table)
+        kept = np.ones(len(table), dtype=bool)
+        for rule in self.whole.row_rules:
+            if repair and isinstance(rule, Derived):
+                continue  # the column is not read
+            broken = rule.broken(table)
+            if broken.any() and self.whole.violations == "refuse":
+                row = table.iloc[int(broken.argmax())]
+                values = ", ".join(f"{name}={shown(str(row[name]))}" for name in rule.names)
+                raise InputError(
+                    f"The {what} has a row with {values}, which breaks the rule {shown(rule.text, 120)}; correct it,"
+                    " or declare violations='drop' or 'repair' in the schema."
+                )
+            kept &= ~broken
+        return table[kept]
+
+    def _codes(self, column: Column, table: pd.DataFrame) -> np.ndarray:
+        """Codes of one modelled column of a table."""
+        if column.name in self.whole.names:
+            return column.encode(table[column.name])
+        for whole in self.whole.columns:
+            heaped = isinstance(whole, Numeric) and whole.heaping
+            if isinstance(whole, Numeric) and heaped and heaping_column(whole) == column:
+                return whole.heap_codes(whole.convert(table[whole.name]))
+        first, second = self._difference(column).columns
+        amounts = (c.amounts(table[c.name]) for c in (second, first))
+        return column.encode(pd.Series(np.subtract(*amounts)))
+
+    def _difference(self, column: Column) -> Order:
+        """The rule that has a modelled column of differences."""
+        return next(
+            rule
+            for rule in self.whole.rules
+            if isinstance(rule, Order) and rule.difference is not None and rule.difference == column
+        )
 
     def from_index(
         self,
@@ -227,11 +291,45 @@ class TableEncoder:
             By column, what limits these draws: the second result of ``Column.restriction``.
         """
         within = within or {}
-        series = {
-            column.name: column.decode(index[:, j], rng, within.get(column.name))
-            for j, column in enumerate(self.schema.columns)
-        }
-        return pd.DataFrame(series, columns=list(self.schema.names))
+        series: dict[str, pd.Series] = {}
+        codes = dict(zip(self.schema.names, index.T, strict=True))
+        for column in self.schema.columns:
+            if column.name in self.whole.names:
+                heaped = (
+                    isinstance(column, Numeric) and column.heaping and column.name not in within
+                )
+                if isinstance(column, Numeric) and heaped:
+                    heaps = codes[heaping_column(column).name]
+                    series[column.name] = column.decode_heaped(codes[column.name], heaps, rng)
+                else:
+                    of = codes[column.name]
+                    series[column.name] = column.decode(of, rng, within.get(column.name))
+        if self.whole is not self.schema:
+            self._complete(series, codes, len(index), rng)
+        return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])
+
+    def _complete(
+        self,
+        series: dict[str, pd.Series],
+        codes: Mapping[str, np.ndarray],
+        rows: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Add the columns that are not modelled to decoded ones; draw values anew that break an order."""
+        for rule in self.whole.rules:
+            if isinstance(rule, Order) and not set(rule.names) & set(self.whole.makers):
+                _draw_in_order(rule, series, codes, rng)
+        for name, rule in self.whole.makers.items():
+            if isinstance(rule, Derived):
+                series[name] = rule.values(pd.DataFrame(series))
+            elif isinstance(rule, Order) and rule.difference is not None:
+                first, second = rule.columns
+                apart = rule.difference.decode(codes[rule.difference.name], rng)
+                amounts = first.amounts(series[first.name]) + rule.difference.amounts(apart)
+                series[name] = second.from_amounts(amounts).rename(name)
+        for column in self.whole.generated:
+            if not column.learned:
+                series[column.name] = column.decode(np.zeros(rows, dtype=np.int64), rng)
 
     def encode(self, table: pd.DataFrame) -> np.ndarray:
         """Codes, shape (rows, layout.width) float32."""
@@ -240,6 +338,35 @@ class TableEncoder:
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
         """Inverse of :meth:`encode`: exact for discrete columns, to the cell for numeric ones."""
         return self.from_index(self.layout.decode(codes), rng)
+
+
+def _draw_in_order(
+    rule: Order,
+    series: dict[str, pd.Series],
+    codes: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+) -> None:
+    """Draw values anew, within their cells, in the rows that break an order."""
+    broken = rule.broken(pd.DataFrame({name: series[name] for name in rule.names}))
+    if not broken.any():
+        return
+    cells = [c.code_amounts() for c in rule.columns]
+    bounds = [
+        np.stack(
+            [
+                np.append(ends[i], np.nan)[codes[c.name][broken]]
+                for c, ends in zip(rule.columns, cells, strict=True)
+            ],
+            axis=1,
+        )
+        for i in (0, 1)
+    ]
+    drawn = rule.drawn(bounds[0], bounds[1], rng)
+    for j, column in enumerate(rule.columns):
+        values = column.from_amounts(drawn[:, j])
+        whole = series[column.name].copy()
+        whole[broken] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
+        series[column.name] = whole
 
 
 def _check_one_hot(columns: Sequence[Column]) -> None:

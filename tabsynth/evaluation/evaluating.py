@@ -102,9 +102,10 @@ def evaluate(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
+    whole, schema = schema, schema.coded
     encoder = TableEncoder(schema)
     columns = meaning(schema, target, by, weights, boosting)
-    indexed_table = indexed_synthetic(encoder, synthetic)
+    indexed_table = indexed_synthetic(encoder, synthetic, whole.rules)
     came_with, authenticated = certificate_with(synthetic, certificate)
     train = indexed(encoder, real, REAL)
     refuse_no_rows(len(train), REAL)
@@ -135,7 +136,7 @@ def evaluate(
         certificate=came_with,
         authenticated=authenticated,
         left_out=indexed_table.left_out,
-        schema_sha256=schema.fingerprint(),
+        schema_sha256=whole.fingerprint(),
         real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),

@@ -18,6 +18,7 @@ from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.certificate.certificate import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
+from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.tables.frames import to_pandas
 
@@ -59,7 +60,7 @@ def indexed_holdout(
     return kept
 
 
-def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
+def indexed_synthetic(encoder: TableEncoder, table: Any, rules: Sequence[Rule] = ()) -> Synthetic:
     """As :func:`indexed`, of a table that may break the schema: such rows are counted.
 
     Rows with a value that the schema does not declare have no category code, and are left out of every
@@ -97,6 +98,9 @@ def indexed_synthetic(encoder: TableEncoder, table: Any) -> Synthetic:
     for i, zero in enumerate(encoder.zeros):
         impossible[:, i] = np.all([mask[index[:, j]] for j, mask in zero.items()], axis=0)
     names = [" and ".join(f"{n} in {_short(v)}" for n, v in c.items()) for c in schema.impossible]
+    broken = [rule.broken(kept) for rule in rules]
+    impossible = np.column_stack([impossible, *broken])
+    names += [rule.text for rule in rules]
     left_out = len(frame) - len(index)
     metric = violations(impossible, left_out, len(frame), names, undeclared)
     return Synthetic(index, metric, left_out)

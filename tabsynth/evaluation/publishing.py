@@ -156,11 +156,12 @@ def release(
     rng: np.random.Generator | None = None,
 ) -> PrivateEvaluation:
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
-    encoder = TableEncoder(schema)
-    table = indexed_synthetic(encoder, synthetic)
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    _check_certificate(given, schema.fingerprint())
+    fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
+    encoder = TableEncoder(schema)
+    table = indexed_synthetic(encoder, synthetic, rules)
+    _check_certificate(given, fingerprint)
     assert given is not None
     if delta is None:
         delta = float(given.get("delta", math.nan))

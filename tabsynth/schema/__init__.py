@@ -4,10 +4,31 @@ from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, register
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
+from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
+from tabsynth.schema.unlearned import Identifier, Text
 
 # A new kind is one line here.
+register(Text)
+register(Identifier)
 register(Categorical)
 register(Ordinal)
 register(Numeric)
+register(Period)
+register(Duration)
+register(Time)
+register(Datetime)
+register(Date)
 
-__all__ = ["Categorical", "Column", "Numeric", "Ordinal"]
+__all__ = [
+    "Categorical",
+    "Column",
+    "Date",
+    "Datetime",
+    "Duration",
+    "Identifier",
+    "Numeric",
+    "Ordinal",
+    "Period",
+    "Text",
+    "Time",
+]

@@ -206,6 +206,17 @@ class Categorical(Column):
             cases |= {"undeclared": UNDECLARED_TEXT, "extreme": extreme}
         return cases
 
+    # Amounts, for rules between columns.
+
+    def from_amounts(self, amounts: np.ndarray) -> pd.Series:
+        """As :meth:`Column.from_amounts`: the nearest listed number."""
+        listed = self.code_amounts()[0]
+        nulls = np.isnan(amounts)
+        order = np.argsort(listed)
+        middles = (listed[order][1:] + listed[order][:-1]) / 2
+        codes = order[np.searchsorted(middles, np.where(nulls, listed[0], amounts))]
+        return self.decode(np.where(nulls, self.cells, codes), np.random.default_rng(0))
+
     # Values of files and tables.
 
     def _parse_text(self, text: str) -> Any:

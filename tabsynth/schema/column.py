@@ -34,7 +34,7 @@ LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
 
 
 def base_dtype(dtype: str) -> str:
-    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"`` or ``"timedelta"``.
+    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
 
     ``"unsupported"`` for every other pandas dtype name.
     """
@@ -51,7 +51,7 @@ def base_dtype(dtype: str) -> str:
         return "text"
     if name.startswith(("datetime64", "timedelta64")):
         return name[: name.index("64")]
-    return "unsupported"
+    return "period" if name.startswith("period[") else "unsupported"
 
 
 def check_dtype(dtype: Any, where: str) -> None:
@@ -60,7 +60,7 @@ def check_dtype(dtype: Any, where: str) -> None:
     if not isinstance(dtype, str) or len(dtype) > 40 or base_dtype(dtype) not in supported:
         raise InputError(
             f"{where}: dtype {shown(str(dtype))} is not supported; use text, whole numbers, reals,"
-            " bool or category (turn a date into a year, or into text)."
+            " bool, category, datetime64, timedelta64 or period."
         )
     if not _is_pandas_dtype(dtype):
         raise InputError(f"{where}: pandas knows no dtype {shown(dtype)}.")
@@ -201,6 +201,7 @@ class Column:
     * ``copied_facts``: names of facts that a draft reads off rows.
     * ``ordered``: whether codes have an order, so that neighbours are alike and ranges mean something.
     * ``quantitative``: whether values are amounts, which can be added up.
+    * ``learned``: whether synthesizers read the column.
 
     Formal guarantees
     -----------------
@@ -222,6 +223,7 @@ class Column:
     copied_facts: ClassVar[tuple[str, ...]] = ()
     ordered: ClassVar[bool] = False
     quantitative: ClassVar[bool] = False
+    learned: ClassVar[bool] = True
 
     def __new__(cls, **facts: Any) -> "Column":
         if cls is not Column:
@@ -393,6 +395,39 @@ class Column:
             column takes undeclared values. A key is missing where there is no such value.
         """
         return {}
+
+    # Amounts, for rules between columns.
+
+    def amounts(self, values: pd.Series) -> np.ndarray:
+        """Values as numbers, shape (n,) float64, NaN for null: of dates days, of other times their resolution.
+
+        Raises
+        ------
+        InputError
+            For a column whose values are no amounts.
+        """
+        if self.value_type not in ("int", "float", "bool"):
+            raise InputError(
+                f"Column {shown(self.name)} holds no numbers, dates or times; a rule cannot compute with it."
+            )
+        return values.astype(object).where(values.notna(), np.nan).to_numpy(dtype=float)
+
+    def from_amounts(self, amounts: np.ndarray) -> pd.Series:
+        """Values of amounts, shape (n,); NaN becomes null. Amounts outside the bounds become the nearest bound."""
+        raise InputError(
+            f"Column {shown(self.name)} of kind {self.kind} cannot be computed from others by an expression;"
+            " declare a table."
+        )
+
+    def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest amount of each code, shape (cells,) each."""
+        numbers = self.amounts(pd.Series(list(self.categories), dtype=object))
+        return numbers, numbers
+
+    @property
+    def amount_step(self) -> float | None:
+        """The step between amounts; None where any real number is one."""
+        return 1.0 if self.value_type in ("int", "bool") else None
 
     # Conditions and combinations of values.
 

@@ -90,6 +90,9 @@ class Numeric(Column):
         The step of the values (1 for whole numbers): values are multiples of it above ``low``.
     clip : bool
         Whether a value outside the bounds is moved to the nearest one; else it is refused.
+    heaping : tuple of float
+        Numbers whose multiples people prefer, the coarsest first, such as (10, 5) of blood pressures. How many values
+        are such multiples is learned beside the cells, as one more column, and values within a cell follow it.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class Numeric(Column):
     breaks: tuple[float, ...] = ()
     resolution: float | None = None
     clip: bool = False
+    heaping: tuple[float, ...] = ()
 
     dtypes: ClassVar[tuple[str, ...]] = ("int", "float")
     json_types: ClassVar[JsonTypes] = {
@@ -114,8 +118,9 @@ class Numeric(Column):
         "breaks": list,
         "resolution": (int, float),
         "clip": bool,
+        "heaping": list,
     }
-    copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks", "resolution")
+    copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks", "resolution", "heaping")
     ordered: ClassVar[bool] = True
     quantitative: ClassVar[bool] = True
 
@@ -149,6 +154,21 @@ class Numeric(Column):
             check_range(self.dtype, where, self.low, self.high)
         if self.breaks:
             self._check_breaks(where)
+        object.__setattr__(self, "heaping", tuple(self.heaping))
+        before = math.inf
+        for multiple in (positive(f"heaping of {where}", number) for number in self.heaping):
+            unit = self.step
+            if (
+                unit is None
+                or multiple >= before
+                or multiple <= unit
+                or _off_steps(np.array(multiple), 0, unit)
+            ):
+                raise InputError(
+                    f"{where}: heaping must fall and be multiples of the resolution, as (10, 5) of whole numbers;"
+                    f" got {multiple:g}."
+                )
+            before = multiple
 
     def _check_breaks(self, where: str) -> None:
         """InputError unless breaks rise from ``low`` to ``high`` and lie on the steps, if there are any."""
@@ -390,6 +410,78 @@ class Numeric(Column):
     def _substitute(self, number: int) -> Any:
         low, high = self.bounds
         return int(low if number < low else high) if self.clip else None
+
+    # Heaping.
+
+    def heap_codes(self, values: pd.Series) -> np.ndarray:
+        """For each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
+
+        ``len(heaping)`` for other values and for null.
+        """
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        if self.clip:
+            numbers = np.clip(numbers, *self.bounds)
+        codes = np.full(len(numbers), len(self.heaping), dtype=np.int64)
+        for code in reversed(range(len(self.heaping))):
+            ratio = numbers / self.heaping[code]
+            codes[np.abs(ratio - np.round(ratio)) < STEP_TOLERANCE] = code
+        return codes
+
+    def decode_heaped(
+        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
+    ) -> pd.Series:
+        """As :meth:`decode`, of values that are multiples as :meth:`heap_codes` says, where the cell has any.
+
+        Parameters
+        ----------
+        codes, heaps : ndarray, shape (n,)
+        rng : Generator
+        """
+        values = self.decode(codes, rng)
+        lows, highs = self.code_amounts()
+        present = codes < self.cells
+        amounts = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        for code, multiple in enumerate(self.heaping):
+            rows = np.flatnonzero(present & (heaps == code))
+            first = np.ceil(lows[codes[rows]] / multiple - STEP_TOLERANCE)
+            count = np.floor(highs[codes[rows]] / multiple + STEP_TOLERANCE) - first + 1
+            rows, first, count = (x[count > 0] for x in (rows, first, count))
+            amounts[rows] = multiple * (first + np.floor(rng.random(len(rows)) * count))
+        # Values that are no multiples: drawn again where one is.
+        for _ in range(20):
+            rows = np.flatnonzero(present & (heaps == len(self.heaping)))
+            heaped = self.heap_codes(pd.Series(amounts[rows])) < len(self.heaping)
+            if not heaped.any():
+                break
+            rows = rows[heaped]
+            again = self.decode(codes[rows], rng)
+            amounts[rows] = again.to_numpy(dtype=np.float64, na_value=np.nan)
+        return self.from_amounts(amounts)
+
+    # Amounts, for rules between columns.
+
+    def from_amounts(self, amounts: np.ndarray) -> pd.Series:
+        """As :meth:`Column.from_amounts`, on the declared steps."""
+        nulls = np.isnan(amounts)
+        low, high = self.bounds
+        numbers = np.clip(np.where(nulls, low, amounts), low, high)
+        if self.step is not None:
+            numbers = np.clip(self.numbers_at(np.round((numbers - low) / self.step)), low, high)
+        if base_dtype(self.dtype) != "int":
+            return self.to_series(numbers.astype(object), nulls)
+        whole = np.empty(len(numbers), dtype=object)
+        whole[:] = [int(number) for number in np.round(numbers)]
+        return self.to_series(whole, nulls)
+
+    def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`Column.code_amounts`."""
+        lows, highs = self.cell_ends()
+        return np.maximum(lows, self.bounds[0]), np.minimum(highs, self.bounds[1])
+
+    @property
+    def amount_step(self) -> float | None:
+        """As :meth:`Column.amount_step`: the resolution."""
+        return self.step
 
     # Conditions and combinations of values.
 

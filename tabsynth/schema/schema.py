@@ -11,7 +11,8 @@ private table; ``provenance`` records which.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,20 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._files import read_json, write_text
-from tabsynth._validate import MAX_COLUMNS, check_text, shown
+from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
+from tabsynth.schema.constraints import (
+    VIOLATIONS,
+    Forbidden,
+    Order,
+    Rule,
+    made_by,
+    plainly,
+    rules_from,
+)
+from tabsynth.schema.numeric import Numeric
 
 MAX_COMBINATIONS = 1_000
 MAX_NAMED = 100  # columns of a combination
@@ -115,7 +127,7 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
 
 
 FORMAT = "tabsynth-schema/1"
-LISTS = ("columns", "impossible", "left_out")  # of a schema file: an item a line
+LISTS = ("columns", "impossible", "constraints", "left_out")  # of a schema file: an item a line
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
     "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
@@ -141,6 +153,12 @@ class Schema:
     left_out : sequence of dict
         Columns that tables may have and that no synthesizer reads: each a dict with the ``name`` of the
         column and the ``reason``. Synthetic tables do not have them.
+    constraints : sequence of dict
+        Rules between columns that every synthetic row satisfies: see :mod:`tabsynth.schema.constraints`.
+    violations : {"refuse", "drop", "repair"}
+        What becomes of rows of a table to be fitted that break a rule or have an impossible combination: the table
+        is refused; they are left out; or they are repaired, where values that break an order are sorted, a derived
+        column is not read, and other rows are left out.
 
     Examples
     --------
@@ -159,6 +177,8 @@ class Schema:
     null_values: tuple[str, ...] = DEFAULT_NULL_VALUES
     impossible: tuple[dict[str, Any], ...] = ()
     left_out: tuple[dict[str, str], ...] = ()
+    constraints: tuple[dict[str, Any], ...] = ()
+    violations: str = "refuse"
 
     def __init__(
         self,
@@ -166,6 +186,8 @@ class Schema:
         null_values: Sequence[str] = DEFAULT_NULL_VALUES,
         impossible: Sequence[Mapping[str, Any]] = (),
         left_out: Sequence[Mapping[str, str]] = (),
+        constraints: Sequence[Mapping[str, Any]] = (),
+        violations: str = "refuse",
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -184,6 +206,90 @@ class Schema:
                 )
         object.__setattr__(self, "impossible", checked(self.columns, impossible))
         object.__setattr__(self, "left_out", _left_out(self.names, left_out))
+        if not isinstance(constraints, list | tuple):
+            raise InputError(
+                f"Expected constraints to be a list of dicts, got {shown(constraints)}."
+            )
+        object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
+        object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
+        for name in duplicates(self.learned.names if self.rules else self.names):
+            raise InputError(
+                f"A constraint makes a column {shown(name)}, which exists; rename that."
+            )
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that ``constraints`` declares."""
+        return rules_from(self, self.constraints) if self.constraints else ()
+
+    @cached_property
+    def makers(self) -> dict[str, Rule]:
+        """By the name of each column that a constraint makes: the rule, sources first."""
+        return made_by(self.rules) if self.rules else {}
+
+    @cached_property
+    def learned(self) -> "Schema":
+        """The columns that a synthesizer models; the schema itself where these are its columns.
+
+        Identifiers, free text and derived columns are not modelled. A column that is modelled by a difference is
+        replaced by that; a column with heaping has one more beside it.
+        """
+        columns: list[Column] = []
+        for column in self.columns:
+            rule = self.makers.get(column.name)
+            if isinstance(rule, Order) and rule.difference is not None:
+                columns.append(rule.difference)
+            elif column.learned and rule is None:
+                columns.append(column)
+                if isinstance(column, Numeric) and column.heaping:
+                    columns.append(heaping_column(column))
+        if not columns:
+            raise InputError(
+                "The schema has no column that can be learned: all are identifiers, free text or derived from each"
+                " other; declare one."
+            )
+        if len(columns) == len(self.columns) and not self.constraints:
+            return self
+        names = {column.name for column in columns}
+        impossible = [c for c in self.impossible if set(c) <= names]
+        return Schema(columns, self.null_values, impossible)
+
+    @cached_property
+    def coded(self) -> "Schema":
+        """The columns of a synthetic table whose values can be compared: all but identifiers and free text.
+
+        Without constraints; the schema itself where nothing changes.
+        """
+        kept = [replace(c, heaping=()) if getattr(c, "heaping", ()) else c for c in self.columns]  # type: ignore[call-arg]
+        columns = [column for column in kept if column.learned]
+        if columns == list(self.columns) and not self.constraints:
+            return self
+        left_out = [
+            *self.left_out,
+            *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
+        ]
+        return Schema(columns, self.null_values, self.impossible, left_out)
+
+    @cached_property
+    def generated(self) -> tuple[Column, ...]:
+        """The columns of synthetic tables, in order."""
+        return tuple(c for c in self.columns if c.learned or c.generated)  # type: ignore[attr-defined]
+
+    @cached_property
+    def row_rules(self) -> tuple[Rule, ...]:
+        """All rules, impossible combinations among them."""
+        forbidden = [
+            Forbidden(
+                tuple(self.columns[j] for j in zero),
+                tuple(zero.values()),
+                (),
+                "never " + " and ".join(f"{n} in {_values(v)}" for n, v in combination.items()),
+            )
+            for combination, zero in zip(
+                self.impossible, zeros(self.columns, self.impossible), strict=True
+            )
+        ]
+        return (*self.rules, *forbidden)
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -231,7 +337,13 @@ class Schema:
         that does is possible. Columns that are left out stay so.
         """
         kept = [c for c in self.impossible if set(c) <= set(names)]
-        return Schema([self[name] for name in names], self.null_values, kept, self.left_out)
+        rules = [
+            c
+            for c, rule in zip(self.constraints, self.rules, strict=True)
+            if set(rule.names) <= set(names)
+        ]
+        columns = [self[name] for name in names]
+        return Schema(columns, self.null_values, kept, self.left_out, rules, self.violations)
 
     def check_columns(
         self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
@@ -244,7 +356,7 @@ class Schema:
         for name in duplicates(names):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
         declared, given = {*self.names, *self.names_left_out}, set(names)
-        missing = [name for name in self.names if name not in given]
+        missing = [c.name for c in self.columns if c.name not in given and c.learned]
         if missing and not partial:
             raise InputError(
                 f"The {what} lacks column {shown(missing[0])} of the schema"
@@ -278,6 +390,10 @@ class Schema:
                 {n: dict(v) if isinstance(v, dict) else list(v) for n, v in c.items()}
                 for c in self.impossible
             ]
+        if self.constraints:
+            out["constraints"] = [dict(item) for item in self.constraints]
+        if self.violations != "refuse":
+            out["violations"] = self.violations
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -305,7 +421,11 @@ class Schema:
         left_out = data.get("left_out", [])
         if not isinstance(left_out, list):
             raise FileFormatError(f"{where}: 'left_out' must be a list.")
-        return cls(columns, nulls, impossible, left_out)
+        constraints = data.get("constraints", [])
+        if not isinstance(constraints, list):
+            raise FileFormatError(f"{where}: 'constraints' must be a list.")
+        violations = data.get("violations", "refuse")
+        return cls(columns, nulls, impossible, left_out, constraints, violations)
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -325,6 +445,20 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
+
+
+def heaping_column(column: Numeric) -> Categorical:
+    """The column of whether values are multiples that people prefer; codes as of :meth:`Numeric.heap_codes`."""
+    categories = (*(f"multiple of {number:g}" for number in column.heaping), "other")
+    return Categorical(name=f"{column.name} (heaping)", dtype="str", categories=categories)
+
+
+def _values(values: Any) -> str:
+    """Values of a combination for people."""
+    if isinstance(values, Mapping):
+        return f"{values['low']} to {values['high']}"
+    texts = ["null" if value is None else str(value) for value in values[:4]]
+    return ", ".join(texts) + ", …" * (len(values) > 4)
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:

@@ -24,6 +24,7 @@ from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
@@ -402,7 +403,12 @@ class Synthesizer(BaseEstimator):
         """
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = self._streams(random_state)
-        table = self.encoder_.from_index(draw(n, for_codes), for_cells, within)
+        rows = draw(n, for_codes)
+        if self.encoder_.whole.row_rules and self.encoder_.rules.broken(rows).any():
+            if n < MIN_ROWS:  # exchanges need rows to exchange with
+                rows = np.concatenate([rows, draw(MIN_ROWS - n, for_codes)])
+            rows = self.encoder_.rules.hold(rows, for_cells)[:n]
+        table = self.encoder_.from_index(rows, for_cells, within)
         attach(table, self.certificate())
         return table
 
@@ -435,6 +441,8 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
+        if self.schema.row_rules:
+            CodeRules(self.schema)  # refuses what cannot be held
         self._check()
 
     def _check_fitted(self) -> None:
@@ -509,7 +517,7 @@ class Synthesizer(BaseEstimator):
         encoding = self.encoder_.encoding
         return {
             "method": self.method,
-            "schema": self.encoder_.schema.to_dict(),
+            "schema": self.encoder_.whole.to_dict(),
             "epsilon": epsilon_to_json(self.ledger_.epsilon),
             "delta": self.ledger_.delta,
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
@@ -590,7 +598,7 @@ class Synthesizer(BaseEstimator):
 
     def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
         """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-        sizes, made_up = self.schema.sizes, min(rows, TRIAL_ROWS)
+        sizes, made_up = self.schema.learned.sizes, min(rows, TRIAL_ROWS)
         rng = np.random.default_rng(0)
         index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
         few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
@@ -646,7 +654,7 @@ class Synthesizer(BaseEstimator):
             )
             # An untrusted file must not make us build more than it holds: neither codebooks …
             weight_count = sum(tensor.numel() for tensor in weights.values())
-            if _one_hot(schema, model._encoding()) > weight_count:
+            if _one_hot(schema.learned, model._encoding()) > weight_count:
                 raise damaged
             if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")

@@ -217,7 +217,7 @@ def suffix(path: str | Path) -> str:
 
 
 def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
-    """Read a table with the columns, dtypes and null texts of ``schema``.
+    """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
     A table may have no rows. What a row becomes follows from the schema, from the row and, in Parquet, from the
     types of the file's columns; never from another row.
@@ -232,8 +232,9 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
     if as_text:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
     schema.check_columns(frame, str(path))
-    series = {c.name: (c.parse if as_text else c.convert)(frame[c.name]) for c in schema.columns}
-    return pd.DataFrame(series, columns=list(schema.names))
+    read = [column for column in schema.columns if column.learned]
+    series = {c.name: (c.parse if as_text else c.convert)(frame[c.name]) for c in read}
+    return pd.DataFrame(series, columns=[column.name for column in read])
 
 
 def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:

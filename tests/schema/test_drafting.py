@@ -71,7 +71,7 @@ def test_facts() -> None:
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "column '1' twice"),
         (pd.DataFrame({"a": [None, None]}), "Column 'a' holds only nulls"),
         (pd.DataFrame({"a": [1.5, np.inf]}), "Column 'a' holds an infinite value"),
-        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), "column 'a': dtype 'datetime64"),
+        (pd.DataFrame({"a": [1j]}), "column 'a': dtype 'complex128"),
         (pd.DataFrame({"a": [1 + 2j]}), "column 'a': dtype 'complex128'"),
         (pd.DataFrame({"a": [pd.Timestamp("2020-01-01").date()]}), "column 'a'"),
         (pd.DataFrame({"a": [b"x"]}), "column 'a'"),

@@ -31,9 +31,12 @@ def refused(message: str) -> bool:
     [
         ({"name": ""}, "name must be text"),
         ({"name": 3}, "name must be text"),
-        ({"kind": "nominal"}, "kind of column 'a' to be one of categorical, ordinal, numeric"),
+        (
+            {"kind": "nominal"},
+            "kind of column 'a' to be one of text, identifier, categorical, ordinal, numeric",
+        ),
         ({"provenance": "guessed"}, "provenance of column 'a'"),
-        ({"dtype": "datetime64[ns]"}, "'datetime64[ns]' is not supported"),
+        ({"dtype": "complex128"}, "'complex128' is not supported"),
         ({"dtype": "int13"}, "pandas knows no dtype 'int13'"),
         ({"dtype": None}, "is not supported"),
         ({"categories": ()}, "column 'a': declare at least one category"),

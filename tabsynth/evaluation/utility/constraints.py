@@ -20,14 +20,14 @@ def violations(
 
     Parameters
     ----------
-    impossible : ndarray of bool, shape (rows within the schema, combinations)
-        Which of the schema's impossible combinations each row has.
+    impossible : ndarray of bool, shape (rows within the schema, rules)
+        Which of the schema's impossible combinations each row has, and which of its constraints it breaks.
     outside : int
         Rows with a value that the schema does not declare; they are in no other figure.
     rows : int
         All rows of the synthetic table.
     names : sequence of str
-        Of the combinations.
+        Of the combinations and constraints.
     undeclared : sequence of Part
         The values that the schema does not declare, with how many rows hold them.
     """
@@ -47,7 +47,7 @@ def violations(
         "lower",
         0.0,
         "Share of the synthetic rows with a combination that the schema declares impossible, or a"
-        " value that it does not declare.",
+        " value that it does not declare, or that break one of its constraints.",
         CITATION,
         tuple(sorted(violated, key=lambda part: -part.n)),
     )

@@ -470,11 +470,6 @@ class GAN(Synthesizer):
         return "no-noise" if math.isinf(self.epsilon) else "dp-sgd"
 
     def _check(self) -> None:
-        if self.schema.impossible:
-            raise InputError(
-                f"Method {self.method} cannot hold the schema's impossible combinations; use method"
-                " margnet, or a schema without them."
-            )
         one_of("autoencoder", self.autoencoder, ("preset", *TRAININGS, None))
         if self._training() == "no-noise" and math.isfinite(self.epsilon):
             raise InputError(
@@ -579,7 +574,7 @@ class GAN(Synthesizer):
         private, public = randomness.torch(device), randomness.torch(device)
         streams = Streams(init_rng, private, public, randomness.noise(), randomness.noise())
         # All accounts are opened before the first row is read: a plan past the budget reads nothing.
-        split, sizes = self._allocation(), self.schema.sizes
+        split, sizes = self._allocation(), self.schema.learned.sizes
         accounts = {
             s.purpose: ledger.open(
                 s.purpose, s.mechanism, s.count, split.details(s.purpose, len(sizes))

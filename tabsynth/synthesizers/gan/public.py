@@ -66,7 +66,7 @@ def together(warm: Synthesizer, own: list[dict[str, Any]]) -> list[dict[str, Any
 def released_index(warm: Synthesizer, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Category codes of a sample of a warm start, shape (rows, columns): free post-processing."""
     table = warm.sample(rows, random_state=int(rng.integers(2**62)))
-    return TableEncoder(warm.encoder_.schema).to_index(table, "warm start's table")
+    return TableEncoder(warm.encoder_.whole).to_index(table, "warm start's table")
 
 
 def one_way(index: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:

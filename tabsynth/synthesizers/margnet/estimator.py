@@ -200,13 +200,19 @@ class MargNet(Synthesizer):
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
         if not disjoint_boxes(encoder.zeros):
             raise InputError("The schema declares all rows impossible; take a combination out.")
-        parsed_workload(self.schema, self.workload, self.target, self._settings())
+        parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
 
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
-        table.check(self.schema)
-        check_values(self.schema, table)
+        learned = self.schema.learned
+        if self.schema.rules or not set(learned.names) <= set(self.schema.names):
+            raise InputError(
+                "Counts do not show which rows break a rule, nor differences and heaping; fit a DataFrame, or take"
+                " constraints and heaping out of the schema."
+            )
+        table.check(learned)
+        check_values(learned, table)
         return table
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
@@ -219,7 +225,7 @@ class MargNet(Synthesizer):
                 else Gaussian(noise_multiplier=noise / math.sqrt(share)),
                 count=1,
             )
-            for purpose, share in stages(self.schema, self._settings()).items()
+            for purpose, share in stages(self.schema.learned, self._settings()).items()
         ]
 
     def _noise(self, earlier: Ledger) -> float:
@@ -233,7 +239,7 @@ class MargNet(Synthesizer):
         return (1 + ROUNDING) / left
 
     def _free_steps(self) -> dict[str, int]:
-        zeros = {ZEROS: self._settings().zero_steps} if self.schema.impossible else {}
+        zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}
         return {STAGE: self._settings().steps, **zeros}
 
     def _train(
@@ -249,14 +255,14 @@ class MargNet(Synthesizer):
         config, encoder = self._settings(), TableEncoder(self.schema)
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
-            self.schema,
+            self.schema.learned,
             config,
             self.rows if most is None else None,  # a trial's table has another number of rows
             spends,
             ledger,
             noise,
             monitor,
-            parsed_workload(self.schema, self.workload, self.target, config),
+            parsed_workload(self.schema.learned, self.workload, self.target, config),
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()
@@ -293,4 +299,4 @@ class MargNet(Synthesizer):
         return Mixture(self.encoder_.layout, self._components())
 
     def _components(self) -> int:
-        return self._settings().rows_of_mixture(len(self.schema.columns))
+        return self._settings().rows_of_mixture(len(self.schema.learned.columns))

@@ -103,7 +103,7 @@ class Voting(GAN):
     def _kind(self) -> Callable[..., GeneratorTraining]:
         if self._networks_config().kind == "network":
             return partial(PATENetworks, ensemble=self._ensemble())
-        return partial(PATEWitness, ensemble=self._ensemble(), columns=self.schema.columns)
+        return partial(PATEWitness, ensemble=self._ensemble(), columns=self.schema.learned.columns)
 
     def _generator(self) -> Callable[..., TableGenerator]:
         return TableGenerator

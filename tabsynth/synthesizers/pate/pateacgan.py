@@ -116,11 +116,11 @@ class PATEACGAN(Voting):
         return self.mode
 
     def _column(self) -> Column:
-        return self.schema[self.label]
+        return self.schema.learned[self.label]
 
     def _check(self) -> None:
         one_of("mode", self._mode(), MODES)
-        if not isinstance(self.label, str) or self.label not in self.schema.names:
+        if not isinstance(self.label, str) or self.label not in self.schema.learned.names:
             raise InputError(
                 f"label names column {shown(self.label)}, which the schema lacks; correct it."
             )
@@ -148,7 +148,7 @@ class PATEACGAN(Voting):
         super()._check()
 
     def _number(self) -> int:
-        return self.schema.names.index(self.label)
+        return self.schema.learned.names.index(self.label)
 
     def _shares(self) -> np.ndarray | None:
         """Shares of the classes, where they are declared."""

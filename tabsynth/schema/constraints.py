@@ -1,0 +1,547 @@
+"""Rules between the columns of a table: public facts that every synthetic row satisfies.
+
+A rule is written in the schema as a dict, in one of four forms:
+
+* ``{"derive": NAME, "from": [NAMES], "table": [[VALUES…, VALUE], …]}``: a column that follows from others by a
+  public table. Of one source the table may be a dict.
+* ``{"derive": NAME, "expression": TEXT}``: a number, date or time that is computed (:class:`Expression`).
+* ``{"order": [NAMES], "strict": BOOL}``: values that do not fall from column to column; ``strict``: that rise.
+  ``"difference": {"high": 60, …}`` models the second of two columns by its difference to the first.
+* ``{"if": {NAME: VALUES, …}, "then": {NAME: VALUES, …}}``: what rows of one kind must have. Values are lists
+  (None for null) or ranges, as in impossible combinations.
+
+Derived columns are not modelled, and cost no budget.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column, plain
+from tabsynth.schema.expressions import Expression
+from tabsynth.schema.numeric import Numeric
+
+MAX_RULES = 1_000
+MAX_LOOKUP = 2**24  # entries of the table of a derived column
+VIOLATIONS = ("refuse", "drop", "repair")
+TOLERANCE = 1e-6  # relative, of numbers that a rule computes
+
+
+class Columns(Protocol):
+    """The columns of a schema by name."""
+
+    def __getitem__(self, name: str) -> Column: ...
+
+
+class Rule:
+    """A rule between columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns that it is about.
+    text : str
+        The rule for people.
+    """
+
+    names: tuple[str, ...]
+    text: str
+
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """Which rows of a table in the schema's dtypes break the rule, bool, shape (n,)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Derived(Rule):
+    """A column that follows from others.
+
+    Attributes
+    ----------
+    target : Column
+    sources : tuple of Column
+    lookup : ndarray or None
+        Of a table: the code of the target by the codes of the sources, -1 where the table says nothing.
+    expression : Expression or None
+    """
+
+    target: Column
+    sources: tuple[Column, ...]
+    lookup: np.ndarray | None = None
+    expression: Expression | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The sources, then the target."""
+        return (*(column.name for column in self.sources), self.target.name)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """As :attr:`Rule.text`."""
+        if self.expression is not None:
+            return f"{self.target.name} = {self.expression.text}"
+        return f"{self.target.name} follows from {', '.join(c.name for c in self.sources)}"
+
+    def codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """Of a table: codes of the target, shape (n,), by those of the sources; -1: none."""
+        assert self.lookup is not None
+        return self.lookup[tuple(codes)]
+
+    def values(self, table: pd.DataFrame) -> pd.Series:
+        """Values of the target, shape (n,); a table that says nothing for a row is an error."""
+        if self.expression is None:
+            codes = self.codes([c.encode(table[c.name]) for c in self.sources])
+            if (codes < 0).any():
+                row = table.iloc[int((codes < 0).argmax())]
+                given = ", ".join(f"{c.name}={shown(plain(row[c.name]))}" for c in self.sources)
+                raise InputError(
+                    f"The rule for column {shown(self.target.name)} says nothing for {given}; add it to the"
+                    " rule's table."
+                )
+            series = self.target.decode(codes, np.random.default_rng(0))
+        else:
+            series = self.target.from_amounts(self._amounts(table))
+        return series.set_axis(table.index)
+
+    def _amounts(self, table: pd.DataFrame) -> np.ndarray:
+        assert self.expression is not None
+        amounts = {c.name: c.amounts(table[c.name]) for c in self.sources}
+        result = self.expression(amounts)
+        if not self.target.nulls and np.isnan(result).any():
+            raise InputError(
+                f"Column {shown(self.target.name)}: {self.expression.text} is undefined in some row, and the"
+                " column has no nulls; declare nulls=true."
+            )
+        return result
+
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """As :meth:`Rule.broken`; of a computed number up to its resolution."""
+        if self.expression is None:
+            codes = self.codes([c.encode(table[c.name]) for c in self.sources])
+            return (codes >= 0) & (codes != self.target.encode(table[self.target.name]))
+        wanted = self.target.amounts(self.values(table))
+        given = self.target.amounts(table[self.target.name])
+        near = np.abs(wanted - given) <= TOLERANCE * np.maximum(1, np.abs(wanted))
+        return ~(near | (np.isnan(wanted) & np.isnan(given)))
+
+
+@dataclass(frozen=True, eq=False)
+class Order(Rule):
+    """Values that do not fall, or rise, from column to column; nulls are passed over.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    strict : bool
+    difference : Numeric or None
+        The column that is modelled in place of the second: its difference to the first.
+    """
+
+    columns: tuple[Column, ...]
+    strict: bool
+    difference: Numeric | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns in their order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """As :attr:`Rule.text`."""
+        return (" < " if self.strict else " <= ").join(self.names)
+
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """As :meth:`Rule.broken`."""
+        last = np.full(len(table), -np.inf)
+        wrong = np.zeros(len(table), dtype=bool)
+        for column in self.columns:
+            amounts = column.amounts(table[column.name])
+            wrong |= (amounts <= last) if self.strict else (amounts < last)
+            last = np.where(np.isnan(amounts), last, np.maximum(last, amounts))
+        return wrong
+
+    def repaired(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table whose broken rows have the values of these columns sorted; equal ones of a strict order stay."""
+        wrong = self.broken(table)
+        if not wrong.any():
+            return table
+        rows = table[wrong]
+        amounts = np.stack([c.amounts(rows[c.name]) for c in self.columns], axis=1)
+        for i, row in enumerate(amounts):
+            present = ~np.isnan(row)
+            amounts[i, present] = np.sort(row[present])
+        table = table.copy()
+        for j, column in enumerate(self.columns):
+            series = column.from_amounts(amounts[:, j]).set_axis(rows.index)
+            table[column.name] = table[column.name].where(~wrong, series.reindex(table.index))
+        return table
+
+    def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        """Whether each row has values in its cells that satisfy the order.
+
+        Parameters
+        ----------
+        lows, highs : ndarray, shape (n, columns)
+            The least and the largest amount of each cell; NaN for null.
+        """
+        last = np.full(len(lows), -np.inf)
+        possible = np.ones(len(lows), dtype=bool)
+        for j, column in enumerate(self.columns):
+            null = np.isnan(lows[:, j])
+            least = self._after(column, last, lows[:, j])
+            possible &= null | (least <= highs[:, j] + self._slack(column))
+            last = np.where(null, last, least)
+        return possible
+
+    def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Amounts in cells that satisfy the order, uniform from left to right; shape of ``lows``."""
+        count, width = lows.shape
+        # The largest amounts that leave room for the columns to the right.
+        room = highs.copy()
+        following = np.full(count, np.inf)
+        for j in reversed(range(width)):
+            null, least_step = np.isnan(lows[:, j]), self.columns[j].amount_step or 0.0
+            room[:, j] = np.where(null, np.nan, np.minimum(highs[:, j], following))
+            following = np.where(null, following, room[:, j] - (least_step if self.strict else 0.0))
+        drawn = np.full(lows.shape, np.nan)
+        last = np.full(count, -np.inf)
+        for j, column in enumerate(self.columns):
+            null = np.isnan(lows[:, j])
+            least = self._after(column, last, lows[:, j])
+            span = np.maximum(np.where(null, 0, room[:, j] - least), 0)
+            step = column.amount_step
+            if step is None:
+                amounts = least + span * rng.random(count)
+            else:
+                amounts = least + step * np.floor(
+                    rng.random(count) * (np.floor(span / step + 1e-9) + 1)
+                )
+            drawn[:, j] = np.where(null, np.nan, amounts)
+            last = np.where(null, last, amounts)
+        return drawn
+
+    def _slack(self, column: Column) -> float:
+        return 1e-9 * (column.amount_step or 1.0)
+
+    def _after(self, column: Column, last: np.ndarray, lows: np.ndarray) -> np.ndarray:
+        """The least amount of a column that is at least ``lows`` and may follow ``last``."""
+        step = column.amount_step
+        if step is None:
+            follower = np.nextafter(last, np.inf) if self.strict else last
+            return np.maximum(lows, follower)
+        with np.errstate(invalid="ignore"):
+            steps = (last - lows) / step
+            count = np.floor(steps + TOLERANCE) + 1 if self.strict else np.ceil(steps - TOLERANCE)
+        return lows + step * np.where(np.isfinite(count), np.maximum(count, 0), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Implication(Rule):
+    """What rows that have some values must have.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Of the condition, then of the consequence.
+    conditions, consequences : tuple of ndarray
+        Which codes of each column are meant, bool, shape (size,).
+    text : str
+    """
+
+    columns: tuple[Column, ...]
+    conditions: tuple[np.ndarray, ...]
+    consequences: tuple[np.ndarray, ...]
+    text: str
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of the condition, then of the consequence."""
+        return tuple(column.name for column in self.columns)
+
+    def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """Which rows of codes, by column, break the rule; bool, shape (n,)."""
+        split = len(self.conditions)
+        met = [m[c] for m, c in zip(self.conditions, codes[:split], strict=True)]
+        kept = [m[c] for m, c in zip(self.consequences, codes[split:], strict=True)]
+        return np.all(met, axis=0) & ~np.all(kept, axis=0)
+
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """As :meth:`Rule.broken`."""
+        return self.broken_codes([c.encode(table[c.name]) for c in self.columns])
+
+
+@dataclass(frozen=True, eq=False)
+class Forbidden(Implication):
+    """A combination of values that cannot occur: all masks are of the condition, and nothing satisfies it."""
+
+    def broken_codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """As :meth:`Implication.broken_codes`."""
+        return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
+
+
+def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:
+    """The rules of a schema's ``constraints``.
+
+    Raises
+    ------
+    InputError
+        For one that is not understood, contradicts the columns or another one.
+    """
+    if len(constraints) > MAX_RULES:
+        raise InputError(f"The schema has {len(constraints):,} constraints; at most {MAX_RULES:,}.")
+    rules = [_rule(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
+    _check_together(rules)
+    return tuple(rules)
+
+
+_FORMS = {
+    "derive": ({"derive", "from", "table"}, {"derive", "expression"}),
+    "order": (
+        {"order"},
+        {"order", "strict"},
+        {"order", "difference"},
+        {"order", "strict", "difference"},
+    ),
+    "if": ({"if", "then"},),
+}
+
+
+def _rule(columns: Columns, item: Any, where: str) -> Rule:
+    form = next((f for f in _FORMS if isinstance(item, Mapping) and f in item), None)
+    if form is None or set(item) not in _FORMS[form]:
+        raise InputError(
+            f"{where}: expected derive with from and table, derive with expression, order, or if with then;"
+            f" got {shown(item)}."
+        )
+    return {"derive": _derived, "order": _order, "if": _implication}[form](columns, item, where)
+
+
+def _column(columns: Columns, name: Any, where: str) -> Column:
+    try:
+        column = columns[name]
+    except (InputError, KeyError, TypeError):
+        raise InputError(
+            f"{where}: the schema has no column {shown(name)}; correct the name."
+        ) from None
+    if not column.learned:
+        raise InputError(
+            f"{where}: column {shown(name)} is of kind {column.kind}, which is not learned; leave it out of"
+            " the rule."
+        )
+    return column
+
+
+def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+    target = _column(columns, item["derive"], where)
+    if "expression" in item:
+        expression = Expression(item["expression"], where)
+        sources = tuple(_column(columns, name, where) for name in expression.names)
+        for column in sources:
+            column.code_amounts()  # InputError for texts
+        target.from_amounts(np.empty(0))
+        return Derived(target, sources, expression=expression)
+    names = [item["from"]] if isinstance(item["from"], str) else list(item["from"])
+    sources = tuple(_column(columns, name, where) for name in names)
+    if target.name in names or not names:
+        raise InputError(f"{where}: column {shown(target.name)} cannot follow from itself.")
+    shape = tuple(column.size for column in sources)
+    if np.prod(shape, dtype=float) > MAX_LOOKUP:
+        raise InputError(f"{where}: the table would have more than {MAX_LOOKUP:,} entries.")
+    lookup = np.full(shape, -1, dtype=np.int64)
+    given = item["table"]
+    if isinstance(given, Mapping):
+        if len(sources) != 1:
+            raise InputError(f"{where}: a table as a dict is for one source; list rows instead.")
+        given = [[*pair] for pair in given.items()]
+    if not isinstance(given, list | tuple):
+        raise InputError(f"{where}: expected table to be a dict or a list of rows.")
+    for row in given:
+        if not isinstance(row, list | tuple) or len(row) != len(sources) + 1:
+            raise InputError(
+                f"{where}: a row of the table needs {len(sources) + 1} values, got {shown(row)}."
+            )
+        key = tuple(_code(c, value, where) for c, value in zip(sources, row[:-1], strict=True))
+        code = _code(target, row[-1], where)
+        if lookup[key] not in (-1, code):
+            keys = ", ".join(shown(value) for value in row[:-1])
+            raise InputError(
+                f"{where}: the table gives {keys} two values, {target.label(int(lookup[key]))} and"
+                f" {target.label(code)}; keep one."
+            )
+        lookup[key] = code
+    if (lookup < 0).any() and target.nulls and len(sources) == 1 and sources[0].nulls:
+        lookup[-1] = target.cells if lookup[-1] < 0 else lookup[-1]
+    if (lookup < 0).any() and target.other is not None:
+        lookup[lookup < 0] = target.positions[target.other]
+    if (lookup < 0).any():
+        missing = np.argwhere(lookup < 0)[0]
+        keys = ", ".join(
+            f"{c.name}={c.label(int(j))}" for c, j in zip(sources, missing, strict=True)
+        )
+        raise InputError(
+            f"{where}: the table says nothing for {keys}; give every declared value of the sources a value."
+        )
+    return Derived(target, sources, lookup)
+
+
+def _code(column: Column, value: Any, where: str) -> int:
+    """The code of a value of a table, which as the key of a JSON object is text."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return int(column.mask([None], f"{where}, column {shown(column.name)}").argmax())
+    where = f"{where}, column {shown(column.name)}"
+    if isinstance(value, str) and column.value_type not in ("text", "category"):
+        with suppress(InputError):
+            value = plain(column.strict().parse(pd.Series([value], dtype=object)).iloc[0])
+    return int(column.declared_codes([value], where)[0])
+
+
+def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+    names = item["order"]
+    if (
+        not isinstance(names, list | tuple)
+        or len(names) < 2
+        or len(set(map(str, names))) < len(names)
+    ):
+        raise InputError(f"{where}: expected order to list two or more different columns.")
+    ordered = tuple(_column(columns, name, where) for name in names)
+    strict = item.get("strict", False)
+    if not isinstance(strict, bool):
+        raise InputError(f"{where}: expected strict to be true or false, got {shown(strict)}.")
+    units = {(c.kind, getattr(c, "resolution", None)) for c in ordered if hasattr(c, "units")}
+    if len(units) > 1 or (
+        units and len(units) == 1 and not all(hasattr(c, "units") for c in ordered)
+    ):
+        raise InputError(
+            f"{where}: {', '.join(names)} are of different kinds or units; they have no order."
+        )
+    for column in ordered:
+        column.code_amounts()  # InputError for texts
+    if "difference" not in item:
+        return Order(ordered, strict)
+    if len(ordered) != 2:
+        raise InputError(f"{where}: a difference is of two columns; write a rule for each pair.")
+    facts = {"low": 1 if strict else 0, **dict(item["difference"] or {})}
+    first, second = ordered
+    allowed = {f.name for f in fields(Numeric)} - {
+        "name",
+        "kind",
+        "dtype",
+        "nulls",
+        "labels",
+        "heaping",
+    }
+    if set(facts) - allowed or "high" not in facts:
+        raise InputError(
+            f"{where}: expected difference to be a dict with high, and low, bins, breaks, resolution or clip."
+        )
+    if facts["low"] < 0 or (strict and facts["low"] <= 0):
+        raise InputError(f"{where}: low of the difference contradicts the order; leave it out.")
+    whole = first.amount_step == second.amount_step == 1
+    facts["breaks"] = tuple(facts.get("breaks", ()))
+    difference = Numeric(
+        name=f"{second.name} - {first.name}",
+        dtype="Int64" if whole else "Float64",
+        nulls=first.nulls or second.nulls,
+        **facts,
+    )
+    return Order(ordered, strict, difference)
+
+
+def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+    sides = []
+    for key in ("if", "then"):
+        side = item[key]
+        if not isinstance(side, Mapping) or not side:
+            raise InputError(
+                f"{where}: expected {key} to be a dict of columns to values, got {shown(side)}."
+            )
+        masks = {}
+        for name, values in side.items():
+            column = _column(columns, name, where)
+            given = values if isinstance(values, list | tuple | Mapping) else [values]
+            masks[name] = column.mask(given, f"{where}, column {shown(name)}")
+        sides.append(masks)
+    if not all(mask.any() for mask in sides[1].values()):
+        raise InputError(f"{where}: then allows no value; list some.")
+    names = [*sides[0], *sides[1]]
+    return Implication(
+        tuple(columns[name] for name in names),
+        tuple(sides[0].values()),
+        tuple(sides[1].values()),
+        f"if {_words(item['if'])} then {_words(item['then'])}",
+    )
+
+
+def _words(side: Mapping[str, Any]) -> str:
+    def one(values: Any) -> str:
+        if isinstance(values, Mapping):
+            return f"from {values['low']} to {values['high']}"
+        given = values if isinstance(values, list | tuple) else [values]
+        texts = ["null" if v is None else str(v) for v in given]
+        return ", ".join(texts[:4]) + (", …" if len(texts) > 4 else "")
+
+    return " and ".join(f"{name} in {one(values)}" for name, values in side.items())
+
+
+def _check_together(rules: Sequence[Rule]) -> None:
+    """InputError for rules that derive a column twice, or in a circle."""
+    made: dict[str, tuple[str, ...]] = {}
+    for rule in rules:
+        if isinstance(rule, Derived):
+            target, sources = rule.target.name, rule.names[:-1]
+        elif isinstance(rule, Order) and rule.difference is not None:
+            target, sources = rule.names[1], rule.names[:1]
+        else:
+            continue
+        if target in made:
+            raise InputError(f"Two constraints derive column {shown(target)}; keep one.")
+        made[target] = sources
+    for start in made:
+        seen, left = set(), list(made[start])
+        while left:
+            name = left.pop()
+            if name == start:
+                raise InputError(
+                    f"The constraints derive column {shown(start)} from itself, by way of others; leave one out."
+                )
+            if name not in seen:
+                seen.add(name)
+                left += made.get(name, ())
+
+
+def made_by(rules: Sequence[Rule]) -> dict[str, Rule]:
+    """By the name of each column that is not modelled: the rule that makes it, sources first."""
+    makers: dict[str, Rule] = {}
+    for rule in rules:
+        if isinstance(rule, Derived):
+            makers[rule.target.name] = rule
+        elif isinstance(rule, Order) and rule.difference is not None:
+            makers[rule.names[1]] = rule
+    ordered: dict[str, Rule] = {}
+
+    def add(name: str) -> None:
+        if name in makers and name not in ordered:
+            rule = makers[name]
+            for source in rule.names[:-1] if isinstance(rule, Derived) else rule.names[:1]:
+                add(source)
+            ordered[name] = rule
+
+    for name in makers:
+        add(name)
+    return ordered
+
+
+def plainly(item: Any) -> Any:
+    """A constraint as JSON writes it: lists for tuples, Python's own numbers."""
+    if isinstance(item, Mapping):
+        return {str(key): plainly(value) for key, value in item.items()}
+    if isinstance(item, list | tuple | range):
+        return [plainly(value) for value in item]
+    return plain(item)

@@ -1,0 +1,722 @@
+"""Columns of dates, times and durations: amounts of a unit between declared bounds, whose codes are cells.
+
+Each kind converts its values to whole numbers of a unit, such as days since 1970, and back; cells, bounds and
+groups are those of a :class:`~tabsynth.Numeric` column of these numbers.
+"""
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import check_text, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.column import (
+    Column,
+    DraftSource,
+    JsonTypes,
+    LeftOut,
+    base_dtype,
+    is_null,
+    is_range,
+    range_ends,
+)
+from tabsynth.schema.numeric import Numeric, StepRanges
+
+MICROSECONDS_A_DAY = 86_400_000_000
+EXAMPLE_ROWS = 200  # texts that a draft tries to read as dates, before it reads them all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temporal(Column):
+    """What the kinds of dates, times and durations share.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels
+        As of :class:`~tabsynth.Column`.
+    low, high : str
+        Bounds, both included, as text.
+    bins, breaks, clip
+        As of :class:`~tabsynth.Numeric`; ``breaks`` are texts like the bounds.
+    """
+
+    low: str | None = None
+    high: str | None = None
+    bins: int | None = None
+    breaks: tuple[str, ...] = ()
+    clip: bool = False
+
+    json_types: ClassVar[JsonTypes] = {
+        "low": str,
+        "high": str,
+        "bins": int,
+        "breaks": list,
+        "clip": bool,
+    }
+    copied_facts: ClassVar[tuple[str, ...]] = ("low", "high", "breaks")
+    ordered: ClassVar[bool] = True
+    example: ClassVar[str] = ""
+
+    # What a kind defines.
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        """Units of values without nulls, shape (n,) float64; NaN for what is no value of the kind."""
+        raise NotImplementedError
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        """Values of whole numbers of units, in the column's dtype."""
+        raise NotImplementedError
+
+    # Facts.
+
+    def _check(self, where: str) -> None:
+        object.__setattr__(self, "breaks", tuple(self.breaks))
+        if self.low is None or self.high is None:
+            raise InputError(f"{where}: declare low and high, such as {self.example!r}.")
+        for text in (self.low, self.high, *self.breaks):
+            check_text(where, text)
+        if self.units.cells < 1:  # made here, so that it refuses what it cannot be made of
+            raise InputError(f"{where}: declare low and high.")
+
+    def unit_of(self, text: Any, where: str) -> int:
+        """The number of units of one value, of the column's type or a text as the bounds are.
+
+        Raises
+        ------
+        InputError
+        """
+        cell = np.empty(1, dtype=object)
+        cell[0] = text
+        one = pd.Series(cell, dtype=object)
+        number = self._numbers(one)[0]
+        if np.isnan(number) and getattr(self, "format", None) is not None:
+            number = replace(self, format=None)._numbers(one)[0]  # type: ignore[call-arg]
+        if np.isnan(number):
+            raise InputError(
+                f"{where}: {shown(str(text))} is no {self.kind}; write it like {self.example!r}."
+            )
+        return int(number)
+
+    @cached_property
+    def units(self) -> Numeric:
+        """The column of whole numbers of units."""
+        where = f"column {shown(self.name)}"
+        low, high, *breaks = (self.unit_of(t, where) for t in (self.low, self.high, *self.breaks))
+        if low > high:
+            raise InputError(f"{where}: low={self.low} is after high={self.high}.")
+        return Numeric(
+            name=self.name,
+            dtype="Int64",
+            nulls=self.nulls,
+            low=low,
+            high=high,
+            bins=self.bins,
+            breaks=tuple(breaks),
+            clip=self.clip,
+        )
+
+    def text_of(self, number: float) -> str:
+        """A number of units as text."""
+        return str(self._values(np.array([int(number)], dtype=np.int64)).iloc[0])
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.units.cells
+
+    def label(self, code: int) -> str:
+        """The first and the last value of a cell."""
+        if code == self.cells:
+            return "null"
+        first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
+        return first if first == last else f"{first} to {last}"
+
+    def domain(self, limit: int = 8) -> str:
+        """As :meth:`Column.domain`."""
+        return f"{self.kind}s from {self.low} to {self.high}" + " and None" * self.nulls
+
+    def scores(self) -> np.ndarray:
+        """Midpoints of the cells in units; NaN for null."""
+        return self.units.scores()
+
+    def code_widths(self) -> np.ndarray:
+        """As :meth:`Numeric.code_widths`."""
+        return self.units.code_widths()
+
+    def strict(self) -> Self:
+        """As :meth:`Column.strict`: without ``clip``."""
+        return replace(self, clip=False)
+
+    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
+        """As :meth:`Column.edge_cases`."""
+        ends = self._values(np.array(self.units.bounds, dtype=np.int64))
+        lowest, highest = ends.iloc[0], ends.iloc[1]
+        return {"outlier": highest if above else lowest, "lowest": lowest, "highest": highest}
+
+    # Amounts.
+
+    def amounts(self, values: pd.Series) -> np.ndarray:
+        """Units, shape (n,) float64; NaN for null."""
+        numbers = np.full(len(values), np.nan)
+        present = values.notna().to_numpy()
+        numbers[present] = self._numbers(values[present])
+        return numbers
+
+    def from_amounts(self, amounts: np.ndarray) -> pd.Series:
+        """As :meth:`Column.from_amounts`."""
+        nulls = np.isnan(amounts)
+        low, high = self.units.bounds
+        numbers = np.clip(np.where(nulls, low, np.round(amounts)), low, high).astype(np.int64)
+        return self._with_nulls(numbers, nulls)
+
+    def code_amounts(self) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`Column.code_amounts`."""
+        return self.units.code_amounts()
+
+    @property
+    def amount_step(self) -> float | None:
+        """One unit."""
+        return 1.0
+
+    # Values to codes and back.
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """As :meth:`Column.encode`: the cell of each value."""
+        nulls = self.check_nulls(values.isna().to_numpy())
+        numbers = np.full(len(values), np.nan)
+        present = values[~nulls]
+        numbers[~nulls] = self._numbers(present)
+        wrong = np.isnan(numbers) & ~nulls
+        if wrong.any():
+            raise self._not_of_type(values.iloc[int(wrong.argmax())])
+        low, high = self.units.bounds
+        outside = ~nulls & ((numbers < low) | (numbers > high))
+        if outside.any() and not self.clip:
+            value = values.iloc[int(outside.argmax())]
+            raise InputError(
+                f"Column {shown(self.name)}: {shown(str(value))} is outside its declared bounds, {self.low}"
+                f" to {self.high}; correct it, widen the bounds, or declare clip=true."
+            )
+        return self.units.encode(pd.Series(numbers))
+
+    def _not_of_type(self, value: Any) -> Any:
+        raise InputError(
+            f"Column {shown(self.name)}: {shown(str(value))} is no {self.kind}; correct it, write it like"
+            f" {self.example!r}, or add it to the schema's null_values if it stands for a missing value."
+        )
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+        """Uniform draws of whole units within each cell."""
+        drawn = self.units.decode(codes, rng, within)
+        nulls = drawn.isna().to_numpy()
+        numbers = drawn.fillna(self.units.low).to_numpy(dtype=np.int64)
+        return self._with_nulls(numbers, nulls)
+
+    def _with_nulls(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        self.check_nulls(nulls)
+        values = self._values(numbers)
+        if nulls.any():
+            values = values.mask(pd.Series(nulls, index=values.index))
+        return values.rename(self.name)
+
+    def keep_given(self, decoded: pd.Series, given: pd.Series, where: np.ndarray) -> pd.Series:
+        """As :meth:`Column.keep_given`."""
+        numbers = self.amounts(decoded)
+        kept = where & ~np.isnan(numbers)
+        numbers[kept] = self.amounts(given[kept])
+        return self.from_amounts(numbers)
+
+    # Values of files and tables.
+
+    def parse(self, texts: pd.Series) -> pd.Series:
+        """As :meth:`Column.parse`."""
+        return self.convert(texts)
+
+    def convert(self, values: pd.Series) -> pd.Series:
+        """As :meth:`Column.convert`."""
+        if str(values.dtype) == self.dtype and base_dtype(self.dtype) != "text":
+            return values
+        nulls = values.isna().to_numpy()
+        numbers = self.amounts(values)
+        wrong = np.isnan(numbers) & ~nulls
+        if wrong.any():
+            raise self._not_of_type(values.iloc[int(wrong.argmax())])
+        numbers = np.where(nulls, 0, numbers).astype(np.int64)
+        return self._with_nulls(numbers, nulls).set_axis(values.index)
+
+    # Conditions and combinations of values.
+
+    def _declared_number(self, value: Any, where: str) -> int:
+        try:
+            number = self.unit_of(value, where)
+        except InputError:
+            raise self._undeclared(value, where) from None
+        low, high = self.units.bounds
+        if not low <= number <= high:
+            raise self._undeclared(value, where)
+        return number
+
+    def code_range(self, low: Any, high: Any, where: str) -> tuple[int, int]:
+        """As :meth:`Column.code_range`."""
+        return self.units.code_range(
+            self._declared_number(low, where), self._declared_number(high, where), where
+        )
+
+    def declared_codes(self, values: Sequence[Any], where: str) -> np.ndarray:
+        """As :meth:`Column.declared_codes`."""
+        return self.units.declared_codes(
+            [self._declared_number(value, where) for value in values], where
+        )
+
+    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, StepRanges | None]:
+        """As :meth:`Column.restriction`."""
+        where = f"where: column {shown(self.name)}"
+
+        def in_units(value: Any) -> Any:
+            if is_range(value):
+                low, high = (self._declared_number(end, where) for end in range_ends(value))
+                if low > high:
+                    raise self.has_no(value)
+                return {"low": low, "high": high}
+            if is_null(value):
+                if not self.nulls:
+                    raise self.has_no(value)
+                return None
+            return self._declared_number(value, where)
+
+        return self.units.restriction([in_units(value) for value in values])
+
+    def stated(self, value: Any) -> Any:
+        """As :meth:`Column.stated`."""
+        if is_range(value):
+            return {name: str(end) for name, end in value.items()}
+        return None if is_null(value) else str(value)
+
+    # Drafts.
+
+    def review(self) -> list[str]:
+        """As :meth:`Column.review`."""
+        return [
+            f"{shown(self.name)}: bounds {self.low} to {self.high} were read off this table; declare those"
+            " of the period that it covers."
+        ]
+
+    @classmethod
+    def _draft_bounds(cls, source: DraftSource, **facts: Any) -> "Column":
+        """A draft with bounds that ``min_count`` rows lie outside of, rounded outwards by :meth:`_round`."""
+        least = source.min_count
+        wide = cls(low=cls.widest[0], high=cls.widest[1], clip=True, **facts, **source.facts)
+        numbers = np.sort(wide._numbers(source.values))
+        if np.isnan(numbers).any():
+            raise LeftOut(f"not all of its values are {cls.kind}s")
+        if len(numbers) < 2 * least and least > 1:
+            raise LeftOut(f"fewer than {2 * least} rows have a value")
+        place = min(least - 1, len(numbers) - 1)
+        ends = sorted([numbers[place], numbers[-1 - place]])
+        low, high = wide._round(int(ends[0]), int(ends[1]))
+        return replace(wide, low=low, high=high, clip=least > 1)
+
+    widest: ClassVar[tuple[str, str]] = ("", "")
+
+    def _round(self, low: int, high: int) -> tuple[str, str]:
+        """Rounder bounds, at or outside some."""
+        return self.text_of(low), self.text_of(high)
+
+
+def _instants(values: pd.Series, form: str | None) -> np.ndarray:
+    """Microseconds since 1970, shape (n,) float64, NaN for what is no date or time; zones are UTC."""
+    found = values
+    if base_dtype(str(values.dtype)) != "datetime":
+        found = _parsed(values.astype(object), form)
+    if getattr(found.dtype, "tz", None) is not None:
+        found = found.dt.tz_convert("UTC").dt.tz_localize(None)
+    numbers = found.astype("datetime64[us]").to_numpy().astype("int64").astype(float)
+    numbers[found.isna().to_numpy()] = np.nan
+    return numbers
+
+
+def _parsed(cells: pd.Series, form: str | None) -> pd.Series:
+    """Instants in UTC of texts and of Python's dates, each by itself; NaT for what is none."""
+    texts = cells.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
+    out = np.full(len(cells), np.datetime64("NaT", "us"))
+    if texts.any():
+        found = pd.to_datetime(cells[texts], format=form or "ISO8601", errors="coerce", utc=True)
+        naive = found.dt.tz_localize(None).astype("datetime64[us]").to_numpy()
+        # Digits alone, as 2020 or 20200131, are dates in ISO 8601, but may be any number.
+        if form is None:
+            bare = cells[texts].str.fullmatch(r"\s*[+-]?\d+\s*").to_numpy(dtype=bool)
+            naive = np.where(bare, np.datetime64("NaT", "us"), naive)
+        out[texts] = naive
+    for place in np.flatnonzero(~texts):
+        cell = cells.iloc[place]
+        if isinstance(cell, datetime.date | np.datetime64):
+            instant = pd.Timestamp(cell)
+            if instant is pd.NaT:
+                continue
+            if instant.tzinfo is not None:
+                instant = instant.tz_convert("UTC").tz_localize(None)
+            out[place] = instant.to_datetime64().astype("datetime64[us]")
+    return pd.Series(out, index=cells.index)
+
+
+def _check_format(column: Any, where: str) -> None:
+    """InputError for a format of texts that dates cannot be written and read by."""
+    form = column.format
+    if form is None:
+        return
+    check_text(where, form)
+    if base_dtype(column.dtype) != "text":
+        raise InputError(f"{where}: format is of columns of text, and its dtype is {column.dtype}.")
+    instant = datetime.datetime(2020, 11, 23)
+    try:
+        read = datetime.datetime.strptime(instant.strftime(form), form)
+    except (ValueError, re.error):
+        read = None
+    if read is None or read.date() != instant.date():
+        raise InputError(
+            f"{where}: format {shown(form)} does not give back a date that it wrote; name year, month and"
+            " day, as in '%d/%m/%Y'."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Date(Temporal):
+    """A column of days between two dates.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels, bins, clip
+        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]`` (or another unit), text, or
+        ``object`` for Python's dates.
+    low, high : str
+        Dates as ``"2015-01-01"``.
+    breaks : tuple of str
+        Dates at which cells begin.
+    format : str, optional
+        How texts are written, for :meth:`datetime.date.strftime`. Default: ISO 8601, 2015-01-31.
+
+    Examples
+    --------
+    >>> from tabsynth import Date
+    >>> visit = Date(name="visit", dtype="str", low="2020-01-01", high="2020-12-31", bins=12)
+    >>> visit.label(0)
+    '2020-01-01 to 2020-01-31'
+    """
+
+    kind: str = "date"
+    format: str | None = None
+
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str}
+    example: ClassVar[str] = "2020-01-31"
+    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
+
+    def _check(self, where: str) -> None:
+        _check_format(self, where)
+        super()._check(where)
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        instants = _instants(values, self.format)
+        return np.where(instants % MICROSECONDS_A_DAY == 0, instants / MICROSECONDS_A_DAY, np.nan)
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        days = pd.Series(numbers.astype("datetime64[D]").astype("datetime64[s]"))
+        if base_dtype(self.dtype) == "datetime":
+            return days.astype(self.dtype)
+        if self.dtype == "object":
+            return pd.Series(days.dt.date.to_numpy(), dtype=object)
+        return days.dt.strftime(self.format or "%Y-%m-%d").astype(self.dtype)
+
+    def text_of(self, number: float) -> str:
+        """The date in ISO 8601."""
+        return str(np.datetime64(int(number), "D"))
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of days without a time of day, in texts of ISO 8601 or in a dtype of dates."""
+        values = source.values
+        base = base_dtype(source.dtype)
+        if base == "datetime":
+            if getattr(values.dtype, "tz", None) is not None:
+                return None
+        elif base != "text" or not _looks_like(values, r"\d{4}-\d{2}-\d{2}"):
+            return None
+        numbers = _instants(values, None)
+        if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
+            return None
+        return cls._draft_bounds(source)
+
+    def _round(self, low: int, high: int) -> tuple[str, str]:
+        return f"{self.text_of(low)[:4]}-01-01", f"{self.text_of(high)[:4]}-12-31"
+
+
+def _looks_like(values: pd.Series, pattern: str) -> bool:
+    """Whether values are texts of a form; a few are tried first."""
+    form = re.compile(pattern)
+    return all(
+        all(isinstance(v, str) and form.fullmatch(v) for v in part)
+        for part in (values.head(EXAMPLE_ROWS), values)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime(Temporal):
+    """A column of instants: a day and a time of day, with or without a time zone.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels, bins, clip
+        As of :class:`~tabsynth.Numeric`; the dtype is ``datetime64[ns]``, ``datetime64[ns, Europe/Berlin]`` or
+        text. Cells of a column with a time zone are intervals of UTC.
+    low, high : str
+        As ``"2015-01-01 00:00"``; of a column with a time zone in UTC, unless they name an offset.
+    breaks : tuple of str
+    format : str, optional
+        How texts are written. Default: ISO 8601.
+    resolution : str, optional
+        The unit of values, as pandas writes a timedelta: ``"1min"``. Finer values are rounded down to it.
+        Default: ``"1s"``.
+    """
+
+    kind: str = "datetime"
+    format: str | None = None
+    resolution: str = "1s"
+
+    dtypes: ClassVar[tuple[str, ...]] = ("datetime", "text")
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "format": str, "resolution": str}
+    example: ClassVar[str] = "2020-01-31 08:30:00"
+    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
+
+    def _check(self, where: str) -> None:
+        _check_format(self, where)
+        _unit(self.resolution, where)
+        super()._check(where)
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        instants = _instants(values, self.format)
+        return np.floor(instants / _unit(self.resolution, self.name))
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        instants = (numbers * _unit(self.resolution, self.name)).astype("datetime64[us]")
+        series = pd.Series(instants)
+        if base_dtype(self.dtype) != "datetime":
+            whole = "%Y-%m-%d %H:%M:%S"
+            if _unit(self.resolution, self.name) % 1_000_000:
+                whole += ".%f"
+            return series.dt.strftime(self.format or whole).astype(self.dtype)
+        zone = re.fullmatch(r"datetime64\[\w+, (.+)\]", self.dtype)
+        if zone is None:
+            return series.astype(self.dtype)
+        return series.dt.tz_localize("UTC").dt.tz_convert(zone[1]).astype(self.dtype)
+
+    def text_of(self, number: float) -> str:
+        """The instant in ISO 8601."""
+        instant = np.datetime64(int(number) * _unit(self.resolution, self.name), "us")
+        return str(pd.Timestamp(instant))
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of instants, in texts of ISO 8601 without a zone or in a dtype of instants."""
+        base = base_dtype(source.dtype)
+        texts = r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+        if base != "datetime" and (base != "text" or not _looks_like(source.values, texts)):
+            return None
+        numbers = _instants(source.values, None)
+        if np.isnan(numbers).any():
+            return None
+        whole = [unit for unit in ("1min", "1s") if not (numbers % _unit(unit, "")).any()]
+        return cls._draft_bounds(source, resolution=whole[0] if whole else "1ms")
+
+    def _round(self, low: int, high: int) -> tuple[str, str]:
+        return f"{self.text_of(low)[:4]}-01-01", f"{self.text_of(high)[:4]}-12-31 23:59"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Time(Temporal):
+    """A column of times of day, as text such as 08:30 or as Python's ``datetime.time``.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels, bins, breaks, clip
+        As of :class:`~tabsynth.Numeric`; the dtype is text, or ``object`` for Python's times.
+    low, high : str
+        Default: the whole day.
+    resolution : {"1min", "1s"}
+        The unit of values; texts have seconds if it is ``"1s"``.
+    """
+
+    kind: str = "time"
+    low: str | None = "00:00"
+    high: str | None = "23:59:59"
+    resolution: str = "1min"
+
+    dtypes: ClassVar[tuple[str, ...]] = ("text",)
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
+    example: ClassVar[str] = "08:30"
+
+    def _check(self, where: str) -> None:
+        if self.resolution not in ("1min", "1s"):
+            raise InputError(
+                f"{where}: expected resolution 1min or 1s, got {shown(self.resolution)}."
+            )
+        super()._check(where)
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        form = re.compile(r"([01]\d|2[0-3]|\d):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?")
+
+        def seconds(value: Any) -> float:
+            if isinstance(value, datetime.time):
+                value = value.isoformat()
+            match = form.fullmatch(value.strip()) if isinstance(value, str) else None
+            if match is None:
+                return np.nan
+            return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
+
+        distinct = {value: seconds(value) for value in values.unique()}
+        numbers = np.array([distinct[value] for value in values], dtype=float)
+        return np.floor(numbers / (60 if self.resolution == "1min" else 1))
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        seconds = numbers.astype(np.int64) * (60 if self.resolution == "1min" else 1)
+        times = [datetime.time(s // 3600, s // 60 % 60, s % 60) for s in seconds.tolist()]
+        if self.dtype == "object":
+            return pd.Series(times, dtype=object)
+        form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
+        return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of times of day, whose bounds are the whole day."""
+        if base_dtype(source.dtype) != "text":
+            return None
+        python = all(isinstance(v, datetime.time) for v in source.values)
+        if not python and not _looks_like(source.values, r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?"):
+            return None
+        seconds = source.values.map(str).str.count(":").max() > 1
+        return cls(resolution="1s" if seconds else "1min", **source.facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration(Temporal):
+    """A column of lengths of time, of dtype ``timedelta64[ns]`` or as text such as "2 days 03:00:00".
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels, bins, breaks, clip
+        As of :class:`~tabsynth.Numeric`.
+    low, high : str
+        As pandas writes a timedelta: ``"0 days"``, ``"12h"``.
+    resolution : str
+        The unit of values. Default: ``"1s"``.
+    """
+
+    kind: str = "duration"
+    resolution: str = "1s"
+
+    dtypes: ClassVar[tuple[str, ...]] = ("timedelta", "text")
+    json_types: ClassVar[JsonTypes] = {**Temporal.json_types, "resolution": str}
+    quantitative: ClassVar[bool] = True
+    example: ClassVar[str] = "2 days 03:00:00"
+    widest: ClassVar[tuple[str, str]] = ("-36500 days", "36500 days")
+
+    def _check(self, where: str) -> None:
+        _unit(self.resolution, where)
+        super()._check(where)
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        if base_dtype(str(values.dtype)) != "timedelta":
+            cells = values.map(
+                lambda v: (
+                    v
+                    if isinstance(v, str | datetime.timedelta | np.timedelta64)
+                    and not (isinstance(v, str) and re.fullmatch(r"\s*[+-]?\d+\s*", v))
+                    else None
+                )
+            )
+            values = pd.to_timedelta(cells.astype(object), errors="coerce")
+        lengths = values.astype("timedelta64[us]").to_numpy().astype("int64").astype(float)
+        lengths[values.isna().to_numpy()] = np.nan
+        return np.floor(lengths / _unit(self.resolution, self.name))
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        lengths = pd.Series((numbers * _unit(self.resolution, self.name)).astype("timedelta64[us]"))
+        if base_dtype(self.dtype) == "timedelta":
+            return lengths.astype(self.dtype)
+        return lengths.map(str).astype(self.dtype)
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of a dtype of durations."""
+        return cls._draft_bounds(source) if base_dtype(source.dtype) == "timedelta" else None
+
+    def _round(self, low: int, high: int) -> tuple[str, str]:
+        day = MICROSECONDS_A_DAY // _unit(self.resolution, self.name)
+        return f"{low // day} days", f"{-(-high // day)} days"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period(Temporal):
+    """A column of calendar periods, of a dtype such as ``period[M]``.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels, bins, breaks, clip
+        As of :class:`~tabsynth.Numeric`; the frequency is that of the dtype.
+    low, high : str
+        As pandas writes a period: ``"2015-01"``, ``"2015Q1"``, ``"2015"``.
+    """
+
+    kind: str = "period"
+
+    dtypes: ClassVar[tuple[str, ...]] = ("period",)
+    example: ClassVar[str] = "2020-01"
+    widest: ClassVar[tuple[str, str]] = ("1700-01-01", "2250-12-31")
+
+    def _frequency(self) -> str:
+        return self.dtype[len("period[") : -1]
+
+    def _numbers(self, values: pd.Series) -> np.ndarray:
+        def ordinal(value: Any) -> float:
+            try:
+                period = pd.Period(value, freq=self._frequency())
+            except (ValueError, TypeError):
+                return np.nan
+            return np.nan if period is pd.NaT else period.ordinal
+
+        distinct = {value: ordinal(value) for value in values.unique()}
+        return np.array([distinct[value] for value in values], dtype=float)
+
+    def _values(self, numbers: np.ndarray) -> pd.Series:
+        array = pd.PeriodIndex.from_ordinals(numbers.astype(np.int64), freq=self._frequency())
+        return pd.Series(array).astype(self.dtype)
+
+    @classmethod
+    def draft(cls, source: DraftSource) -> Column | None:
+        """A draft of a dtype of periods."""
+        return cls._draft_bounds(source) if base_dtype(source.dtype) == "period" else None
+
+
+def _unit(resolution: Any, where: str) -> int:
+    """Microseconds of a unit.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        unit = (
+            pd.Timedelta(resolution) // pd.Timedelta(1, "us") if isinstance(resolution, str) else 0
+        )
+    except ValueError:
+        unit = 0
+    if unit < 1:
+        raise InputError(
+            f"{where}: expected resolution like '1s', '1min' or '1h', got {shown(resolution)}."
+        )
+    return int(unit)

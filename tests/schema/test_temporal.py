@@ -1,0 +1,175 @@
+"""Dates, times and durations: round trips, bounds, parsing of files, drafts."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabsynth import Date, Datetime, Duration, Period, Schema, Time
+from tabsynth.errors import InputError
+from tabsynth.schema.drafting import draft_schema
+
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "date": Date(name="a", dtype="datetime64[ns]", low="2001-03-05", high="2019-12-31", nulls=True),
+    "text": Date(name="a", dtype="str", low="2001-03-05", high="2001-04-05", nulls=True),
+    "german": Date(name="a", dtype="str", low="2001-03-05", high="2019-01-01", format="%d.%m.%Y"),
+    "object": Date(name="a", dtype="object", low="1890-01-01", high="2019-01-01"),
+    "instant": Datetime(name="a", dtype="datetime64[us]", low="2020-01-01", high="2021-01-01"),
+    "zone": Datetime(
+        name="a",
+        dtype="datetime64[ns, Europe/Berlin]",
+        low="2020-01-01",
+        high="2021-01-01",
+        resolution="1min",
+        nulls=True,
+    ),
+    "instant as text": Datetime(name="a", dtype="str", low="2020-01-01", high="2020-02-01"),
+    "time": Time(name="a", dtype="str", nulls=True),
+    "python time": Time(name="a", dtype="object", low="08:00", high="18:00", resolution="1s"),
+    "duration": Duration(name="a", dtype="timedelta64[ns]", low="0h", high="90 days", nulls=True),
+    "duration as text": Duration(name="a", dtype="str", low="-1 days", high="9 days"),
+    "period": Period(name="a", dtype="period[M]", low="2001-01", high="2020-12", nulls=True),
+    "quarter": Period(name="a", dtype="period[Q-DEC]", low="2001Q1", high="2020Q4"),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_decoded_values_have_the_dtype_and_encode_to_their_codes(kind: str) -> None:
+    column = COLUMNS[kind]
+    codes = np.repeat(np.arange(column.size), 7)
+    values = column.decode(codes, RNG)
+    assert str(values.dtype) == column.dtype
+    np.testing.assert_array_equal(column.encode(values), codes)
+    # As a file holds them: text.
+    texts = (
+        values.astype(object)
+        .where(values.notna(), None)
+        .map(lambda v: None if v is None else str(v))
+    )
+    read = column.parse(texts.astype("str"))
+    assert str(read.dtype) == column.dtype
+    np.testing.assert_array_equal(column.encode(read), codes)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_amounts_come_back(kind: str) -> None:
+    column = COLUMNS[kind]
+    values = column.decode(RNG.integers(0, column.size, 200), RNG)
+    pd.testing.assert_series_equal(column.from_amounts(column.amounts(values)), values)
+
+
+@given(st.dates(datetime.date(2001, 3, 5), datetime.date(2019, 12, 31)))
+def test_a_date_is_in_its_cell(day: datetime.date) -> None:
+    column = COLUMNS["date"]
+    code = int(column.encode(pd.Series([pd.Timestamp(day)]))[0])
+    first, _, last = column.label(code).partition(" to ")
+    assert first <= day.isoformat() <= (last or first)
+
+
+def test_labels_and_cells_are_those_of_the_calendar() -> None:
+    column = Date(
+        name="a",
+        dtype="str",
+        low="2020-01-01",
+        high="2020-12-31",
+        breaks=("2020-02-01", "2020-12-25"),
+    )
+    assert [column.label(code) for code in range(3)] == [
+        "2020-01-01 to 2020-01-31",
+        "2020-02-01 to 2020-12-24",
+        "2020-12-25 to 2020-12-31",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        (
+            "date",
+            "2000-01-01",
+            "'2000-01-01' is outside its declared bounds, 2001-03-05 to 2019-12-31",
+        ),
+        ("text", "05.03.2001", "'05.03.2001' is no date; correct it, write it like '2020-01-31'"),
+        ("text", "2001-02-30", "is no date"),
+        ("text", "20010310", "is no date"),
+        ("text", "2001-03-10 12:00", "is no date"),
+        ("time", "24:00", "is no time"),
+        ("duration as text", "soon", "is no duration"),
+        ("instant", "2020-13-01", "is no datetime"),
+        ("text", None, None),
+    ],
+)
+def test_other_values_are_refused_in_one_line(column: str, value: str, says: str | None) -> None:
+    values = pd.Series([value], dtype=object)
+    if says is None:
+        assert COLUMNS[column].encode(values) == [COLUMNS[column].cells]
+        return
+    with pytest.raises(InputError) as error:
+        COLUMNS[column].encode(values)
+    assert says in str(error.value) and "Column 'a'" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"low": "2020-02-30"}, "'2020-02-30' is no date"),
+        ({"low": None}, "declare low and high"),
+        ({"low": "2022-01-01"}, "low=2022-01-01 is after high=2021-01-01"),
+        ({"format": "%d.%m"}, "does not give back a date"),
+        ({"dtype": "int64"}, "a date column cannot have dtype 'int64'"),
+    ],
+)
+def test_facts_that_contradict_are_refused(facts: dict, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Date(**{"name": "a", "dtype": "str", "low": "2020-01-01", "high": "2021-01-01", **facts})
+
+
+def test_values_beyond_the_bounds_are_clipped_where_that_is_declared() -> None:
+    column = Date(name="a", dtype="str", low="2020-01-01", high="2020-12-31", clip=True)
+    codes = column.encode(pd.Series(["1999-01-01", "2031-01-01"]))
+    assert codes.tolist() == [0, column.cells - 1]
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_schema_file_keeps_the_column(kind: str) -> None:
+    schema = Schema([COLUMNS[kind]])
+    assert Schema.from_dict(schema.to_dict()).columns == schema.columns
+
+
+def test_conditions_are_ranges_of_dates() -> None:
+    column = COLUMNS["text"]
+    shares, within = column.restriction([{"low": "2001-03-10", "high": "2001-03-11"}])
+    codes = RNG.choice(np.flatnonzero(shares), 50)
+    assert set(column.decode(codes, RNG, within)) == {"2001-03-10", "2001-03-11"}
+    with pytest.raises(InputError, match="column 'a': it has no value"):
+        column.restriction(["1999-01-01"])
+
+
+def test_a_public_draft_finds_the_kinds() -> None:
+    days = pd.Timestamp("2019-02-03") + pd.to_timedelta(np.arange(100), "D")
+    table = pd.DataFrame(
+        {
+            "visit": days,
+            "when": days.strftime("%Y-%m-%d"),
+            "at": days + pd.Timedelta("8h"),
+            "stay": pd.to_timedelta(np.arange(100) % 9, "D"),
+            "clock": [f"{h % 24:02}:30" for h in range(100)],
+            "month": pd.PeriodIndex(days, freq="M"),
+        }
+    )
+    schema = draft_schema(table, min_count=1)
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {
+        "visit": "date",
+        "when": "date",
+        "at": "datetime",
+        "stay": "duration",
+        "clock": "time",
+        "month": "period",
+    }
+    assert (schema["when"].low, schema["when"].high) == ("2019-01-01", "2019-12-31")  # type: ignore[attr-defined]
