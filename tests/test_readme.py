@@ -83,7 +83,7 @@ def test_every_page_with_commands_is_run():
 
 
 def test_the_columns_of_the_schema_reference_are_valid():
-    columns, zeros = blocks("json", guide("schema-file"))
+    columns, zeros, dates, rules = blocks("json", guide("schema-file"))
     lines = ",\n".join(columns.splitlines())
     marital = (
         '{"name": "MSP", "kind": "categorical", "dtype": "str", "categories": ["1", "2", "3"]}'
@@ -91,6 +91,21 @@ def test_the_columns_of_the_schema_reference_are_valid():
     page = f'"format": "tabsynth-schema/1", "columns": [{lines}, {marital}], {zeros}'
     schema = Schema.from_dict(json.loads(f"{{{page}}}"))
     assert schema.names == ("EDU", "AGEP", "PINCP", "MSP") and len(schema.impossible) == 1
+    temporal = [json.loads(line) for line in dates.splitlines()]
+    assert {column["kind"] for column in temporal} >= {"date", "duration", "identifier", "text"}
+    numbers = [
+        {"name": n, "kind": "numeric", "dtype": "float64", "low": 0, "high": 300}
+        for n in ("total", "wages", "interest", "dbp", "sbp", "age")
+    ]
+    texts = [
+        {"name": n, "kind": "categorical", "dtype": "str", "categories": c}
+        for n, c in (("pregnant", ["no", "yes"]), ("sex", ["f", "m"]), ("INDP", ["0170", "0770"]))
+    ]
+    code = {"name": "INDP_CAT", "kind": "categorical", "dtype": "int64", "categories": [0, 2]}
+    days = [{**temporal[0], "name": n} for n in ("birth", "discharge")]
+    facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
+    schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
+    assert len(schema.rules) == 6
 
 
 def test_two_commands_are_those_of_the_makefile():

@@ -11,7 +11,8 @@ import numpy as np
 
 from tabsynth.errors import InputError
 from tabsynth.schema.constraints import Derived, Implication, Order, Rule
-from tabsynth.schema.schema import Schema
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema import Schema, heaping_column
 
 ROUNDS = 60  # of exchanges; those that mend anything are rare after these
 MIN_ROWS = 2_000  # rows that are drawn for exchanges, where fewer are asked for
@@ -67,6 +68,11 @@ class CodeRules:
             modelled = isinstance(rule, Order) and rule.difference is not None
             if not modelled and not isinstance(rule, Derived):
                 self.rules.append(self._code_rule(rule))
+        self.rules += [
+            self._heaping_rule(c)
+            for c in schema.columns
+            if isinstance(c, Numeric) and c.heaping and c.name in self._numbers
+        ]
 
     def _code_rule(self, rule: Rule) -> CodeRule:
         names = tuple(dict.fromkeys(n for name in rule.names for n in self._sources(name, rule)))
@@ -95,6 +101,17 @@ class CodeRules:
                 return ~order.feasible(lows, highs)
 
         return CodeRule(names, numbers, broken, rule.text)
+
+    def _heaping_rule(self, column: Numeric) -> CodeRule:
+        """That the cell of a column has a value which is such a multiple as its heaping says."""
+        names = (column.name, heaping_column(column).name)
+        possible = column.heap_possible()
+        return CodeRule(
+            names,
+            tuple(self._numbers[name] for name in names),
+            lambda codes: ~possible[codes[names[0]], codes[names[1]]],
+            f"{names[1]} fits {column.name}",
+        )
 
     def _sources(self, name: str, rule: Rule) -> tuple[str, ...]:
         """The modelled columns that decide the code of a column."""

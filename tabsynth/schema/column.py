@@ -22,7 +22,7 @@ from tabsynth.tables.formulas import unescaped
 
 Value = str | int | float | bool
 
-PROVENANCES = ("declared", "drafted")
+PROVENANCES = ("declared", "drafted", "released")
 COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the other keys
 MAX_CATEGORIES = 100_000
 TRUE_TEXTS, FALSE_TEXTS = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
@@ -174,8 +174,9 @@ class Column:
         ``"Int64"``, ``"float64"``, ``"bool"``, ``"category"``.
     nulls : bool
         Whether the column may hold nulls.
-    provenance : {"declared", "drafted"}
-        ``declared``: from a public source, named in ``source``. ``drafted``: read off a table; the schema
+    provenance : {"declared", "drafted", "released"}
+        ``declared``: from a public source, named in ``source``. ``released``: by a private draft, which the budget paid
+        for. ``drafted``: read off a table; the schema
         file then lists, as ``copied_from_private_rows``, which of the facts were.
     source : str, optional
         The public source of the facts.
@@ -213,7 +214,7 @@ class Column:
     kind: str = ""
     dtype: str
     nulls: bool = False
-    provenance: Literal["declared", "drafted"] = "declared"
+    provenance: Literal["declared", "drafted", "released"] = "declared"
     source: str | None = None
     description: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -37,6 +37,8 @@ COUNT_TOLERANCE = 1e-9  # of a step: by how much the last one may lie beyond the
 STEP_TOLERANCE = 1e-6  # of a step: how far a number may lie off one, as 0.1 * 3 does
 WRITTEN_DECIMALS = 12  # of numbers that are written as decimals; a third has more
 MAX_DECIMALS = 300  # that a rounding may name
+COUNTED_STEPS = 1_000  # values of a cell that are looked at one by one for multiples
+HEAPED_DRAWS = 20  # of a value in a cell until it is a multiple, or none, as it should be
 SHORT_FLOATS = ("float16", "float32")
 
 
@@ -427,6 +429,20 @@ class Numeric(Column):
             codes[np.abs(ratio - np.round(ratio)) < STEP_TOLERANCE] = code
         return codes
 
+    def heap_possible(self) -> np.ndarray:
+        """Whether a cell has a value of each code of :meth:`heap_codes`, bool, shape (size, len(heaping) + 1).
+
+        Of cells with many values all are said to be possible; null has the last one.
+        """
+        possible = np.ones((self.size, len(self.heaping) + 1), dtype=bool)
+        first, count = self.cell_steps()
+        for cell in np.flatnonzero(count <= COUNTED_STEPS):
+            steps = first[cell] + np.arange(count[cell])
+            found = self.heap_codes(pd.Series(self.numbers_at(steps)))
+            possible[cell] = np.isin(np.arange(possible.shape[1]), found)
+        possible[self.cells :, :-1] = False
+        return possible
+
     def decode_heaped(
         self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
     ) -> pd.Series:
@@ -439,23 +455,21 @@ class Numeric(Column):
         """
         values = self.decode(codes, rng)
         lows, highs = self.code_amounts()
-        present = codes < self.cells
-        amounts = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        for code, multiple in enumerate(self.heaping):
-            rows = np.flatnonzero(present & (heaps == code))
-            first = np.ceil(lows[codes[rows]] / multiple - STEP_TOLERANCE)
-            count = np.floor(highs[codes[rows]] / multiple + STEP_TOLERANCE) - first + 1
-            rows, first, count = (x[count > 0] for x in (rows, first, count))
-            amounts[rows] = multiple * (first + np.floor(rng.random(len(rows)) * count))
-        # Values that are no multiples: drawn again where one is.
-        for _ in range(20):
-            rows = np.flatnonzero(present & (heaps == len(self.heaping)))
-            heaped = self.heap_codes(pd.Series(amounts[rows])) < len(self.heaping)
-            if not heaped.any():
+        amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
+        left = np.flatnonzero((codes < self.cells) & (heaps != self.heap_codes(values)))
+        for _ in range(HEAPED_DRAWS):
+            if not len(left):
                 break
-            rows = rows[heaped]
-            again = self.decode(codes[rows], rng)
-            amounts[rows] = again.to_numpy(dtype=np.float64, na_value=np.nan)
+            cells, wanted = codes[left], heaps[left]
+            drawn = self.decode(cells, rng).to_numpy(dtype=np.float64, na_value=np.nan).copy()
+            for code, multiple in enumerate(self.heaping):
+                first = np.ceil(lows[cells] / multiple - STEP_TOLERANCE)
+                count = np.floor(highs[cells] / multiple + STEP_TOLERANCE) - first + 1
+                heaped = multiple * (first + np.floor(rng.random(len(left)) * count))
+                drawn = np.where((wanted == code) & (count > 0), heaped, drawn)
+            fits = self.heap_codes(pd.Series(drawn)) == wanted
+            amounts[left[fits]] = drawn[fits]
+            left = left[~fits]
         return self.from_amounts(amounts)
 
     # Amounts, for rules between columns.

@@ -159,6 +159,8 @@ class Schema:
         What becomes of rows of a table to be fitted that break a rule or have an impossible combination: the table
         is refused; they are left out; or they are repaired, where values that break an order are sorted, a derived
         column is not read, and other rows are left out.
+    released : dict, optional
+        The mechanisms of the private draft that made the schema: its cost counts in every fit.
 
     Examples
     --------
@@ -179,6 +181,7 @@ class Schema:
     left_out: tuple[dict[str, str], ...] = ()
     constraints: tuple[dict[str, Any], ...] = ()
     violations: str = "refuse"
+    released: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -188,6 +191,7 @@ class Schema:
         left_out: Sequence[Mapping[str, str]] = (),
         constraints: Sequence[Mapping[str, Any]] = (),
         violations: str = "refuse",
+        released: Mapping[str, Any] | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -212,9 +216,23 @@ class Schema:
             )
         object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
+        object.__setattr__(self, "released", None if released is None else dict(released))
+        self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
                 f"A constraint makes a column {shown(name)}, which exists; rename that."
+            )
+
+    def _check_released(self) -> None:
+        """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
+        names = [column.name for column in self.columns if column.provenance == "released"]
+        listed = (self.released or {}).get("mechanisms")
+        if names and not (
+            isinstance(listed, list) and all(isinstance(i, dict) for i in listed) and listed
+        ):
+            raise InputError(
+                f"Column {shown(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
+                " released it; keep 'released' of the drafted file, or declare the column."
             )
 
     @cached_property
@@ -252,7 +270,7 @@ class Schema:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        return Schema(columns, self.null_values, impossible)
+        return Schema(columns, self.null_values, impossible, released=self.released)
 
     @cached_property
     def coded(self) -> "Schema":
@@ -268,7 +286,7 @@ class Schema:
             *self.left_out,
             *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
         ]
-        return Schema(columns, self.null_values, self.impossible, left_out)
+        return Schema(columns, self.null_values, self.impossible, left_out, released=self.released)
 
     @cached_property
     def generated(self) -> tuple[Column, ...]:
@@ -290,6 +308,12 @@ class Schema:
             )
         ]
         return (*self.rules, *forbidden)
+
+    @property
+    def ruled(self) -> bool:
+        """Whether sampled rows may have to be changed, so that rules or heaping hold."""
+        heaped = any(getattr(column, "heaping", ()) for column in self.columns)
+        return bool(heaped or self.constraints or self.impossible)
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -343,7 +367,9 @@ class Schema:
             if set(rule.names) <= set(names)
         ]
         columns = [self[name] for name in names]
-        return Schema(columns, self.null_values, kept, self.left_out, rules, self.violations)
+        return Schema(
+            columns, self.null_values, kept, self.left_out, rules, self.violations, self.released
+        )
 
     def check_columns(
         self, frame: pd.DataFrame, what: str = "table", *, partial: bool = False
@@ -394,6 +420,8 @@ class Schema:
             out["constraints"] = [dict(item) for item in self.constraints]
         if self.violations != "refuse":
             out["violations"] = self.violations
+        if self.released is not None:
+            out["released"] = self.released
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -425,7 +453,10 @@ class Schema:
         if not isinstance(constraints, list):
             raise FileFormatError(f"{where}: 'constraints' must be a list.")
         violations = data.get("violations", "refuse")
-        return cls(columns, nulls, impossible, left_out, constraints, violations)
+        released = data.get("released")
+        if released is not None and not isinstance(released, dict):
+            raise FileFormatError(f"{where}: 'released' must be an object.")
+        return cls(columns, nulls, impossible, left_out, constraints, violations, released)
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

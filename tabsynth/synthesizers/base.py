@@ -164,7 +164,7 @@ class Synthesizer(BaseEstimator):
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-    schema: Schema = field(kw_only=False)
+    schema: Schema | None = field(default=None, kw_only=False)
     epsilon: float
     delta: float = 1e-5
     rows: int | None = None
@@ -404,7 +404,7 @@ class Synthesizer(BaseEstimator):
         check_size(n, len(self.encoder_.schema.columns))
         for_codes, for_cells = self._streams(random_state)
         rows = draw(n, for_codes)
-        if self.encoder_.whole.row_rules and self.encoder_.rules.broken(rows).any():
+        if self.encoder_.whole.ruled and self.encoder_.rules.broken(rows).any():
             if n < MIN_ROWS:  # exchanges need rows to exchange with
                 rows = np.concatenate([rows, draw(MIN_ROWS - n, for_codes)])
             rows = self.encoder_.rules.hold(rows, for_cells)[:n]
@@ -441,7 +441,7 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
-        if self.schema.row_rules:
+        if self.schema.ruled:
             CodeRules(self.schema)  # refuses what cannot be held
         self._check()
 
@@ -454,7 +454,10 @@ class Synthesizer(BaseEstimator):
 
     def _earlier_spends(self) -> list[dict[str, Any]]:
         """What counts as spent before the next fit begins, as a ledger lists it."""
-        return as_earlier(self.ledger_.to_list()) if hasattr(self, "ledger_") else []
+        if hasattr(self, "ledger_"):
+            return as_earlier(self.ledger_.to_list())
+        released = self.schema.released
+        return [] if released is None else as_earlier(released["mechanisms"])
 
     def _seeded(self) -> bool:
         """Whether this fit or an earlier one is seeded: a known seed allows the noise to be subtracted."""

@@ -36,6 +36,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     SubsampledGaussian,
     is_private,
     steps_of,
+    without_thresholds,
 )
 from tabsynth.privacy.accounting.pld import pld_epsilon
 
@@ -210,6 +211,9 @@ def accountant_of(spends: Iterable[Spend], delta: float) -> dict[str, str]:
 def _composed(spends: Iterable[Spend], delta: float, kind: str) -> tuple[float, tuple[str, str]]:
     """ε, and by which accountant."""
     listed = [(mechanism, count) for mechanism, count in spends if count > 0]
+    listed, delta = without_thresholds(listed, delta)
+    if delta <= 0:
+        return math.inf, NONE
     if not all(is_private(mechanism) for mechanism, _ in listed):
         return math.inf, NONE
     votes: dict[NoisyVote, int] = {}

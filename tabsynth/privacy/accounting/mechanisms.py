@@ -137,6 +137,44 @@ class NoisyVote:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThresholdedGaussian:
+    """Gaussian noise on counts of values that are not known in advance; those below a threshold are not released.
+
+    ``noise_multiplier`` is as of :class:`Gaussian`, and ``threshold_delta`` bounds the chance that any value is
+    released which a single record alone holds.
+
+    Formal guarantees
+    -----------------
+    Let D' have one record more than D. Given that no value is released which only that record holds, an event of
+    probability at least 1 − ``threshold_delta``, the outputs on D' are those of the Gaussian mechanism on the values
+    that D holds, for the noise of each value is independent. So the mechanism is ``threshold_delta``-approximately what the
+    Gaussian mechanism is (Bun, Steinke 2016, Definition 8.1), approximations add up under adaptive composition, and
+    where Gaussians with this noise compose to (ε, δ), these compose to (ε, δ + Σ ``threshold_delta``).
+    """
+
+    noise_multiplier: float
+    threshold_delta: float
+
+    name = "thresholded-gaussian"
+    sampling_rate = 1.0
+
+    def __post_init__(self) -> None:
+        between("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE)
+        between("threshold_delta", self.threshold_delta, 0, 1, low_open=True, high_open=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and journals list it."""
+        return {**_of_sum(self), "threshold_delta": self.threshold_delta}
+
+    def in_words(self, count: int) -> str:
+        """``count`` uses of it, for a person."""
+        return (
+            f"{_releases(count)} of values above a threshold, σ = {self.noise_multiplier:.4g} × L2 sensitivity,"
+            f" δ = {self.threshold_delta:.2g} for the threshold"
+        )
+
+
 @dataclass(frozen=True)
 class NoPrivacy:
     """A read without noise: its ε is infinite."""
@@ -154,7 +192,7 @@ class NoPrivacy:
         return f"{_releases(count)}, no noise (epsilon = inf)"
 
 
-Sum = Gaussian | SubsampledGaussian | NoPrivacy
+Sum = Gaussian | SubsampledGaussian | ThresholdedGaussian | NoPrivacy
 Mechanism = Sum | NoisyVote
 
 
@@ -183,6 +221,10 @@ def mechanism_from(item: dict[str, Any]) -> Mechanism:
         if name == NoisyVote.name:
             return NoisyVote(
                 noise=item["noise"], teachers=item["teachers"], accounting=item["accounting"]
+            )
+        if name == ThresholdedGaussian.name:
+            return ThresholdedGaussian(
+                noise_multiplier=item["noise_multiplier"], threshold_delta=item["threshold_delta"]
             )
         if name == NoPrivacy.name:
             return NoPrivacy()
@@ -233,6 +275,20 @@ def steps_of(mechanism: Mechanism, count: int) -> tuple[float, float, int]:
         return (mechanism.noise, 1.0, count)
     noisy_sum = of_sum(mechanism)
     return (noisy_sum.noise_multiplier, noisy_sum.sampling_rate, count)
+
+
+def without_thresholds(
+    spends: Iterable[tuple[Mechanism, int]], delta: float
+) -> tuple[list[tuple[Mechanism, int]], float]:
+    """Spends with plain Gaussians for thresholded ones, and what these leave of ``delta``: 0 or less for nothing."""
+    plain: list[tuple[Mechanism, int]] = []
+    for mechanism, count in spends:
+        if isinstance(mechanism, ThresholdedGaussian) and count:
+            delta -= count * mechanism.threshold_delta
+            plain.append((Gaussian(noise_multiplier=mechanism.noise_multiplier), count))
+        else:
+            plain.append((mechanism, count))
+    return plain, delta
 
 
 def is_private(mechanism: Mechanism) -> bool:

@@ -25,7 +25,13 @@ from tabsynth.privacy.accounting.accountants import (
     least_error,
     rdp_epsilon,
 )
-from tabsynth.privacy.accounting.mechanisms import NoisyVote, check_listed, mechanism_from, steps_of
+from tabsynth.privacy.accounting.mechanisms import (
+    NoisyVote,
+    check_listed,
+    mechanism_from,
+    steps_of,
+    without_thresholds,
+)
 from tabsynth.privacy.accounting.pld import pld_epsilon
 from tabsynth.privacy.certificate.certificate import (
     COMPOSITIONS,
@@ -65,6 +71,7 @@ def second_epsilon(spends: Sequence[Spend], delta: float) -> AccountantResult:
     Above ε of about 100 neither can represent the privacy loss of a step, and RDP is used.
     """
     name = accountant_of(spends, delta)["name"]
+    spends, delta = without_thresholds(spends, delta)
     if name == accounting.NONE[0]:
         return AccountantResult(name, accounting.epsilon_of(spends, delta))
     # RDP only where it is asked: opacus takes seconds to import.
@@ -102,7 +109,16 @@ def _looser(epsilon: float, spends: Sequence[Spend], delta: float, claimed_by: s
 UNSIGNED = "unsigned"
 # Another build of an accountant may differ in the last digits, and be a little looser.
 LOOSE, TIGHT, LEAST = 1e-4, 5e-3, 1e-6
-FIGURES = frozenset({"noise_multiplier", "sampling_rate", "noise", "teachers", "accounting"})
+FIGURES = frozenset(
+    {
+        "noise_multiplier",
+        "sampling_rate",
+        "threshold_delta",
+        "noise",
+        "teachers",
+        "accounting",
+    }
+)
 INTERRUPTED = "interrupted"  # why a fit stopped, where a person stopped it
 SECOND = 2e-3  # by which the second accountant may pass the claim, besides its own error
 

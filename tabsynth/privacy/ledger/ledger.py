@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tabsynth._validate import between, integer, positive, shown
@@ -24,7 +23,13 @@ from tabsynth.privacy.accounting.accountants import (
     epsilon_of,
     rdp_epsilon,
 )
-from tabsynth.privacy.accounting.mechanisms import Mechanism, is_private, mechanism_from, of_sum
+from tabsynth.privacy.accounting.mechanisms import (
+    Mechanism,
+    is_private,
+    mechanism_from,
+    of_sum,
+    without_thresholds,
+)
 from tabsynth.privacy.ledger.journal import MOST_USES, Journal
 
 if TYPE_CHECKING:
@@ -158,10 +163,19 @@ class Ledger:
                 )
             )
 
-    @cached_property
+    @property
     def filter(self) -> PrivacyFilter:
-        """Composes this fit with what was spent before its plan was made."""
-        return PrivacyFilter.of(self.epsilon, self.delta)
+        """Composes this fit with what was spent before its plan was made.
+
+        What thresholds took of δ is not there for it: how much follows from the earlier accounts' own parameters.
+        """
+        spends = [(a.mechanism, a.spent) for a in self.accounts]
+        delta = without_thresholds(spends, self.delta)[1]
+        if delta <= 0:
+            raise BudgetError(
+                f"The draft of the schema takes all of delta={self.delta:g}; draft it with a smaller delta."
+            )
+        return PrivacyFilter.of(self.epsilon, delta)
 
     @property
     def adaptive(self) -> bool:

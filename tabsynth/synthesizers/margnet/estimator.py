@@ -17,6 +17,7 @@ from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer, Trained, check_size
 from tabsynth.synthesizers.fitting import PlannedSpend
@@ -206,7 +207,8 @@ class MargNet(Synthesizer):
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
         learned = self.schema.learned
-        if self.schema.rules or not set(learned.names) <= set(self.schema.names):
+        ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
+        if ordered or not set(learned.names) <= set(self.schema.names):
             raise InputError(
                 "Counts do not show which rows break a rule, nor differences and heaping; fit a DataFrame, or take"
                 " constraints and heaping out of the schema."
