@@ -34,7 +34,7 @@ def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
         ) from None
     read = pyreadstat.read_sav if head.startswith(SPSS) else pyreadstat.read_dta
     try:
-        _, about = read(str(path), metadataonly=True)
+        _, about = read(str(path), metadataonly=True, user_missing=True)
     except Exception as error:  # pyreadstat has no common base for "this is no such file"
         raise FileFormatError(f"{path} cannot be read: {one_line(error)}") from None
     for name in about.column_names:
@@ -56,12 +56,10 @@ def _facts(name: str, about: Any) -> dict[str, Any]:
 
 
 def _in_ranges(value: Any, ranges: Any) -> bool:
-    return any(
-        type(r["lo"]) is type(value) and r["lo"] <= value <= r["hi"]
-        if isinstance(value, str) == isinstance(r["lo"], str)
-        else False
-        for r in ranges
-    )
+    """Whether a value is one of those that the file declares missing."""
+    text = isinstance(value, str)
+    alike = [r for r in ranges if isinstance(r["lo"], str) == text]
+    return any(r["lo"] <= value <= r["hi"] for r in alike)
 
 
 def _code(value: Any) -> Any:

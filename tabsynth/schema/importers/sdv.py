@@ -65,8 +65,7 @@ def _declaration(
         )
         return identifier(name, f"SDV metadata says that it is {what}")
     facts: dict[str, Any] = {"nulls": True}
-    if not public:
-        facts |= {"provenance": "drafted", "source": None}
+    detected = {} if public else {"provenance": "drafted", "source": None}
     values = next((item[k] for k in _VALUES if isinstance(item.get(k), list)), None)
     low, high = (next((item[k] for k in keys if k in item), None) for keys in (_LOW, _HIGH))
     if sdtype == "boolean":
@@ -79,22 +78,18 @@ def _declaration(
         }
     elif values is not None:
         kind = "ordinal" if "order" in item else "categorical"
-        facts |= {"kind": kind, "categories": values}
+        facts |= {"kind": kind, "categories": values, **detected}
     elif sdtype == "numerical":
         form = str(item.get("computer_representation", item.get("subtype", ""))).lower()
-        facts |= {"low": bound(low), "high": bound(high)}
-        if form.startswith(_WHOLE):
-            facts["dtype"] = "Int64"
-        elif form:
-            facts["dtype"] = "float64"
-        if None in (facts["low"], facts["high"]):
-            facts = {k: v for k, v in facts.items() if k not in ("low", "high")}
-            facts |= {"kind": "numeric", "dtype": facts.get("dtype", "float64")}
+        facts["kind"] = "numeric"
+        facts["dtype"] = "Int64" if form.startswith(_WHOLE) else "float64"
+        if None not in (bound(low), bound(high)):
+            facts |= {"low": bound(low), "high": bound(high), **detected}
+            if not form:
+                del facts["dtype"]
     elif sdtype == "datetime" and "datetime" in KINDS:
-        given = {
-            "format": item.get("datetime_format", item.get("format")),
-            "low": low,
-            "high": high,
-        }
-        facts |= {"kind": "datetime", "dtype": "str", **given}
+        form = item.get("datetime_format", item.get("format"))
+        facts |= {"kind": "datetime", "dtype": "str", "format": form}
+        if low is not None or high is not None:
+            facts |= {"low": low, "high": high, **detected}
     return Declaration(name=name, facts=facts)
