@@ -6,6 +6,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column
 
 FORMAT = "tabsynth-schema/1"
-MOST_PROBLEMS = 5  # listed in one error
+MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
 
 # Keys of a schema file besides ``columns``; a new key is one line.
 TOP_LEVEL: dict[str, dict[str, Any]] = {
@@ -176,7 +177,9 @@ def check_form(data: Any, where: str, text: str | None = None) -> None:
             line, column = position(text, path, key)
             place = f"line {line}, column {column}: "
         problems.append(place + message)
-        if len(problems) > MOST_PROBLEMS:
+        if len(problems) > 1 and (
+            len(problems) > MOST_PROBLEMS or sum(map(len, problems)) > MOST_CHARACTERS
+        ):
             problems[-1] = "and more"
             break
     if problems:
@@ -233,8 +236,13 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         known = [name for name in error.schema.get("properties", ()) if name != "$schema"]
         for key in error.instance:
             if key not in error.schema.get("properties", ()):
-                message = f"{what} has unknown key {shown(key)}; known are {', '.join(known)}"
-                yield [*path, key], True, message
+                near = get_close_matches(key, known, 1)
+                hint = (
+                    f"the nearest known key is {near[0]!r}"
+                    if near
+                    else f"known are {', '.join(known)}"
+                )
+                yield [*path, key], True, f"{what} has unknown key {shown(key)}; {hint}"
     elif error.validator == "required":
         for key in error.validator_value:
             if key not in error.instance:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth._files import MAX_JSON_BYTES, parse_json, size_of
-from tabsynth.errors import FileFormatError
+from tabsynth.errors import FileFormatError, TabsynthError, one_line
 from tabsynth.schema.editing import Edit
 from tabsynth.schema.importers import codebook, csvw, ddi, frictionless, labelled, nist, sdv
 from tabsynth.schema.importers.declaration import schema_of
@@ -41,8 +41,21 @@ def import_schema(path: str | Path, change: Edit | None = None) -> Schema:
     InputError
         Naming, in one line, all columns that cannot be made, and what is missing.
     """
-    path, change = Path(path), change or Edit()
-    where = path.name
+    path = Path(path)
+    try:
+        return _imported(path, path.name, change or Edit())
+    except TabsynthError:
+        raise
+    except OSError as error:
+        raise FileFormatError(f"Cannot read codebook {path}: {error.strerror}.") from None
+    # The formats are loosely defined, and a file may hold any value at any place.
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path.name} is not in the form of its format: {one_line(error)}."
+        ) from None
+
+
+def _imported(path: Path, where: str, change: Edit) -> Schema:
     head = _head(path)
     if labelled.matches(head, path):
         return schema_of(labelled.declarations(path, head), where, change)

@@ -11,8 +11,8 @@ from tabsynth.schema.column import KINDS
 from tabsynth.schema.editing import number
 from tabsynth.schema.importers.declaration import Declaration, codes, text_of
 
-HEADERS = ("name", "kind", "dtype", "values", "low", "high", "resolution", "bins", "nulls")
-HEADERS += ("clip", "other", "label", "source")
+HEADERS: tuple[str, ...] = ("name", "kind", "dtype", "values", "low", "high", "resolution", "bins")
+HEADERS += ("nulls", "clip", "other", "label", "source")
 _YES, _NO = ("yes", "true", "1", "y"), ("no", "false", "0", "n", "")
 
 

@@ -11,7 +11,8 @@ from tabsynth.schema.column import KINDS, Column, column_from
 from tabsynth.schema.editing import DROPPED, Edit, number
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
 
-NO_VALUES = "no list of its values and no bounds; give --values or --bounds, or --drop it"
+NO_VALUES = "no list of values and no bounds (give --values or --bounds, or --drop)"
+MOST_NAMED = 20  # columns in one error
 # Whole numbers that a CSV reader and a person write in the same way.
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
@@ -79,6 +80,7 @@ def schema_of(
     columns: list[Column] = []
     left_out: list[dict[str, str]] = []
     problems: list[str] = []
+    bare: list[str] = []
     for declaration in declarations:
         name = declaration.name
         if name in change.drop:
@@ -89,20 +91,28 @@ def schema_of(
             stated = {"name": name, "provenance": "declared", "source": source, **declaration.facts}
             facts = _complete(change.apply(stated))
             if "kind" not in facts or "dtype" not in facts:
-                problems.append(f"{shown(name)} has {NO_VALUES}")
+                bare.append(shown(name))
                 continue
             try:
                 columns.append(column_from(facts, source))
             except TabsynthError as error:
                 problems.append(str(error).removeprefix(f"{source}: ").rstrip("."))
-    if problems:
+    if problems or bare:
+        clauses = [f"{listed(bare)}: {NO_VALUES}"] if bare else []
+        more = [f"and {len(problems) - MOST_NAMED} more"] if len(problems) > MOST_NAMED else []
         raise InputError(
-            f"{source} does not state enough for {len(problems)} of {len(declarations)} columns:"
-            f" {'; '.join(problems)}."
+            f"{source} does not state enough for {len(problems) + len(bare)} of {len(declarations)}"
+            f" columns: {'; '.join([*clauses, *problems[:MOST_NAMED], *more])}."
         )
     if not columns:
         raise InputError(f"{source} declares no column that can be learned.")
     return Schema(columns, null_values, left_out=left_out)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one text, at most :data:`MOST_NAMED`."""
+    text = ", ".join(names[:MOST_NAMED])
+    return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
 def _complete(facts: dict[str, Any]) -> dict[str, Any]:

@@ -28,14 +28,13 @@ def matches(data: Any) -> bool:
 def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
     if isinstance(data.get("fields"), list):
         return data
-    tables = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
-    tables = [table for table in tables if isinstance(table, dict)]
+    given = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
+    tables: list[dict[str, Any]] = [table for table in given if isinstance(table, dict)]
     if len(tables) != 1 or not isinstance(tables[0].get("fields"), list):
         raise FileFormatError(
             f"{where} describes {len(tables)} tables; save the schema of one table alone."
         )
-    found: dict[str, Any] = tables[0]
-    return found
+    return tables[0]
 
 
 def null_values(data: dict[str, Any], where: str) -> Sequence[str]:

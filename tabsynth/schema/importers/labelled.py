@@ -30,7 +30,7 @@ def declarations(path: Path, head: bytes) -> Iterator[Declaration]:
         import pyreadstat
     except ImportError:
         raise InputError(
-            f"{path}: SPSS and Stata files need pyreadstat; install it with pip install pyreadstat."
+            f"{path}: SPSS and Stata files need pyreadstat; install it with pip install 'tabsynth[labelled]'."
         ) from None
     read = pyreadstat.read_sav if head.startswith(SPSS) else pyreadstat.read_dta
     try:

@@ -88,8 +88,8 @@ def _declaration(
             if not form:
                 del facts["dtype"]
     elif sdtype == "datetime" and "datetime" in KINDS:
-        form = item.get("datetime_format", item.get("format"))
-        facts |= {"kind": "datetime", "dtype": "str", "format": form}
+        facts |= {"kind": "datetime", "dtype": "str"}
+        facts["format"] = item.get("datetime_format", item.get("format"))
         if low is not None or high is not None:
             facts |= {"low": low, "high": high, **detected}
     return Declaration(name=name, facts=facts)
