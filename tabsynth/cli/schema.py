@@ -49,6 +49,11 @@ class _SchemaGroup(TyperGroup):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name of the default command is not shown in usage lines."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return ("" if name == DEFAULT else name), command, rest
+
 
 app = typer.Typer(cls=_SchemaGroup, help="Draft, check, import and export schema files.")
 

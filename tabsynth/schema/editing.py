@@ -190,7 +190,9 @@ def differences(first: Schema, second: Schema) -> list[str]:
             out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):
         if key not in ("columns", COPIED):
-            out += _changes(key, before.get(key), after.get(key))
+            old, new = before.get(key), after.get(key)
+            empty: Any = [] if list in (type(old), type(new)) else None
+            out += _changes(key, empty if old is None else old, empty if new is None else new)
     return out
 
 
