@@ -190,9 +190,10 @@ def differences(first: Schema, second: Schema) -> list[str]:
             out += _changes(f"column {shown(name)}, {key}", old.get(key), new.get(key))
     for key in dict.fromkeys((*before, *after)):
         if key not in ("columns", COPIED):
-            old, new = before.get(key), after.get(key)
-            empty: Any = [] if list in (type(old), type(new)) else None
-            out += _changes(key, empty if old is None else old, empty if new is None else new)
+            listed = list in (type(before.get(key)), type(after.get(key)))
+            out += _changes(
+                key, *(facts.get(key, [] if listed else None) for facts in (before, after))
+            )
     return out
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tabsynth._files import parse_json, read_json_text, write_text
+from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, shown
-from tabsynth.errors import InputError
+from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
@@ -371,7 +371,16 @@ class Schema:
         items = data.get("columns") if isinstance(data, dict) else None
         _check_columns(len(items) if isinstance(items, list) else 0)  # before any is looked at
         check_form(data, where, text)
-        columns = [column_from(item, where) for item in data["columns"]]
+        columns = []
+        for i, item in enumerate(data["columns"]):
+            try:
+                columns.append(column_from(item, where))
+            except TabsynthError as error:
+                if text is None:
+                    raise
+                line, _ = position(text, ["columns", i])
+                message = str(error).removeprefix(f"{where}: ")
+                raise type(error)(f"{where}, line {line}: {message}") from None
         facts = (data.get(name, []) for name in ("null_values", "impossible", "left_out"))
         return cls(columns, *facts)
 

@@ -29,7 +29,7 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
     },
     "impossible": {
         "type": "array",
-        "items": {"type": "object", "minProperties": 2},
+        "items": {"type": "object"},
         "description": "Combinations of values that cannot occur.",
     },
     "left_out": {

@@ -12,7 +12,7 @@ from command_lines import run
 from jsonschema import Draft202012Validator
 
 import tabsynth.schema
-from tabsynth import Column, FileFormatError, Schema
+from tabsynth import Column, FileFormatError, InputError, Schema
 from tabsynth._files import position
 from tabsynth.schema.column import KINDS, register
 from tabsynth.schema.ordinal import Ordinal
@@ -133,6 +133,24 @@ def test_a_file_that_is_no_json_names_the_place(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{\n  "format": "tabsynth-schema/1",\n  "columns": [}\n')
     with pytest.raises(FileFormatError, match="not valid JSON, line 3, column 15"):
         Schema.load(tmp_path / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("fact", "error", "says"),
+    [
+        ('"kind": "numeric", "low": 9, "high": 1', InputError, "low=9 is above high=1"),
+        ('"kind": "ordinal", "categories": [1, [2]]', FileFormatError, "has category [2]"),
+    ],
+)
+def test_facts_that_contradict_each_other_name_the_line(
+    fact: str, error: type[ValueError], says: str, tmp_path: Path
+) -> None:
+    column = json.dumps(COLUMN)
+    text = f'{{"format": "tabsynth-schema/1",\n"columns": [{column},\n {{"name": "b", "dtype": "int64", {fact}}}]}}'
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(error) as caught:
+        Schema.load(tmp_path / "s.json")
+    assert says in str(caught.value) and "s.json, line 3: column 'b'" in str(caught.value)
 
 
 def test_a_long_list_of_problems_is_cut() -> None:
