@@ -8,7 +8,7 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,15 +83,19 @@ def size_of(
 
 def read_json(path: str | Path, what: str) -> Any:
     """The JSON value of a UTF-8 file; ``what`` it should be is named in errors."""
+    return parse_json(read_json_text(path, what), path, what)
+
+
+def read_json_text(path: str | Path, what: str) -> str:
+    """The text of a UTF-8 file of at most :data:`MAX_JSON_BYTES`, without its byte order mark."""
     size_of(path, what, MAX_JSON_BYTES)
     try:
         with open(path, "rb") as file:
-            text = file.read(MAX_JSON_BYTES + 1).decode("utf-8-sig")
+            return file.read(MAX_JSON_BYTES + 1).decode("utf-8-sig")
     except OSError as error:
         raise FileFormatError(f"Cannot read {what} {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FileFormatError(f"{path} is not a {what}: not valid JSON.") from None
-    return parse_json(text, path, what)
 
 
 def parse_json(text: str, path: str | Path, what: str) -> Any:
@@ -119,9 +123,57 @@ def parse_json(text: str, path: str | Path, what: str) -> Any:
         return value
     except _Refused as error:
         reason = str(error)
+    except json.JSONDecodeError as error:
+        reason += f", line {error.lineno}, column {error.colno}: {error.msg}"
     except (ValueError, RecursionError):
         pass
     raise FileFormatError(f"{path} is not a {what}: {reason}.") from None
+
+
+def position(text: str, path: Sequence[str | int], key: bool = False) -> tuple[int, int]:
+    """Line and column, from 1, of a value in a JSON text that :func:`parse_json` takes.
+
+    Parameters
+    ----------
+    text : str
+    path : sequence of str and int
+        Keys and places that lead to the value; as much of it as there is.
+    key : bool
+        Whether the last key of the path is meant rather than its value.
+    """
+    place = _skip_space(text, 0)
+    for step, name in enumerate(path):
+        found = _member(text, place, name, key and step == len(path) - 1)
+        if found is None:
+            break
+        place = found
+    return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+
+
+def _skip_space(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def _member(text: str, place: int, name: str | int, of_key: bool) -> int | None:
+    """Where a member of the object or list at ``place`` begins: its value or its key."""
+    decoder, kind = json.JSONDecoder(), text[place : place + 1]
+    if kind not in ("{", "["):
+        return None
+    place, number = _skip_space(text, place + 1), 0
+    while place < len(text) and text[place] not in "]}":
+        begin, label = place, number
+        if kind == "{":
+            label, place = decoder.raw_decode(text, place)
+            place = _skip_space(text, _skip_space(text, place) + 1)
+        if label == name:
+            return begin if of_key else place
+        _, place = decoder.raw_decode(text, place)
+        place, number = _skip_space(text, place), number + 1
+        if text[place : place + 1] == ",":
+            place = _skip_space(text, place + 1)
+    return None
 
 
 class _Refused(ValueError):

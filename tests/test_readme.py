@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
 # Pages with commands, in an order in which later ones may use the files of earlier ones.
-GUIDES = ("tutorial", "drafting", "warm-starts", "project-ledger", "signing")
+GUIDES = ("tutorial", "drafting", "schema-tools", "warm-starts", "project-ledger", "signing")
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -42,6 +42,7 @@ def people(tmp_path):
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
+    (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")
     return tmp_path
 
 
@@ -67,6 +68,9 @@ def test_shell_blocks_run(people):
     )
     assert Schema.load(people / "schema.json").drafted == ()
     assert Schema.load(people / "draft.json").drafted == ("sex", "age", "income")
+    imported = Schema.load(people / "imported.json")
+    assert imported.drafted == () and imported.names == ("sex", "age", "income")
+    assert Schema.load(people / "edited.json").names_left_out == ("income",)
     assert (people / "report" / "report.html").stat().st_size > 10_000
 
 

@@ -110,3 +110,10 @@ def test_the_long_description_has_no_relative_link_or_picture(environment, tmp_p
 def test_both_tables_are_in_it(environment, tmp_path):
     script = "import tabsynth; print(*(len(f()[0]) for f in (tabsynth.load_census, tabsynth.load_hospital)))"
     assert run(tmp_path, environment / "python", "-c", script).split() == ["10000", "5000"]
+
+
+@pytest.mark.slow
+def test_the_json_schema_of_schema_files_is_in_it(environment, tmp_path):
+    script = "import pathlib, tabsynth.schema as s; print(pathlib.Path(s.__file__).with_name('schema-file.schema.json').read_text('utf-8'), end='')"
+    published = run(tmp_path, environment / "python", "-c", script)
+    assert published == run(tmp_path, environment / "tabsynth", "schema", "--json-schema")

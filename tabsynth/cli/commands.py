@@ -64,10 +64,10 @@ from tabsynth.cli.options import (
     taken,
 )
 from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
+from tabsynth.cli.schema import app as schema_app
 from tabsynth.errors import InputError
-from tabsynth.schema.drafting import MIN_COUNT
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.tables.files import read_any, read_table, suffix
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.files import read_table, suffix
 from tabsynth.tables.formulas import HANDLINGS
 
 app = typer.Typer(
@@ -76,6 +76,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(schema_app, name="schema")
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -104,48 +105,6 @@ def options(
     level = logging.INFO if verbose else logging.WARNING
     # Configured before opacus, which would add a date to every line.
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
-
-
-@app.command()
-@guarded
-def schema(
-    table: Annotated[Path, typer.Argument(help="The table, a .csv or .parquet file.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The schema file to write (JSON).")],
-    null: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A text that marks a missing value; repeatable. Default: common ones, e.g. NA."
-        ),
-    ] = None,
-    min_count: Annotated[
-        int,
-        typer.Option(
-            help="Minimum number of rows with a value for it to become a category; rarer values become 'other'."
-        ),
-    ] = MIN_COUNT,
-) -> None:
-    """Draft a schema from a table, and list what you must review in it.
-
-    Columns that identify people or records are left out. The draft contains real values of the table, so it is not
-    public until you replace them.
-    """
-    from tabsynth.schema.drafting import draft_schema, review
-
-    check_not_input(out, table)
-    check_writable(out)
-    nulls = tuple(null) if null else DEFAULT_NULL_VALUES
-    frame = read_any(table, nulls)
-    drafted = draft_schema(frame, nulls, min_count)
-    drafted.save(out)
-    left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
-    say(
-        f"Drafted {out}: {len(drafted.columns)} columns{left}. It contains values that were copied from"
-    )
-    say(
-        "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
-    )
-    for line in review(drafted):
-        say(f"  - {line}")
 
 
 @app.command()

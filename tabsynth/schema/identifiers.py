@@ -128,6 +128,16 @@ def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
     return None
 
 
+def value_format(text: str) -> str | None:
+    """``"identifier"``, ``"name"`` of a person or ``"prose"``, for one text that looks like that; else None."""
+    text = text.strip()[:LOOKED_AT]
+    if any(form.search(text) for _, form in _FORMS) or _RECORD.fullmatch(text):
+        return "identifier"
+    if _is_name(text):
+        return "name"
+    return "prose" if len(text.split()) >= 5 else None
+
+
 def _share(texts: Sequence[str], looks: Callable[[str], bool]) -> float:
     return sum(map(looks, texts)) / len(texts)
 

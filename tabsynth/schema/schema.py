@@ -10,18 +10,19 @@ private table; ``provenance`` records which.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tabsynth._files import read_json, write_text
+from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
-from tabsynth.errors import FileFormatError, InputError
+from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
@@ -34,6 +35,10 @@ from tabsynth.schema.constraints import (
     rules_from,
 )
 from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema_file import FORMAT, check_form
+from tabsynth.schema.validation import Problem, column_problems, value_problems
+from tabsynth.tables.formulas import unescaped
+from tabsynth.tables.frames import to_pandas
 
 MAX_COMBINATIONS = 1_000
 MAX_NAMED = 100  # columns of a combination
@@ -126,7 +131,6 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
     return marked
 
 
-FORMAT = "tabsynth-schema/1"
 LISTS = ("columns", "impossible", "constraints", "left_out")  # of a schema file: an item a line
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
@@ -395,6 +399,72 @@ class Schema:
                 f"{_more(extra)}; drop it, or declare it in the schema."
             )
 
+    @classmethod
+    def draft(cls, table: Any, **options: Any) -> "Schema":
+        """A first schema, read off a table, for a person to review; see :func:`~tabsynth.schema.drafting.draft_schema`.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Of pandas, or any that narwhals reads.
+        **options
+            Those of :func:`~tabsynth.schema.drafting.draft_schema`, such as ``null_values`` and ``min_count``.
+
+        Returns
+        -------
+        Schema
+            Its columns have the provenance ``drafted``: it holds values of the table, and is not public.
+
+        Raises
+        ------
+        InputError
+        """
+        # A module that imports this one.
+        drafting = import_module("tabsynth.schema.drafting")
+        drafted: Schema = drafting.draft_schema(to_pandas(table), **options)
+        return drafted
+
+    def validate(self, table: Any, *, parse: bool = False) -> list[Problem]:
+        """Everything in a table that the schema does not take; an empty list where it fits.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Of pandas, or any that narwhals reads.
+        parse : bool
+            Whether texts are parsed and numbers converted to the declared dtypes first, as
+            :func:`tabsynth.read_table` does with a file; else the table is taken as a fit takes it.
+
+        Returns
+        -------
+        list of Problem
+            Each with ``column``, ``value`` and ``message``: columns that are missing or unknown, then values by
+            column, at most ten for each, then combinations that cannot occur.
+
+        Notes
+        -----
+        The problems show values of the table. They are for whoever holds it: no privacy budget covers them.
+        """
+        frame = to_pandas(table)
+        names = [unescaped(str(n), self.names) if parse else str(n) for n in frame.columns]
+        problems = column_problems(names, self.names, self.names_left_out)
+        if len(frame) == 0:
+            problems.append(
+                Problem(None, None, "The table has no rows; give one with at least one.")
+            )
+        index = np.full((len(frame), len(self.columns)), -1, dtype=np.int64)
+        for j, column in enumerate(self.columns):
+            if names.count(column.name) == 1:
+                values = frame.iloc[:, names.index(column.name)]
+                found, index[:, j] = value_problems(column, values, _reader(column, values, parse))
+                problems += found
+        for zero in zeros(self.columns, self.impossible):
+            try:
+                refuse_impossible(self.columns, [zero], index, "table")
+            except InputError as error:
+                problems.append(Problem(None, None, str(error)))
+        return problems
+
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON, without what follows from other keys, hexadecimal."""
         text = json.dumps(self._facts(copied=False), sort_keys=True, separators=(",", ":"))
@@ -427,41 +497,43 @@ class Schema:
         return out
 
     @classmethod
-    def from_dict(cls, data: Any, where: str = "schema") -> "Schema":
-        """Inverse of :meth:`to_dict`; refuses what it does not know."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            format_name = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(format_name)}.")
-        items, nulls = data.get("columns"), data.get("null_values", [])
-        if not isinstance(items, list) or not isinstance(nulls, list):
-            raise FileFormatError(f"{where}: 'columns' and 'null_values' must be lists.")
-        _check_columns(len(items))  # before any is made
-        if not all(isinstance(text, str) for text in nulls):
-            raise FileFormatError(f"{where}: 'null_values' must be texts.")
+    def from_dict(cls, data: Any, where: str = "schema", text: str | None = None) -> "Schema":
+        """Inverse of :meth:`to_dict`; refuses what it does not know.
+
+        Parameters
+        ----------
+        data : dict
+        where : str
+            What errors begin with.
+        text : str, optional
+            The JSON text of ``data``: errors about its form then give line and column.
+
+        Raises
+        ------
+        FileFormatError, InputError
+        """
+        items = data.get("columns") if isinstance(data, dict) else None
+        _check_columns(len(items) if isinstance(items, list) else 0)  # before any is looked at
+        check_form(data, where, text)
         columns = []
-        for item in items:
-            if not isinstance(item, dict):
-                raise FileFormatError(f"{where}: a column must be an object, got {shown(item)}.")
-            columns.append(column_from(item, where))
-        impossible = data.get("impossible", [])
-        if not isinstance(impossible, list):
-            raise FileFormatError(f"{where}: 'impossible' must be a list.")
-        left_out = data.get("left_out", [])
-        if not isinstance(left_out, list):
-            raise FileFormatError(f"{where}: 'left_out' must be a list.")
-        constraints = data.get("constraints", [])
-        if not isinstance(constraints, list):
-            raise FileFormatError(f"{where}: 'constraints' must be a list.")
-        violations = data.get("violations", "refuse")
-        released = data.get("released")
-        if released is not None and not isinstance(released, dict):
-            raise FileFormatError(f"{where}: 'released' must be an object.")
-        return cls(columns, nulls, impossible, left_out, constraints, violations, released)
+        for i, item in enumerate(data["columns"]):
+            try:
+                columns.append(column_from(item, where))
+            except TabsynthError as error:
+                if text is None:
+                    raise
+                line, _ = position(text, ["columns", i])
+                message = str(error).removeprefix(f"{where}: ")
+                raise type(error)(f"{where}, line {line}: {message}") from None
+        lists = ("null_values", "impossible", "left_out", "constraints")
+        facts = (data.get(name, []) for name in lists)
+        return cls(columns, *facts, data.get("violations", "refuse"), data.get("released"))
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
         """Read a schema from a JSON file."""
-        return cls.from_dict(read_json(path, "schema"), str(path))
+        text = read_json_text(path, "schema")
+        return cls.from_dict(parse_json(text, path, "schema"), str(path), text)
 
     def to_json(self) -> str:
         """The text of the schema file: one column a line, so that it reads and diffs well."""
@@ -490,6 +562,14 @@ def _values(values: Any) -> str:
         return f"{values['low']} to {values['high']}"
     texts = ["null" if value is None else str(value) for value in values[:4]]
     return ", ".join(texts) + ", …" * (len(values) > 4)
+
+
+def _reader(column: Column, values: pd.Series, parse: bool) -> Callable[[pd.Series], pd.Series]:
+    """What makes values of a column's dtype of those of a table."""
+    if not parse:
+        return lambda series: series
+    texts = pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
+    return column.parse if texts else column.convert
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:

@@ -26,6 +26,9 @@ from tabsynth.privacy.ledger import journal
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.schema.drafting import draft_schema, review
+from tabsynth.schema.editing import differences
+from tabsynth.schema.exporters import EXPORTS
+from tabsynth.schema.importers import import_schema
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.model_file import read_model
@@ -87,6 +90,63 @@ def schemas(folder: Path) -> Reader:
         table = encoder.from_index(index, np.random.default_rng(0))
         encoder.layout.decode(encoder.layout.encode(index))
         schema.check_columns(table)
+
+    return Reader(make, read)
+
+
+CODEBOOKS: tuple[Any, ...] = (
+    {
+        "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+        "primary_key": "id",
+        "columns": {
+            "id": {"sdtype": "id"},
+            "b": {"sdtype": "boolean"},
+            "n": {"sdtype": "numerical", "min_value": 0, "max_value": 9, "public": True},
+            "c": {"sdtype": "categorical", "order": ["x", "y"]},
+        },
+    },
+    {
+        "fields": [
+            {"name": "n", "type": "integer", "constraints": {"minimum": 0, "maximum": 9}},
+            {"name": "c", "categories": [{"value": "x", "label": "ex"}], "description": "d"},
+        ],
+        "missingValues": ["", "-"],
+        "primaryKey": ["n", "c"],
+    },
+    {
+        "@context": "http://www.w3.org/ns/csvw",
+        "tableSchema": {
+            "columns": [
+                {"titles": "n", "datatype": {"base": "integer", "minimum": 0, "maximum": "9"}},
+                {"name": "c", "datatype": {"format": "f|m"}, "null": "NA"},
+            ]
+        },
+    },
+    {"n": {"description": "d", "values": {"N": "N/A", "min": 0, "max": 9, "11": "more"}}},
+    "name,kind,values,low,high,nulls\nc,ordinal,1=a|2=b,,,yes\nn,,,0,9,no\n",
+    '<codeBook><var name="n"><valrng><range min="0" max="9"/></valrng></var><var name="c">'
+    "<catgry><catValu>1</catValu><labl>a</labl></catgry></var></codeBook>",
+)
+
+
+def codebooks(folder: Path) -> Reader:
+    path = folder / "codebook"
+
+    def make(rng: random.Random) -> bytes:
+        sample = rng.choice(CODEBOOKS)
+        if isinstance(sample, str):
+            return mutations.damaged(sample.encode(), rng)
+        if rng.random() < 0.2:
+            return mutations.damaged(json.dumps(sample).encode(), rng)
+        return mutations.text(mutations.changed(sample, rng), rng).encode("utf-8", "surrogatepass")
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        schema = import_schema(path)
+        assert Schema.from_dict(json.loads(schema.to_json())) == schema
+        assert differences(schema, schema) == []
+        for export in EXPORTS.values():
+            json.dumps(export(schema), allow_nan=False).encode()
 
     return Reader(make, read)
 
@@ -378,6 +438,7 @@ def parquets(folder: Path) -> Reader:
 
 READERS: dict[str, Callable[[Path], Reader]] = {
     "schema": schemas,
+    "codebook": codebooks,
     "model": models,
     "certificate": certificates,
     "checkpoint": checkpoints,

@@ -130,8 +130,8 @@ def test_schemas_are_refused_in_one_line() -> None:
         ("[" * 100_000, "not valid JSON"),
         ("[]", "got 'list'"),
         ('{"format": "tabsynth-schema/9"}', "got 'tabsynth-schema/9'"),
-        ('{"columns": {}}', "must be lists"),
-        ('{"columns": [], "null_values": [1]}', "'null_values' must be texts"),
+        ('{"columns": {}}', "columns must be a list"),
+        ('{"columns": [], "null_values": [1]}', "null_values[0] must be text"),
         ('{"columns": []}', "at least one column"),
         ('{"columns": [1]}', "a column must be an object"),
         ('{"columns": [{"name": "a"}]}', "lacks 'kind'"),
@@ -149,7 +149,7 @@ def test_schemas_are_refused_in_one_line() -> None:
         ),
         (
             '{"columns": [{"name": "a", "kind": "ordinal", "dtype": "str", "labels": {"x": 1}}]}',
-            "texts",
+            "labels.x=1, of a wrong type: expected text",
         ),
         (
             '{"columns": [{"name": "a", "kind": "numeric", "dtype": "int64", "low": 1e999}]}',
@@ -343,7 +343,7 @@ def test_columns_that_are_left_out_may_be_in_tables() -> None:
     ("left_out", "says"),
     [
         ("mrn", "Expected left_out to be a list"),
-        (["mrn"], r"left_out\[0\]: expected a dict"),
+        (["mrn"], r"left_out\[0\](: expected a dict| must be an object)"),
         ([{"name": "mrn"}], "the name of a column and the reason"),
         ([{"name": 5, "reason": "x"}], "expected name to be text"),
         ([{"name": "mrn", "reason": ""}], "expected reason to be text"),

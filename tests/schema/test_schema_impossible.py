@@ -85,7 +85,7 @@ def test_impossible_in_json() -> None:
     plain = Schema(COLUMNS)
     assert "impossible" not in plain.to_dict() and plain.fingerprint() != schema.fingerprint()
     assert plain.fingerprint().startswith("92cd1355c67abf59")  # as it was before
-    with pytest.raises(FileFormatError, match="'impossible' must be a list"):
+    with pytest.raises(FileFormatError, match="impossible must be a list"):
         Schema.from_dict({**plain.to_dict(), "impossible": {}})
     assert schema.select(["S", "MSP", "AGEP"]).impossible == schema.impossible[:1]
 

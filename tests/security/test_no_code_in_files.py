@@ -34,7 +34,7 @@ ATTRIBUTES = {
 LOADERS = {"torch", "np", "numpy", "jit", "hub", "yaml", "pickle", "joblib", "export", "package"}
 
 
-def dangers(tree: ast.AST, *, network: bool = False) -> list[str]:
+def dangers(tree: ast.AST, *, network: bool = False, xml: bool = False) -> list[str]:
     """What could run code, or fetch it."""
     results = []
     for node in ast.walk(tree):
@@ -44,7 +44,7 @@ def dangers(tree: ast.AST, *, network: bool = False) -> list[str]:
             names = [(node.module or "").split(".")[0]] if node.level == 0 else []
         else:
             names = []
-        banned = MODULES if network else MODULES | NETWORK
+        banned = (MODULES if network else MODULES | NETWORK) - ({"xml"} if xml else set())
         results += [f"{node.lineno}: import {name}" for name in names if name in banned]  # type: ignore[attr-defined]
         if isinstance(node, ast.Name) and node.id in BUILTINS:
             results.append(f"{node.lineno}: {node.id}")
@@ -85,7 +85,9 @@ def test_the_package_has_no_way_to_run_what_it_reads() -> None:
     assert len(sources()) > 100
     for path in sources():
         network = path == PACKAGE / "datasets" / "download.py"
-        assert dangers(ast.parse(path.read_text("utf-8")), network=network) == [], path
+        # It refuses every document type declaration: tests/schema/test_importers.py.
+        xml = path == PACKAGE / "schema" / "importers" / "ddi.py"
+        assert dangers(ast.parse(path.read_text("utf-8")), network=network, xml=xml) == [], path
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,302 @@
+"""``tabsynth schema``: draft, check, import and export schema files, edit them, and show their differences."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tabsynth._files import check_writable, write_text
+from tabsynth._validate import one_of, shown
+from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.paths import check_not_input
+from tabsynth.errors import InputError
+from tabsynth.schema.drafting import MIN_COUNT
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
+from tabsynth.tables.files import read_any
+
+DEFAULT = "table"
+DIFFERENT_CODE = 1
+
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to leave out; repeatable. Tables may have it, and it is not read."),
+]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(help="COLUMN=KIND, a column's kind, e.g. age=numeric; repeatable."),
+]
+Dtype = Annotated[
+    list[str] | None,
+    typer.Option(help="COLUMN=DTYPE, a column's pandas dtype, e.g. age=Int64; repeatable."),
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option(help="COLUMN=LOW..HIGH, a column's bounds, both included; repeatable."),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
+]
+
+
+class _SchemaGroup(TyperGroup):
+    """``tabsynth schema TABLE …`` without the name of a command is the command ``table``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name of the default command is not shown in usage lines."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return ("" if name == DEFAULT else name), command, rest
+
+
+app = typer.Typer(cls=_SchemaGroup, help="Draft, check, import and export schema files.")
+
+
+@app.command(name=DEFAULT, hidden=True)
+@guarded
+def schema(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The table, a .csv or .parquet file; with --to, a schema file."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The file to write (JSON).")
+    ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A text that marks a missing value; repeatable. Default: common ones, e.g. NA."
+        ),
+    ] = None,
+    min_count: Annotated[
+        int,
+        typer.Option(
+            help="Minimum number of rows with a value for it to become a category; rarer values become 'other'."
+        ),
+    ] = MIN_COUNT,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            help="A schema file: list everything in the table that it does not take. Exit code 2 if there is"
+            " anything."
+        ),
+    ] = None,
+    source_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A codebook or metadata of another program to make the schema from: SDV, frictionless, NIST, CSVW,"
+            " DDI, SPSS, Stata or a codebook in CSV. Its content tells which.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Convert the schema file to this format: sdv or frictionless."),
+    ] = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    dtype: Dtype = None,
+    bounds: Bounds = None,
+    values: Values = None,
+    json_schema: Annotated[
+        bool,
+        typer.Option("--json-schema", help="Print the JSON Schema of schema files, for editors."),
+    ] = False,
+) -> None:
+    """Draft a schema from a table, and list what you must review in it.
+
+    Columns that identify people or records are left out. The draft contains real values of the table, so it is not
+    public until you replace them.
+
+    The options --drop, --kind, --dtype, --bounds and --values go with --from: they complete what a codebook lacks.
+    tabsynth schema edit changes a schema file, and tabsynth schema diff compares two; see their --help.
+    """
+    actions = {"--check": check, "--from": source_file, "--to": to}
+    chosen = [name for name, value in actions.items() if value is not None]
+    if len(chosen) > 1:
+        raise InputError(f"Give {' or '.join(chosen)}, not both.")
+    if source_file is None and any((drop, kind, dtype, bounds, values)):
+        raise InputError(
+            "--drop, --kind, --dtype, --bounds and --values go with --from; to change a schema file, use"
+            " tabsynth schema edit."
+        )
+    if json_schema:
+        from tabsynth.schema.schema_file import json_schema as form
+
+        return say(json.dumps(form(), indent=2, ensure_ascii=False))
+    if source_file is not None:
+        if file is not None:
+            raise InputError(f"--from takes no table; leave {file} out.")
+        return _import(source_file, _given(out), drop, kind, dtype, bounds, values)
+    if to is not None:
+        return _export(file, to, _given(out))
+    if file is None:
+        raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
+    if check is not None:
+        return _check(file, check)
+    _draft(file, _given(out), tuple(null) if null else DEFAULT_NULL_VALUES, min_count)
+
+
+def _given(out: Path | None) -> Path:
+    if out is None:
+        raise InputError("Name the file to write with -o.")
+    return out
+
+
+def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> None:
+    from tabsynth.schema.drafting import draft_schema, review
+
+    check_not_input(out, table)
+    check_writable(out)
+    frame = read_any(table, nulls)
+    drafted = draft_schema(frame, nulls, min_count)
+    drafted.save(out)
+    left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
+    say(
+        f"Drafted {out}: {len(drafted.columns)} columns{left}. It contains values that were copied from"
+    )
+    say(
+        "the table, so it is not public. Replace each by a public fact and set provenance to declared:"
+    )
+    for line in review(drafted):
+        say(f"  - {line}")
+
+
+def _check(table: Path, path: Path) -> None:
+    facts = Schema.load(path)
+    problems = facts.validate(read_any(table, facts.null_values), parse=True)
+    for problem in problems:
+        say(problem.message)
+    if problems:
+        number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        fail(f"{table} does not fit {path}: {number}, listed above.")
+    say(f"{table} fits {path}.")
+
+
+def _import(
+    source: Path, out: Path, drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any
+) -> None:
+    from tabsynth.schema.importers import import_schema
+
+    check_not_input(out, source)
+    check_writable(out)
+    imported = import_schema(source, _edit(drop, kind, dtype, bounds, values))
+    imported.save(out)
+    say(f"Imported {source} to {out}: {len(imported.columns)} columns.")
+    for item in imported.left_out:
+        say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+    if imported.drafted:
+        names = ", ".join(map(shown, imported.drafted))
+        say(
+            f"The file does not say that the values of {names} are public; compare them with a public document and"
+            " set provenance to declared."
+        )
+
+
+def _export(path: Path | None, to: str, out: Path) -> None:
+    from tabsynth.schema.exporters import EXPORTS
+
+    if path is None:
+        raise InputError("--to needs a schema file to convert; name it first.")
+    one_of("--to", to, EXPORTS)
+    check_not_input(out, path)
+    facts = Schema.load(path)
+    write_text(out, json.dumps(EXPORTS[to](facts), indent=2, ensure_ascii=False) + "\n")
+    say(f"Exported {path} to {out}.")
+    if to == "sdv":
+        say("SDV metadata has no categories, bounds and null texts; keep the schema file.")
+
+
+@app.command()
+@guarded
+def edit(
+    file: Annotated[Path, typer.Argument(help="The schema file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The file to write. Default: the schema file itself."),
+    ] = None,
+    declare_all: Annotated[
+        bool,
+        typer.Option(
+            "--declare-all",
+            help="Declare that the facts of all columns are public, as --source has them. No rule checks this.",
+        ),
+    ] = False,
+    declare: Annotated[
+        list[str] | None,
+        typer.Option(help="A column whose facts you declare to be public; repeatable."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="The public document that declared facts are from, e.g. 'codebook 2019'."
+        ),
+    ] = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    dtype: Dtype = None,
+    bounds: Bounds = None,
+    values: Values = None,
+) -> None:
+    """Change many columns of a schema file at once."""
+    from tabsynth.schema.editing import differences
+    from tabsynth.schema.editing import edit as edited
+
+    facts = Schema.load(file)
+    declared = {"declare": declare or (), "declare_all": declare_all, "source": source}
+    changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
+    target = file if out is None else out
+    lines = differences(facts, changed)
+    changed.save(target)
+    say(f"Wrote {target}: {len(lines)} change(s).")
+    for line in lines:
+        say(f"  - {line}")
+
+
+@app.command()
+@guarded
+def diff(
+    first: Annotated[Path, typer.Argument(help="A schema file.")],
+    second: Annotated[Path, typer.Argument(help="Another schema file.")],
+) -> None:
+    """Show what differs between two schema files. Exit code 0: nothing; 1: something."""
+    from tabsynth.schema.editing import differences
+
+    lines = differences(Schema.load(first), Schema.load(second))
+    for line in lines:
+        say(line)
+    if lines:
+        raise typer.Exit(DIFFERENT_CODE)
+    say(f"{first} and {second} state the same.")
+
+
+def _edit(drop: Any, kind: Any, dtype: Any, bounds: Any, values: Any, **declared: Any) -> Any:
+    from tabsynth.schema.editing import Edit, parse_bounds, parse_values
+
+    return Edit(
+        drop=tuple(drop or ()),
+        kinds=_pairs("--kind", kind),
+        dtypes=_pairs("--dtype", dtype),
+        bounds={name: parse_bounds(text) for name, text in _pairs("--bounds", bounds).items()},
+        values={name: parse_values(text) for name, text in _pairs("--values", values).items()},
+        **declared,
+    )
+
+
+def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    """``COLUMN=TEXT`` of each, split at the first sign."""
+    out: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name or not value:
+            raise InputError(f"Expected {option} like COLUMN=VALUE, got {shown(text)}.")
+        if name in out:
+            raise InputError(f"{option} names column {shown(name)} twice; give it once.")
+        out[name] = value
+    return out

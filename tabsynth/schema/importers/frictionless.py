@@ -1,0 +1,94 @@
+"""Frictionless Table Schema, by itself or in a data package with one table."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError
+from tabsynth.schema.column import KINDS
+from tabsynth.schema.importers.declaration import (
+    Declaration,
+    bound,
+    identifier,
+    text_of,
+)
+
+DTYPES = {"integer": "int64", "year": "int64", "number": "float64", "boolean": "bool"}
+TEMPORAL = {"date": "date", "datetime": "datetime", "time": "time", "duration": "duration"}
+_IDENTIFYING = ("email", "uri", "uuid", "binary")
+
+
+def matches(data: Any) -> bool:
+    """Whether a JSON value is a Table Schema or a data package."""
+    return isinstance(data, dict) and (
+        isinstance(data.get("fields"), list) or isinstance(data.get("resources"), list)
+    )
+
+
+def _table(data: dict[str, Any], where: str) -> dict[str, Any]:
+    if isinstance(data.get("fields"), list):
+        return data
+    given = [r.get("schema") for r in data["resources"] if isinstance(r, dict)]
+    tables: list[dict[str, Any]] = [table for table in given if isinstance(table, dict)]
+    if len(tables) != 1 or not isinstance(tables[0].get("fields"), list):
+        raise FileFormatError(
+            f"{where} describes {len(tables)} tables; save the schema of one table alone."
+        )
+    return tables[0]
+
+
+def null_values(data: dict[str, Any], where: str) -> Sequence[str]:
+    """Texts that mean null; the empty one by default."""
+    given = _table(data, where).get("missingValues", [""])
+    values = [v.get("value") if isinstance(v, dict) else v for v in given]
+    return [value for value in values if isinstance(value, str)]
+
+
+def declarations(data: dict[str, Any], where: str) -> Iterator[Declaration]:
+    """What the Table Schema states of each field.
+
+    Raises
+    ------
+    FileFormatError
+    """
+    table = _table(data, where)
+    key = table.get("primaryKey", [])
+    keys = {key} if isinstance(key, str) else {k for k in key if isinstance(k, str)}
+    for field in table["fields"]:
+        if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+            raise FileFormatError(
+                f"{where}: a field must be an object with a name, got {shown(field)}."
+            )
+        yield _declaration(field, len(keys) == 1 and field["name"] in keys)
+
+
+def _declaration(field: dict[str, Any], key: bool) -> Declaration:
+    name, kind = field["name"], field.get("type", "string")
+    rules = field.get("constraints")
+    rules = rules if isinstance(rules, dict) else {}
+    if key or rules.get("unique") is True or field.get("format") in _IDENTIFYING:
+        return identifier(name, "the Table Schema says that its values are unique or identify")
+    described = text_of(field.get("description")) or text_of(field.get("title"))
+    required = rules.get("required") is True
+    facts: dict[str, Any] = {"nulls": not required, "description": described}
+    listed = field.get("categories", rules.get("enum"))
+    if kind in DTYPES:
+        facts["dtype"] = DTYPES[kind]
+    if isinstance(listed, list):
+        values = [item.get("value") if isinstance(item, dict) else item for item in listed]
+        labelled = [
+            item for item in listed if isinstance(item, dict) and text_of(item.get("label"))
+        ]
+        facts["labels"] = {str(item["value"]): item["label"] for item in labelled}
+        facts["kind"] = "ordinal" if field.get("categoriesOrdered") is True else "categorical"
+        facts["categories"] = values
+    elif kind == "boolean":
+        facts |= {"kind": "categorical", "categories": [False, True]}
+    elif kind in ("integer", "number", "year"):
+        facts["kind"] = "numeric"
+        if "minimum" in rules and "maximum" in rules:
+            facts |= {"low": bound(rules["minimum"]), "high": bound(rules["maximum"])}
+    elif TEMPORAL.get(kind) in KINDS:
+        facts |= {"kind": TEMPORAL[kind], "dtype": "str"}
+        facts |= {"low": rules.get("minimum"), "high": rules.get("maximum")}
+    return Declaration(name=name, facts=facts)

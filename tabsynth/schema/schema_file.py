@@ -1,0 +1,279 @@
+"""The form of schema files: a JSON Schema made from the kinds of columns, and the check of a file against it.
+
+``schema-file.schema.json`` beside this module is the JSON Schema of the kinds that tabsynth has, for editors.
+``tabsynth schema --json-schema > tabsynth/schema/schema-file.schema.json`` writes it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+from tabsynth._files import position
+from tabsynth._validate import shown
+from tabsynth.errors import FileFormatError
+from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column
+
+FORMAT = "tabsynth-schema/1"
+MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
+
+# Keys of a schema file besides ``columns``; a new key is one line.
+TOP_LEVEL: dict[str, dict[str, Any]] = {
+    "format": {"const": FORMAT},
+    COPIED: {"description": "A notice where values were copied from rows; it is not read."},
+    "null_values": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Texts that stand for a missing value.",
+    },
+    "impossible": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Combinations of values that cannot occur.",
+    },
+    "constraints": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Rules between columns that every synthetic row satisfies.",
+    },
+    "violations": {
+        "enum": ["refuse", "drop", "repair"],
+        "description": "What becomes of rows of a table that break a rule.",
+    },
+    "released": {
+        "type": ["object", "null"],
+        "description": "The mechanisms of the private draft that released facts of columns.",
+    },
+    "left_out": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Columns that tables may have and that are not read: name and reason.",
+    },
+}
+# Keys that columns of all kinds have, where a type alone does not say enough.
+SHARED: dict[str, dict[str, Any]] = {
+    "name": {"type": "string"},
+    "dtype": {"type": "string"},
+    "nulls": {"type": "boolean"},
+    "provenance": {"enum": [*PROVENANCES]},
+    "source": {"type": "string"},
+    "description": {"type": "string"},
+    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    COPIED: {"description": "Facts that were copied from rows; it is not read."},
+}
+REQUIRED = ("name", "kind", "dtype")
+_JSON_NAMES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+}
+_EXPECTED = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of schema files with columns of the registered kinds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tabsynth schema file",
+        "type": "object",
+        "required": ["format", "columns"],
+        "additionalProperties": False,
+        "properties": {
+            # Editors write it into files that name their JSON Schema.
+            "$schema": {"type": "string"},
+            **TOP_LEVEL,
+            "columns": {
+                "type": "array",
+                "minItems": 1,
+                "description": "The columns of the table, in order.",
+                "items": {
+                    "type": "object",
+                    "required": [*REQUIRED],
+                    "properties": {"kind": {"enum": [*KINDS]}},
+                    "allOf": [
+                        {
+                            "if": {"properties": {"kind": {"const": kind}}},
+                            "then": {"$ref": f"#/$defs/{kind}"},
+                        }
+                        for kind in KINDS
+                    ],
+                },
+            },
+        },
+        "$defs": {kind: _column_schema((kind,)) for kind in KINDS},
+    }
+
+
+def _column_schema(kinds: Sequence[str]) -> dict[str, Any]:
+    """The JSON Schema of a column that is of one of some kinds."""
+    properties: dict[str, dict[str, Any]] = {"name": {}, "kind": {"enum": [*kinds]}}
+    for kind in kinds:
+        described = _descriptions(KINDS[kind])
+        for name in (*KINDS[kind]._fact_names(), COPIED):
+            if name in KINDS[kind].json_types:
+                types = _json_type_names(KINDS[kind].json_types[name])
+                before = properties.get(name, {}).get("type", [])
+                form: dict[str, Any] = {"type": [*dict.fromkeys((*before, *types, "null"))]}
+            else:
+                form = dict(SHARED.get(name, properties.get(name, {})))
+                if "type" in form and name not in REQUIRED:
+                    form["type"] = [form["type"], "null"]
+            if name in described:
+                form["description"] = described[name]
+            properties[name] = form
+    schema = {"type": "object", "required": [*REQUIRED], "additionalProperties": False}
+    return {**schema, "properties": properties}
+
+
+def _json_type_names(types: type | tuple[type, ...]) -> list[str]:
+    given = types if isinstance(types, tuple) else (types,)
+    names = [_JSON_NAMES[one] for one in given]
+    return [name for name in names if not (name == "integer" and "number" in names)]
+
+
+def _descriptions(kind: type[Column]) -> dict[str, str]:
+    """The text of each parameter in the numpydoc sections of a kind and the classes that it extends."""
+    out: dict[str, str] = {}
+    for of in reversed([base for base in kind.__mro__ if issubclass(base, Column)]):
+        section = re.search(r"Parameters\n +-+\n(.*?)(\n *\n|\Z)", of.__doc__ or "", re.DOTALL)
+        if section is None:
+            continue
+        lines = section[1].split("\n")
+        margin = min(len(line) - len(line.lstrip()) for line in lines)
+        names: list[str] = []
+        for line in lines:
+            if line[margin : margin + 1] not in ("", " "):
+                names = [name.strip() for name in line.partition(":")[0].split(",")]
+                out.update(dict.fromkeys(names, "") if names else {})
+            else:
+                for name in names:
+                    out[name] = f"{out[name]} {line.strip()}".strip()
+        for name in [name for name, text in out.items() if text.startswith("As of")]:
+            del out[name]
+    return {name: text.replace("``", "").replace(":class:", "") for name, text in out.items()}
+
+
+def check_form(data: Any, where: str, text: str | None = None) -> None:
+    """Refuse what the JSON Schema does not allow, at most :data:`MOST_PROBLEMS` problems in one error.
+
+    Parameters
+    ----------
+    data : JSON value
+    where : str
+        What errors begin with, such as the path of the file.
+    text : str, optional
+        The text that ``data`` was parsed from: errors then give line and column.
+
+    Raises
+    ------
+    FileFormatError
+    """
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        given = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(given)}.")
+    problems = []
+    for path, key, message in _problems(data):
+        place = ""
+        if text is not None:
+            line, column = position(text, path, key)
+            place = f"line {line}, column {column}: "
+        problems.append(place + message)
+        if len(problems) > 1 and (
+            len(problems) > MOST_PROBLEMS or sum(map(len, problems)) > MOST_CHARACTERS
+        ):
+            problems[-1] = "and more"
+            break
+    if problems:
+        raise FileFormatError(f"{where}: {'; '.join(problems)}.")
+
+
+def _problems(data: Mapping[str, Any]) -> Iterable[tuple[list[Any], bool, str]]:
+    """Of each problem the path, whether its key is meant rather than its value, and a clause."""
+    columns = data.get("columns")
+    rest = {key: value for key, value in data.items() if key != "columns"}
+    for error in _top_validator().iter_errors(rest):
+        yield from _clauses(error, [], "the file")
+    if not isinstance(columns, list):
+        missing = "columns" not in data
+        yield ([] if missing else ["columns"]), False, "columns must be a list"
+        return
+    for i, item in enumerate(columns):
+        if not isinstance(item, dict):
+            yield ["columns", i], False, f"a column must be an object, got {shown(item)}"
+            continue
+        kind = item.get("kind")
+        named = (kind,) if isinstance(kind, str) and kind in KINDS else tuple(KINDS)
+        for error in _column_validator(named).iter_errors(item):
+            yield from _clauses(error, ["columns", i], f"column {shown(item.get('name'))}")
+
+
+def _top_validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    known = {"$schema": {"type": "string"}, **TOP_LEVEL}
+    return Draft202012Validator(
+        {"type": "object", "properties": known, "additionalProperties": False}
+    )
+
+
+def _column_validator(kinds: tuple[str, ...]) -> Any:
+    return _validator_of(kinds, tuple(KINDS[kind] for kind in kinds))
+
+
+@lru_cache(maxsize=64)
+def _validator_of(kinds: tuple[str, ...], classes: tuple[type[Column], ...]) -> Any:
+    """Kept by the classes, too: another class may be registered under a kind's name."""
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(_column_schema(kinds))
+
+
+def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[Any], bool, str]]:
+    """A problem that jsonschema found, as :func:`_problems` gives it."""
+    path = [*parent, *error.absolute_path]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path]
+    fact = "".join(steps).removeprefix(".")
+    if error.validator == "additionalProperties":
+        known = [name for name in error.schema.get("properties", ()) if name != "$schema"]
+        for key in error.instance:
+            if key not in error.schema.get("properties", ()):
+                near = get_close_matches(key, known, 1)
+                hint = (
+                    f"the nearest known key is {near[0]!r}"
+                    if near
+                    else f"known are {', '.join(known)}"
+                )
+                yield [*path, key], True, f"{what} has unknown key {shown(key)}; {hint}"
+    elif error.validator == "required":
+        for key in error.validator_value:
+            if key not in error.instance:
+                yield path, False, f"{what} lacks {key!r}"
+                break
+    elif error.validator == "type":
+        types = error.validator_value
+        names = [types] if isinstance(types, str) else types
+        wanted = " or ".join(_EXPECTED[name] for name in names if name != "null")
+        got = shown(error.instance)
+        if parent:
+            yield path, False, f"{what} has {fact}={got}, of a wrong type: expected {wanted}"
+        else:
+            yield path, False, f"{fact} must be {wanted}, got {got}"
+    elif error.validator == "enum":
+        allowed = ", ".join(map(str, error.validator_value))
+        got = shown(error.instance)
+        yield path, False, f"expected {fact} of {what} to be one of {allowed}; got {got}"
+    else:
+        message = " ".join(error.message.split())[:150]
+        yield path, False, f"{what} has a wrong {fact}: {message}"

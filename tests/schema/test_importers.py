@@ -1,0 +1,412 @@
+"""Schemas from files of other programs: small files as these programs write them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabsynth import Column, FileFormatError, InputError, Schema, read_table
+from tabsynth.schema.column import KINDS
+from tabsynth.schema.editing import Edit
+from tabsynth.schema.exporters import to_frictionless, to_sdv
+from tabsynth.schema.importers import import_schema
+
+NIST = Path("/work/shared/data/census_data_dictionary.json")
+SDV: dict[str, Any] = {
+    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+    "primary_key": "guest_email",
+    "columns": {
+        "guest_email": {"sdtype": "email", "pii": True},
+        "has_rewards": {"sdtype": "boolean"},
+        "room_type": {"sdtype": "categorical"},
+        "nights": {"sdtype": "numerical", "computer_representation": "Int64"},
+    },
+}
+
+
+def write(folder: Path, content: Any, name: str = "file.json") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return path
+
+
+def outside(schema: Schema) -> list[str]:
+    """Columns that no synthesizer learns, whichever way this version has them."""
+    return [*schema.names_left_out, *(c.name for c in schema.columns if c.kind == "identifier")]
+
+
+def learned(schema: Schema) -> dict[str, Column]:
+    return {c.name: c for c in schema.columns if c.kind != "identifier"}
+
+
+@pytest.mark.parametrize("version", ["SINGLE_TABLE_V1", "V1", "V2"])
+def test_sdv_metadata_says_what_is_missing(version: str, tmp_path: Path) -> None:
+    table = {k: v for k, v in SDV.items() if k != "METADATA_SPEC_VERSION"}
+    data = SDV if version == "SINGLE_TABLE_V1" else {"tables": {"guests": table}}
+    path = write(tmp_path, {**data, "METADATA_SPEC_VERSION": version})
+    with pytest.raises(InputError) as caught:
+        import_schema(path)
+    message = str(caught.value)
+    assert "2 of 4 columns: 'room_type': no list of values" in message
+    assert "'nights': declare finite bounds" in message and "\n" not in message
+    added = Edit(values={"room_type": ["BASIC", "SUITE"]}, bounds={"nights": (1, 30)})
+    schema = import_schema(path, added)
+    assert outside(schema) == ["guest_email"] and schema.drafted == ()
+    columns = learned(schema)
+    assert columns["has_rewards"].dtype == "boolean"
+    assert columns["room_type"].categories == ("BASIC", "SUITE")
+    assert columns["nights"].to_dict()["high"] == 30 and columns["nights"].dtype == "Int64"
+    assert columns["nights"].source == "file.json"
+
+
+def test_detected_ranges_of_sdv_are_public_only_if_marked(tmp_path: Path) -> None:
+    item = {
+        "sdtype": "numerical",
+        "min_value": 0,
+        "max_value": 120,
+        "computer_representation": "Int8",
+    }
+    path = write(
+        tmp_path, {"METADATA_SPEC_VERSION": "V1", "tables": {"t": {"columns": {"age": item}}}}
+    )
+    assert import_schema(path).drafted == ("age",)
+    path = write(
+        tmp_path,
+        {
+            "METADATA_SPEC_VERSION": "V1",
+            "tables": {"t": {"columns": {"age": {**item, "public": True}}}},
+        },
+    )
+    schema = import_schema(path)
+    assert schema.drafted == () and schema["age"].source == "file.json"
+    old = {"fields": {"age": {"type": "numerical", "subtype": "integer", "min": 0, "max": 9}}}
+    assert import_schema(write(tmp_path, old)).drafted == ("age",)
+
+
+def test_sdv_metadata_of_several_tables_is_refused(tmp_path: Path) -> None:
+    data = {"METADATA_SPEC_VERSION": "V1", "tables": {"a": SDV, "b": SDV}}
+    with pytest.raises(FileFormatError, match="describes 2 tables"):
+        import_schema(write(tmp_path, data))
+
+
+FRICTIONLESS: dict[str, Any] = {
+    "fields": [
+        {"name": "id", "type": "integer", "constraints": {"required": True}},
+        {
+            "name": "age",
+            "type": "integer",
+            "constraints": {"minimum": 0, "maximum": 120, "required": True},
+        },
+        {"name": "bmi", "type": "number", "constraints": {"minimum": 10.5, "maximum": 70}},
+        {
+            "name": "sex",
+            "type": "string",
+            "constraints": {"enum": ["f", "m"]},
+            "description": "Sex",
+        },
+        {
+            "name": "pain",
+            "type": "integer",
+            "categories": [{"value": 0, "label": "none"}, {"value": 1, "label": "mild"}],
+            "categoriesOrdered": True,
+        },
+        {"name": "smoker", "type": "boolean"},
+    ],
+    "missingValues": ["", "-"],
+    "primaryKey": "id",
+}
+
+
+@pytest.mark.parametrize("package", [False, True])
+def test_frictionless(package: bool, tmp_path: Path) -> None:
+    data = {"resources": [{"name": "p", "schema": FRICTIONLESS}]} if package else FRICTIONLESS
+    schema = import_schema(write(tmp_path, data, "datapackage.json"))
+    columns = learned(schema)
+    assert outside(schema) == ["id"] and schema.null_values == ("", "-")
+    assert (
+        columns["age"].dtype == "int64" and columns["age"].domain() == "whole numbers from 0 to 120"
+    )
+    assert columns["bmi"].dtype == "float64" and columns["bmi"].nulls
+    assert columns["sex"].description == "Sex" and columns["sex"].categories == ("f", "m")
+    assert columns["pain"].kind == "ordinal" and columns["pain"].label(1) == "mild"
+    assert columns["smoker"].dtype == "boolean"
+    write(tmp_path, "id,age,bmi,sex,pain,smoker\n7,30,22.5,f,0,true\n8,31,-,m,-,false\n", "p.csv")
+    assert (
+        len(
+            read_table(
+                tmp_path / "p.csv",
+                Schema(
+                    columns.values(), schema.null_values, left_out=[{"name": "id", "reason": "key"}]
+                ),
+            )
+        )
+        == 2
+    )
+
+
+def test_frictionless_round_trip(tmp_path: Path) -> None:
+    schema = Schema(
+        [
+            Column(name="age", kind="numeric", dtype="int64", low=0, high=99, source="f.json"),
+            Column(
+                name="w",
+                kind="numeric",
+                dtype="float64",
+                low=0.5,
+                high=2,
+                nulls=True,
+                source="f.json",
+            ),
+            Column(
+                name="sex",
+                kind="categorical",
+                dtype="str",
+                categories=("f", "m"),
+                description="d",
+                source="f.json",
+            ),
+            Column(
+                name="edu",
+                kind="ordinal",
+                dtype="Int64",
+                nulls=True,
+                categories=(1, 2),
+                labels={"1": "low", "2": "high"},
+                source="f.json",
+            ),
+            Column(
+                name="b",
+                kind="categorical",
+                dtype="boolean",
+                nulls=True,
+                categories=(False, True),
+                source="f.json",
+            ),
+        ],
+        null_values=["", "NA"],
+    )
+    assert import_schema(write(tmp_path, to_frictionless(schema), "f.json")) == schema
+    sdv = to_sdv(schema)["tables"]["table"]["columns"]
+    assert {name: item["sdtype"] for name, item in sdv.items()} == {
+        "age": "numerical",
+        "w": "numerical",
+        "sex": "categorical",
+        "edu": "categorical",
+        "b": "boolean",
+    }
+    path = write(tmp_path, to_sdv(schema), "m.json")
+    added = Edit(
+        bounds={"age": (0, 99), "w": (0.5, 2)}, values={"sex": ["f", "m"], "edu": ["1", "2"]}
+    )
+    back = import_schema(path, added)
+    assert back.names == schema.names and back["age"].cells == schema["age"].cells
+
+
+CSVW = {
+    "@context": "http://www.w3.org/ns/csvw",
+    "url": "people.csv",
+    "null": ["", "NA"],
+    "tableSchema": {
+        "primaryKey": "pid",
+        "columns": [
+            {"name": "pid", "titles": "pid", "datatype": "integer"},
+            {
+                "name": "age",
+                "titles": {"en": "age"},
+                "required": True,
+                "datatype": {"base": "integer", "minimum": "0", "maximum": "120"},
+            },
+            {
+                "name": "sex",
+                "datatype": {"base": "string", "format": "f|m"},
+                "dc:description": "Sex",
+            },
+            {"name": "smoker", "datatype": "boolean"},
+            {"name": "row", "virtual": True},
+        ],
+    },
+}
+
+
+def test_csvw(tmp_path: Path) -> None:
+    schema = import_schema(write(tmp_path, CSVW, "people.csv-metadata.json"))
+    columns = learned(schema)
+    assert outside(schema) == ["pid"] and schema.null_values == ("", "NA")
+    assert columns["age"].dtype == "int64" and columns["age"].to_dict()["high"] == 120
+    assert columns["sex"].categories == ("f", "m") and columns["sex"].description == "Sex"
+    assert columns["smoker"].categories == (False, True) and set(columns) == {
+        "age",
+        "sex",
+        "smoker",
+    }
+
+
+DDI = """<?xml version="1.0" encoding="UTF-8"?>
+<codeBook xmlns="ddi:codebook:2_5" version="2.5">
+  <stdyDscr><citation><titlStmt><titl>Survey</titl></titlStmt></citation></stdyDscr>
+  <dataDscr>
+    <var ID="V1" name="AGE" intrvl="contin" dcml="0">
+      <labl>Age in years</labl>
+      <valrng><range UNITS="INT" min="15" max="99"/></valrng>
+      <sumStat type="max">97</sumStat>
+    </var>
+    <var ID="V2" name="MARST" intrvl="discrete">
+      <labl>Marital status</labl>
+      <catgry><catValu>1</catValu><labl>Married</labl><catStat type="freq">412</catStat></catgry>
+      <catgry><catValu>2</catValu><labl>Single</labl></catgry>
+      <catgry missing="Y"><catValu>9</catValu><labl>Refused</labl></catgry>
+    </var>
+    <var ID="V3" name="TEXT"><labl>Remarks</labl></var>
+  </dataDscr>
+</codeBook>
+"""
+
+
+def test_ddi(tmp_path: Path) -> None:
+    path = write(tmp_path, DDI, "survey.xml")
+    with pytest.raises(InputError, match="1 of 3 columns: 'TEXT': no list of values"):
+        import_schema(path)
+    schema = import_schema(path, Edit(drop=["TEXT"]))
+    assert schema["AGE"].to_dict()["low"] == 15 and schema["AGE"].to_dict()["high"] == 99
+    assert schema["MARST"].categories == (1, 2) and schema["MARST"].label(0) == "Married"
+    assert schema["MARST"].nulls and schema.names_left_out == ("TEXT",)
+    assert "412" not in schema.to_json() and "97" not in schema.to_json()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_are_refused(encoding: str, tmp_path: Path) -> None:
+    bomb = '<!DOCTYPE codeBook [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><codeBook>&b;</codeBook>'
+    (tmp_path / "b.xml").write_bytes(bomb.encode(encoding))
+    with pytest.raises(FileFormatError):
+        import_schema(tmp_path / "b.xml")
+    if encoding == "utf-8":
+        with pytest.raises(FileFormatError, match="document type declaration"):
+            import_schema(tmp_path / "b.xml")
+
+
+CODEBOOK = """name;kind;dtype;values;low;high;nulls;clip;label
+sex;;str;f=female|m=male;;;no;;Sex at birth
+age;numeric;int64;;0;120;no;yes;Age in years
+edu;ordinal;;1=none|2=school|3=university;;;yes;;
+bmi;;;;10.5;70;yes;;
+"""
+
+
+def test_codebook_in_csv(tmp_path: Path) -> None:
+    schema = import_schema(write(tmp_path, CODEBOOK, "codebook.csv"))
+    assert schema.names == ("sex", "age", "edu", "bmi") and schema.drafted == ()
+    assert schema["sex"].label(0) == "female" and schema["sex"].dtype == "str"
+    assert schema["age"].to_dict()["clip"] is True and schema["age"].description == "Age in years"
+    assert schema["edu"].dtype == "Int64" and schema["edu"].kind == "ordinal"
+    assert schema["bmi"].dtype == "float64" and schema["bmi"].nulls
+    assert {c.source for c in schema.columns} == {"codebook.csv"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,kind,colour\na,numeric,red\n", "unknown or repeated header 'colour'"),
+        ("name,kind\na,nominal\n", "row 2: kind 'nominal' is none of"),
+        ("name,values,nulls\na,x|y,perhaps\n", "expected nulls to be yes or no, got 'perhaps'"),
+        ("name,values\n,x\n", "row 2: the column has no name"),
+        ("name,values,other\na,x|y,z\n", "other 'z' is none of its values"),
+        ("name,low\na,1,2\n", "row 2: more cells than headers"),
+        ("name,low,high\na,9,1\nb,x,y\n", "2 of 2 columns: column 'a': low=9 is above high=1"),
+        ("name,values\na,x|x\n", "'x' is listed twice"),
+        ("one line", "is of no format that can be imported"),
+        ('{"a": 1}', "is of no format that can be imported"),
+        ("[]", "is of no format that can be imported"),
+        ("<html/>", "is of no format that can be imported"),
+        ("<a", "not valid XML"),
+        ("{", "not valid JSON"),
+        ('{"fields": [3]}', "a field must be an object"),
+        ('{"@context": "csvw", "tableSchema": {}}', "tableSchema with columns"),
+    ],
+)
+def test_what_cannot_be_imported(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises((InputError, FileFormatError)) as caught:
+        import_schema(write(tmp_path, text, "file.txt"))
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not NIST.exists(), reason="the data dictionary is not on this machine")
+def test_the_nist_dictionary_takes_the_census_tables() -> None:
+    with pytest.raises(InputError, match="1 of 24 columns: 'INDP': no list"):
+        import_schema(NIST)
+    schema = import_schema(NIST, Edit(drop=["INDP"]))
+    assert len(schema.columns) == 23 and schema.null_values == ("", "N") and schema.drafted == ()
+    for name in ("census_ma_2019.csv", "census_national_2018.csv"):
+        table = read_table(NIST.with_name(name), schema)
+        assert schema.validate(table) == []
+    assert schema["POVPIP"].to_dict()["high"] == 501 and schema["SEX"].label(0) == "Male"
+
+
+def test_a_dictionary_like_that_of_nist(tmp_path: Path) -> None:
+    data = {
+        "AGEP": {"description": "Age", "values": {"min": 0, "max": 99}},
+        "NOC": {
+            "description": "Children",
+            "values": {"N": "N/A (GQ)", "0": "none", "min": 1, "max": 9},
+        },
+        "PUMA": {"description": "Area", "values": {"25-00503": "Waltham", "25-00703": "Salem"}},
+    }
+    schema = import_schema(write(tmp_path, data))
+    assert schema["NOC"].domain() == "whole numbers from 0 to 9 and None"
+    assert schema["NOC"].dtype == "Int64" and schema["PUMA"].dtype == "str"
+
+
+def labelled_table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"sex": rng.integers(1, 3, 20) * 1.0, "pain": 1.0, "age": 40.0})
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+def test_labelled_files(suffix: str, tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    labels = {"sex": {1: "male", 2: "female"}, "pain": {0: "none", 1: "mild", 9: "refused"}}
+    path = tmp_path / f"survey{suffix}"
+    if suffix == ".sav":
+        pyreadstat.write_sav(
+            labelled_table(),
+            str(path),
+            variable_value_labels=labels,
+            column_labels=["Sex", "", ""],
+            missing_ranges={"pain": [9]},
+            variable_measure={"pain": "ordinal", "age": "scale"},
+        )
+    else:
+        del labels["pain"][9]
+        frame = labelled_table().astype({"sex": "int32", "pain": "int32"})
+        pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
+    with pytest.raises(InputError, match="1 of 3 columns: 'age': no list"):
+        import_schema(path)
+    schema = import_schema(path, Edit(bounds={"age": (0, 99)}))
+    assert schema["sex"].categories == (1, 2) and schema["sex"].label(1) == "female"
+    assert schema["pain"].categories == (0, 1) and schema["sex"].dtype == "Int64"
+    assert schema["pain"].kind == ("ordinal" if suffix == ".sav" else "categorical")
+    assert schema["age"].source == path.name
+
+
+def test_labelled_files_need_pyreadstat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyreadstat", None)
+    (tmp_path / "x.sav").write_bytes(b"$FL2@(#)")
+    with pytest.raises(InputError, match=r"pip install 'tabsynth\[labelled\]'"):
+        import_schema(tmp_path / "x.sav")
+
+
+def test_a_damaged_spss_file(tmp_path: Path) -> None:
+    pytest.importorskip("pyreadstat")
+    (tmp_path / "x.sav").write_bytes(b"$FL2@(#) damaged")
+    with pytest.raises(FileFormatError, match=r"x\.sav cannot be read"):
+        import_schema(tmp_path / "x.sav")
+
+
+def test_missing_files_and_unknown_names(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="No such file"):
+        import_schema(tmp_path / "none.json")
+    with pytest.raises(InputError, match="has no column 'height'"):
+        import_schema(write(tmp_path, FRICTIONLESS), Edit(drop=["height"]))
+    assert "numeric" in KINDS

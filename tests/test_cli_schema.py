@@ -1,0 +1,176 @@
+"""``tabsynth schema`` at the command line: check, import, export, edit and diff."""
+
+import json
+
+import pandas as pd
+import pytest
+from command_lines import refused, run
+
+from tabsynth import Column, Schema
+
+SCHEMA = Schema(
+    [
+        Column(name="age", kind="numeric", dtype="int64", low=0, high=99),
+        Column(name="sex", kind="categorical", dtype="str", categories=("f", "m")),
+    ]
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    SCHEMA.save(tmp_path / "schema.json")
+    good = pd.DataFrame({"age": [i % 9 * 10 for i in range(360)], "sex": ["f", "m"] * 180})
+    good.to_csv(tmp_path / "good.csv", index=False)
+    good.assign(age=[*range(90)] * 3 + [7] * 88 + [200, 300], sex="x").to_csv(
+        tmp_path / "bad.csv", index=False
+    )
+    good.assign(age=[*range(90)] * 3 + [7] * 88 + [200, 300]).to_parquet(tmp_path / "bad.parquet")
+    return tmp_path
+
+
+def test_check_lists_every_problem_in_a_line_each(folder):
+    assert run("schema", "good.csv", "--check", "schema.json", cwd=folder).stdout.startswith(
+        "good.csv fits schema.json"
+    )
+    done = run("schema", "bad.csv", "--check", "schema.json", cwd=folder, code=2)
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "Column 'age'",
+        "Column 'age'",
+        "Column 'sex'",
+    ]
+    assert "200" in lines[0] and "300" in lines[1] and "'x'" in lines[2]
+    assert done.stderr == "error: bad.csv does not fit schema.json: 3 problems, listed above.\n"
+    done = run("schema", "bad.parquet", "--check", "schema.json", cwd=folder, code=2)
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_draft_is_written_as_before(folder):
+    done = run("schema", "good.csv", "-o", "draft.json", cwd=folder)
+    assert done.stdout.startswith("Drafted draft.json: 2 columns.")
+    assert Schema.load(folder / "draft.json").drafted == ("age", "sex")
+    shown = run("schema", "--help", cwd=folder).stdout
+    assert "--check" in shown and "schema table" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "Name a table"),
+        (("good.csv",), "-o"),
+        (("none.csv", "-o", "x.json"), "none.csv"),
+        (("good.csv", "--check", "none.json"), "none.json"),
+        (("good.csv", "--check", "good.csv"), "not valid JSON"),
+    ],
+)
+def test_what_is_refused(folder, words, says):
+    refused("schema", *words, cwd=folder, says=says)
+
+
+def test_a_misspelt_key_stops_a_fit(folder):
+    text = json.loads((folder / "schema.json").read_text())
+    (folder / "schema.json").write_text(json.dumps({**text, "imposible": []}, indent=1))
+    words = ("fit", "good.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "m")
+    refused(*words, cwd=folder, says="unknown key 'imposible'")
+
+
+METADATA = {
+    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+    "primary_key": "id",
+    "columns": {
+        "id": {"sdtype": "id"},
+        "age": {"sdtype": "numerical", "computer_representation": "Int64"},
+        "sex": {"sdtype": "categorical"},
+    },
+}
+
+
+def test_import_and_export(folder):
+    (folder / "metadata.json").write_text(json.dumps(METADATA))
+    words = ("schema", "--from", "metadata.json", "-o", "new.json")
+    refused(*words, cwd=folder, says="2 of 3 columns")
+    words = (*words, "--bounds", "age=0..120", "--values", "sex=f,m", "--drop", "id")
+    assert "2 columns" in run(*words, cwd=folder).stdout
+    schema = Schema.load(folder / "new.json")
+    assert schema.names == ("age", "sex") and schema.names_left_out == ("id",)
+    run("schema", "new.json", "--to", "sdv", "-o", "sdv.json", cwd=folder)
+    columns = json.loads((folder / "sdv.json").read_text())["tables"]["table"]["columns"]
+    assert columns["age"] == {"sdtype": "numerical", "computer_representation": "Int64"}
+    run("schema", "new.json", "--to", "frictionless", "-o", "f.json", cwd=folder)
+    run("schema", "--from", "f.json", "-o", "again.json", cwd=folder)
+    done = run("schema", "diff", "new.json", "again.json", cwd=folder, code=1)
+    assert "column 'age', source: 'metadata.json' -> 'f.json'" in done.stdout
+
+
+def test_edit_and_diff(folder):
+    rows = [
+        {"id": 10**8 + 7 * i, "age": i % 80, "sex": "fm"[i % 2], "code": i % 3} for i in range(400)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "t.csv", index=False)
+    run("schema", "t.csv", "-o", "draft.json", cwd=folder)
+    words = (
+        "--declare-all",
+        "--source",
+        "codebook 2019",
+        "--drop",
+        "code",
+        "--bounds",
+        "age=0..120",
+    )
+    run("schema", "edit", "draft.json", *words, "-o", "new.json", cwd=folder)
+    schema = Schema.load(folder / "new.json")
+    assert schema.drafted == () and {c.source for c in schema.columns} == {"codebook 2019"}
+    assert schema.names == ("age", "sex") and set(schema.names_left_out) == {"id", "code"}
+    assert schema["age"].to_dict()["high"] == 120
+    assert Schema.load(folder / "draft.json").drafted == ("age", "sex", "code")
+    done = run("schema", "diff", "draft.json", "new.json", cwd=folder, code=1)
+    lines = done.stdout.splitlines()
+    assert "column 'code': removed" in lines
+    assert any(line.startswith("left_out: added {'name': 'code'") for line in lines)
+    assert "column 'age', high: 78 -> 120" in lines
+    assert "column 'sex', provenance: 'drafted' -> 'declared'" in lines
+    done = run("schema", "diff", "new.json", "new.json", cwd=folder)
+    assert done.stdout == "new.json and new.json state the same.\n"
+    run("schema", "t.csv", "--check", "new.json", cwd=folder)
+
+
+def test_edit_in_place_changes_kinds(folder):
+    words = ("--kind", "sex=ordinal", "--values", 'sex="m, or male",f', "--dtype", "age=Int64")
+    done = run("schema", "edit", "schema.json", *words, cwd=folder)
+    assert "column 'sex', kind: 'categorical' -> 'ordinal'" in done.stdout
+    schema = Schema.load(folder / "schema.json")
+    assert schema["sex"].categories == ("m, or male", "f") and schema["age"].dtype == "Int64"
+    words = ("--kind", "age=categorical", "--values", "age=0,1,2")
+    run("schema", "edit", "schema.json", *words, cwd=folder)
+    age = Schema.load(folder / "schema.json")["age"]
+    assert age.kind == "categorical" and age.categories == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("edit", "schema.json", "--drop", "height"), "no column 'height'"),
+        (("edit", "schema.json", "--declare-all"), "need a source"),
+        (("edit", "schema.json", "--kind", "age"), "Expected --kind like COLUMN=VALUE"),
+        (("edit", "schema.json", "--kind", "age=number"), "kind of column 'age' to be one of"),
+        (("edit", "schema.json", "--bounds", "age=0-120"), "Expected bounds like 0..120"),
+        (("edit", "schema.json", "--bounds", "age=9..1"), "low=9 is above high=1"),
+        (("edit", "schema.json", "--bounds", "age=1..2", "--bounds", "age=1..3"), "'age' twice"),
+        (("edit", "schema.json", "--kind", "sex=numeric", "--values", "age=1"), "2 column(s)"),
+        (("edit", "schema.json", "--drop", "age", "--drop", "sex"), "at least one column"),
+        (("edit", "none.json", "--drop", "age"), "none.json"),
+        (("diff", "schema.json", "none.json"), "none.json"),
+        (("--from", "good.csv", "-o", "x.json"), "no format that can be imported"),
+        (("--from", "good.csv"), "-o"),
+        (("good.csv", "--from", "schema.json", "-o", "x.json"), "--from takes no table"),
+        (("schema.json", "--to", "csv", "-o", "x.json"), "--to to be one of sdv, frictionless"),
+        (("schema.json", "--to", "sdv", "-o", "schema.json"), "is read by this command"),
+        (("--to", "sdv", "-o", "x.json"), "--to needs a schema file"),
+        (("good.csv", "--check", "schema.json", "--to", "sdv"), "--check or --to, not both"),
+        (("good.csv", "-o", "x.json", "--drop", "age"), "tabsynth schema edit"),
+    ],
+)
+def test_what_the_tools_refuse(folder, words, says):
+    before = (folder / "schema.json").read_bytes()
+    refused("schema", *words, cwd=folder, says=says)
+    assert (folder / "schema.json").read_bytes() == before
