@@ -28,6 +28,7 @@ from tabsynth.cli.options import (
     CheckpointOption,
     Consensus,
     DeclaredRows,
+    DraftedUnlessGiven,
     Encoding,
     Flips,
     Formulas,
@@ -43,6 +44,7 @@ from tabsynth.cli.options import (
     PublicSource,
     Rows,
     SampledLabel,
+    SaveSchema,
     SchemaIfAny,
     SchemaOption,
     Seed,
@@ -67,7 +69,7 @@ from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_
 from tabsynth.cli.schema import app as schema_app
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_table, suffix
+from tabsynth.tables.files import read_any, read_table, suffix
 from tabsynth.tables.formulas import HANDLINGS
 
 app = typer.Typer(
@@ -116,7 +118,6 @@ def fit(
             help="The private table: a .csv or .parquet file, or for margnet a folder of .parquet files."
         ),
     ],
-    schema: SchemaOption,
     epsilon: Annotated[
         float,
         typer.Option(
@@ -124,6 +125,8 @@ def fit(
         ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")],
+    schema: DraftedUnlessGiven = None,
+    save_schema: SaveSchema = None,
     method: Method = "margnet",
     delta: Annotated[
         float,
@@ -156,7 +159,8 @@ def fit(
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
-    It prints the planned privacy cost before it reads the table.
+    Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
+    With one, the planned privacy cost is printed before the table is read.
     """
     from tabsynth.synthesizers import METHODS, load
 
@@ -167,10 +171,12 @@ def fit(
     given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
-    facts = Schema.load(schema)
+    facts = None if schema is None else Schema.load(schema)
     if not table.is_dir():
         suffix(table)
     if public is not None:
+        if facts is None:
+            raise InputError("--public needs --schema, which both tables have.")
         arguments["public"] = read_table(public, facts)
     if warm_start is not None:
         arguments["warm_start"] = load(warm_start)
@@ -182,15 +188,23 @@ def fit(
     if public is not None and same_file(public, table):
         raise InputError(f"{public} is the private table itself; give a public table to --public.")
     check_writable(out)
+    if save_schema is not None:
+        check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
+        check_writable(save_schema)
     fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
     say(f"Model: {out}")
+    if save_schema is not None:
+        synthesizer.schema_.save(save_schema)
+        say(f"Schema: {save_schema}")
 
 
-def _rows_of(table: Path, schema: Schema) -> Any:
+def _rows_of(table: Path, schema: Schema | None) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
 
-    return ParquetCounter(table) if table.is_dir() else read_table(table, schema)
+    if table.is_dir():
+        return ParquetCounter(table)
+    return read_any(table) if schema is None else read_table(table, schema)
 
 
 @app.command()

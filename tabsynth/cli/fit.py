@@ -9,6 +9,7 @@ from tabsynth.cli.console import INTERRUPTED, fail, one_interrupt, say
 from tabsynth.cli.ledger import ledger_status
 
 if TYPE_CHECKING:
+    from tabsynth.schema.schema import Schema
     from tabsynth.synthesizers import Synthesizer
 
 
@@ -22,11 +23,15 @@ def fit_and_print(
     """Print the plan, then read the table, fit, save the model and print the privacy cost."""
     from tabsynth.training.checkpoint import standing
 
-    synthesizer._check_domain()
+    drafts = synthesizer.schema is None
     stands = [] if checkpoint is None else standing(checkpoint)
-    if ledger is not None and not stands:  # a resumed fit is checked by the plan in its checkpoint
-        synthesizer._check_project(ledger)
-    say(str(synthesizer.plan()))
+    if drafts:
+        say("No schema is given: it is drafted privately, for a tenth of the budget.")
+    else:
+        synthesizer._check_domain()
+        if ledger is not None and not stands:  # a resumed fit is checked by its checkpoint's plan
+            synthesizer._check_project(ledger)
+        say(str(synthesizer.plan()))
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
@@ -42,12 +47,22 @@ def fit_and_print(
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)
     synthesizer.save(out)
+    if drafts:
+        _print_draft(synthesizer.schema_)
     certificate = synthesizer.certificate()
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])
     if ledger is not None:
         say(ledger_status(ledger))
+
+
+def _print_draft(schema: "Schema") -> None:
+    """Print what the private draft released, and what it left out."""
+    for column in schema.columns:
+        say(f"  {column.name}: {column.kind}, {column.domain(4)}")
+    for item in schema.left_out:
+        say(f"  {item['name']}: left out, {item['reason']}")
 
 
 def _interrupted(synthesizer: "Synthesizer", out: Path, checkpoint: Path | None) -> None:

@@ -14,6 +14,17 @@ METHOD_NAMES = tuple(METHODS)
 SchemaOption = Annotated[
     Path, typer.Option("--schema", help="The schema of the table, a JSON file.")
 ]
+DraftedUnlessGiven = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="The schema of the table, a JSON file. Default: drafted privately, for a tenth of the budget.",
+    ),
+]
+SaveSchema = Annotated[
+    Path | None,
+    typer.Option(help="Write the schema of the fit to this file, for evaluate and later fits."),
+]
 Seed = Annotated[
     int | None,
     typer.Option(

@@ -80,6 +80,14 @@ def schema(
             help="Minimum number of rows with a value for it to become a category; rarer values become 'other'."
         ),
     ] = MIN_COUNT,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="ε of a private draft: its facts are released with noise, and its cost counts in every fit that takes"
+            " the schema."
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="δ of a private draft.")] = 1e-5,
     check: Annotated[
         Path | None,
         typer.Option(
@@ -111,8 +119,8 @@ def schema(
 ) -> None:
     """Draft a schema from a table, and list what you must review in it.
 
-    Columns that identify people or records are left out. The draft contains real values of the table, so it is not
-    public until you replace them.
+    Columns that identify people or records are left out. With --epsilon the draft is differentially private. Without,
+    it contains real values of the table, so it is not public until you replace them.
 
     The options --drop, --kind, --dtype, --bounds and --values go with --from: they complete what a codebook lacks.
     tabsynth schema edit changes a schema file, and tabsynth schema diff compares two; see their --help.
@@ -140,7 +148,10 @@ def schema(
         raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
     if check is not None:
         return _check(file, check)
-    _draft(file, _given(out), tuple(null) if null else DEFAULT_NULL_VALUES, min_count)
+    nulls = tuple(null) if null else DEFAULT_NULL_VALUES
+    if epsilon is not None:
+        return _draft_private(file, _given(out), nulls, epsilon, delta)
+    _draft(file, _given(out), nulls, min_count)
 
 
 def _given(out: Path | None) -> Path:
@@ -166,6 +177,24 @@ def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> No
     )
     for line in review(drafted):
         say(f"  - {line}")
+
+
+def _draft_private(
+    table: Path, out: Path, nulls: tuple[str, ...], epsilon: float, delta: float
+) -> None:
+    from tabsynth.synthesizers.private_schema import draft_private
+
+    check_not_input(out, table)
+    check_writable(out)
+    released = draft_private(read_any(table, nulls), epsilon, delta, null_values=nulls)
+    released.save(out)
+    left = f", {len(released.left_out)} left out" if released.left_out else ""
+    say(
+        f"Drafted {out}: {len(released.columns)} columns{left}, with ({epsilon:g}, {delta:g})-differential"
+    )
+    say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
+    for item in released.left_out:
+        say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
 
 
 def _check(table: Path, path: Path) -> None:

@@ -18,6 +18,7 @@ from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.certificate.certificate import attached, matching
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.column import Column
+from tabsynth.schema.conforming import conformed
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.tables.frames import to_pandas
@@ -37,6 +38,7 @@ class Synthetic:
 def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
     """Category codes, shape (rows, columns); refuses what the schema does not declare."""
     frame = to_pandas(table, what)
+    frame = conformed(frame, encoder.whole)
     try:
         return encoder.to_index(frame, what)
     except InputError as error:

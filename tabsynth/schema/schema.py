@@ -447,7 +447,9 @@ class Schema:
         """
         frame = to_pandas(table)
         names = [unescaped(str(n), self.names) if parse else str(n) for n in frame.columns]
-        problems = column_problems(names, self.names, self.names_left_out)
+        needed = [column.name for column in self.columns if column.learned]
+        optional = [*self.names_left_out, *(n for n in self.names if n not in needed)]
+        problems = column_problems(names, needed, optional)
         if len(frame) == 0:
             problems.append(
                 Problem(None, None, "The table has no rows; give one with at least one.")
@@ -463,6 +465,28 @@ class Schema:
                 refuse_impossible(self.columns, [zero], index, "table")
             except InputError as error:
                 problems.append(Problem(None, None, str(error)))
+        if not problems:
+            problems = self._broken_rules(frame.set_axis(names, axis=1), parse)
+        return problems
+
+    def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
+        """The first row that breaks each rule, of a table whose values all fit."""
+        read = {
+            c.name: _reader(c, frame[c.name], parse)(frame[c.name])
+            for c in self.columns
+            if c.learned
+        }
+        values, problems = pd.DataFrame(read), []
+        for rule in self.rules:
+            broken = rule.broken(values)
+            if broken.any():
+                row = values.iloc[int(broken.argmax())]
+                shown_values = ", ".join(f"{name}={shown(str(row[name]))}" for name in rule.names)
+                text = (
+                    f"The table has a row with {shown_values}, which breaks the rule {shown(rule.text, 120)}; correct it, or"
+                    " declare violations='drop' or 'repair'."
+                )
+                problems.append(Problem(None, None, text))
         return problems
 
     def fingerprint(self) -> str:
@@ -527,7 +551,8 @@ class Schema:
                 raise type(error)(f"{where}, line {line}: {message}") from None
         lists = ("null_values", "impossible", "left_out", "constraints")
         facts = (data.get(name, []) for name in lists)
-        return cls(columns, *facts, data.get("violations", "refuse"), data.get("released"))
+        policy = data.get("violations", "refuse")
+        return cls(columns, *facts, violations=policy, released=data.get("released"))
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

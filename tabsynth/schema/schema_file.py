@@ -253,7 +253,7 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
                 hint = (
                     f"the nearest known key is {near[0]!r}"
                     if near
-                    else f"known are {', '.join(known)}"
+                    else f"known are {', '.join(known[:12])}{', …' * (len(known) > 12)}"
                 )
                 yield [*path, key], True, f"{what} has unknown key {shown(key)}; {hint}"
     elif error.validator == "required":

@@ -42,13 +42,14 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
+from tabsynth.schema.conforming import conformed
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
-from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
@@ -164,7 +165,7 @@ class Synthesizer(BaseEstimator):
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
-    schema: Schema | None = field(default=None, kw_only=False)
+    schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
     rows: int | None = None
@@ -219,6 +220,8 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
+        if not isinstance(self.schema, Schema):
+            return self._fit_with_schema(table, progress, checkpoint, ledger)
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
@@ -247,6 +250,54 @@ class Synthesizer(BaseEstimator):
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         return self
+
+    def _fit_with_schema(
+        self,
+        table: Any,
+        progress: Progress | None,
+        checkpoint: str | Path | None,
+        ledger: str | Path | None,
+    ) -> Self:
+        """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
+        given: Any = self.schema
+        if isinstance(given, Mapping):
+            schema = Schema.from_dict(given)
+        elif given is not None:
+            schema = Schema.load(given)
+        else:
+            schema = self._drafted(table, checkpoint, ledger)
+        fitted = type(self)(**{**self.get_params(deep=False), "schema": schema})
+        if given is not None and hasattr(self, "ledger_"):
+            fitted.ledger_ = self.ledger_
+        fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
+        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_", "ledger_"):
+            setattr(self, name, getattr(fitted, name))
+        return self
+
+    def _drafted(
+        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
+    ) -> Schema:
+        """A schema that is released from the rows, for a part of this fit's budget."""
+        if checkpoint is not None or ledger is not None:
+            raise InputError(
+                "A fit that drafts its schema takes no checkpoint and no project ledger; draft the schema first (tabsynth"
+                " schema TABLE --epsilon, draft_private), or declare it."
+            )
+        if isinstance(table, RowCounter):
+            raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
+        self._check_budget()
+        spent = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
+        if spent.used_up:
+            check_left(spent)
+        mu = draft_share(self.epsilon, self.delta)
+        self.ledger_ = spent  # what a draft spends is spent, whatever comes of the fit
+        return draft_on_ledger(table, mu, spent, random_state=self.random_state)
+
+    @property
+    def schema_(self) -> Schema:
+        """The schema of the fitted model: the given one, or that which the fit has drafted."""
+        self._check_fitted()
+        return self.encoder_.whole
 
     def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
         """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
@@ -388,7 +439,7 @@ class Synthesizer(BaseEstimator):
         """What is trained on: category codes, shape (n, columns)."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
-        return encoder.to_index(to_pandas(table))
+        return encoder.to_index(conformed(table, encoder.whole))
 
     def _table(
         self,
@@ -425,14 +476,9 @@ class Synthesizer(BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse what no method can use, by the name of the parameter."""
         if not isinstance(self.schema, Schema):
-            raise InputError(f"Expected schema to be a Schema, got {type(self.schema).__name__}.")
-        positive("epsilon", self.epsilon, finite=False)
-        if MAX_EPSILON < self.epsilon < math.inf:
-            raise InputError(
-                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={self.epsilon:g}; for a run"
-                " without privacy say so: epsilon=inf."
-            )
-        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+            given = "none" if self.schema is None else type(self.schema).__name__
+            raise InputError(f"Expected schema to be a Schema, got {given}; only fit drafts one.")
+        self._check_budget()
         if self.rows is not None:
             integer("rows", self.rows)
             between("rows", self.rows, 1, MAX_ROWS)
@@ -445,6 +491,15 @@ class Synthesizer(BaseEstimator):
             CodeRules(self.schema)  # refuses what cannot be held
         self._check()
 
+    def _check_budget(self) -> None:
+        positive("epsilon", self.epsilon, finite=False)
+        if MAX_EPSILON < self.epsilon < math.inf:
+            raise InputError(
+                f"Expected epsilon of at most {MAX_EPSILON:g}, got epsilon={self.epsilon:g}; for a run"
+                " without privacy say so: epsilon=inf."
+            )
+        between("delta", self.delta, 0, 1, low_open=True, high_open=True)
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "trained_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
@@ -456,12 +511,14 @@ class Synthesizer(BaseEstimator):
         """What counts as spent before the next fit begins, as a ledger lists it."""
         if hasattr(self, "ledger_"):
             return as_earlier(self.ledger_.to_list())
-        released = self.schema.released
+        released = getattr(self.schema, "released", None)
         return [] if released is None else as_earlier(released["mechanisms"])
 
     def _seeded(self) -> bool:
         """Whether this fit or an earlier one is seeded: a known seed allows the noise to be subtracted."""
-        return self.random_state is not None or getattr(self, "seeded_", False)
+        released = getattr(self.schema, "released", None) or {}
+        seeded = getattr(self, "seeded_", False) or bool(released.get("seeded"))
+        return self.random_state is not None or seeded
 
     def _earlier(self) -> Ledger:
         """A ledger for the next fit on which earlier fits of this object are already charged."""
@@ -472,14 +529,18 @@ class Synthesizer(BaseEstimator):
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         """What a certificate says besides the ledger."""
         drafted = self.schema.drafted
+        released = [c.name for c in self.schema.columns if c.provenance == "released"]
         return {
             "settings": self._stated_settings(),
             "public": {
                 "schema_sha256": self.schema.fingerprint(),
-                "declared": [n for n in self.schema.names if n not in drafted],
+                "declared": [n for n in self.schema.names if n not in (*drafted, *released)],
                 "drafted": list(drafted),
+                **({"released": released} if released else {}),
                 "left_out": list(self.schema.names_left_out),
-                "sources": {c.name: c.source for c in self.schema.columns if c.name not in drafted},
+                "sources": {
+                    c.name: c.source for c in self.schema.columns if c.provenance == "declared"
+                },
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
                 "public_table": self._public_facts(),

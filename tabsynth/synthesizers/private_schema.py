@@ -32,6 +32,7 @@ from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.conforming import numbers_of, truths_of
 from tabsynth.schema.identifiers import named_for_one, value_format
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
@@ -394,7 +395,14 @@ def _planned(name: str, dtype: str, formats: Mapping[str, float], clear: float) 
     nulls = formats[NULL] > clear
     if base == "bool":
         whole = "boolean" if dtype == "boolean" else "bool"
-        return _Plan(name, whole, whole == "boolean" and nulls, np.array([0.5]), _of_truth, _truths)
+        return _Plan(
+            name,
+            whole,
+            whole == "boolean" and nulls,
+            np.array([0.5]),
+            _of_truth,
+            lambda v, nulls: truths_of(v),
+        )
     if base in ("datetime", "timedelta", "period"):
         return _temporal(name, dtype, nulls)
     if share[IDENTIFIER] > IDENTIFYING:
@@ -411,7 +419,7 @@ def _planned(name: str, dtype: str, formats: Mapping[str, float], clear: float) 
             return kind(name, nulls)
     if share[BOOL] > NUMERIC:
         return _Plan(
-            name, "boolean" if nulls else "bool", nulls, np.array([0.5]), _of_truth, _truths
+            name, "boolean" if nulls else "bool", nulls, np.array([0.5]), _of_truth, truths_of
         )
     return _Plan(name, "str", nulls, None, _of_texts)
 
@@ -427,13 +435,6 @@ def _of_texts(facts: dict[str, Any], released: list[str], clear: float) -> Colum
 
 def _of_truth(facts: dict[str, Any], released: Any, clear: float) -> Column | str:
     return Categorical(**facts, categories=(False, True))
-
-
-def _truths(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-    if base_dtype(str(values.dtype)) == "bool":
-        return values.astype("boolean").to_numpy(dtype=float, na_value=np.nan)
-    lower = values.astype(object).map(lambda v: str(v).strip().lower())
-    return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
 
 
 def _grid_of_numbers() -> np.ndarray:
@@ -467,17 +468,6 @@ def _numeric(
         return _of_numbers(facts, counts, least, step)
 
     return _Plan(name, kept, nulls, _grid_of_numbers(), make, numbers_of)
-
-
-def numbers_of(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-    """Values as numbers, shape (n,), NaN for what is none."""
-    if base_dtype(str(values.dtype)) in ("int", "float"):
-        numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
-    else:
-        texts = values.astype(object).where(~values.isin(list(nulls)), None)
-        numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float)
-    numbers[~np.isfinite(numbers)] = np.nan
-    return numbers
 
 
 def _of_numbers(
@@ -610,48 +600,3 @@ def _temporal(name: str, dtype: str, nulls: bool) -> _Plan:
     )
     kind = Period if base == "period" else Datetime
     return _Plan(name, dtype, nulls, _months(), _dated(kind), _microseconds(wide_dates))
-
-
-def conformed(table: Any, schema: Schema) -> pd.DataFrame:
-    """A table whose released columns hold declared values only; what a row becomes depends on that row alone.
-
-    Of a released column a draft promises nothing for every row: a value that is none of its kind becomes null, or
-    where the column has no nulls its lower bound or its category ``other``.
-    """
-    frame = to_pandas(table)
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    series = {}
-    for name in frame.columns:
-        column = next((c for c in schema.columns if c.name == name), None)
-        released = column is not None and column.provenance == "released"
-        series[name] = (
-            _conformed(column, frame[name], schema.null_values) if released else frame[name]
-        )  # type: ignore[arg-type]
-    return pd.DataFrame(series, index=frame.index)
-
-
-def _conformed(column: Column, values: pd.Series, nulls: Sequence[str]) -> pd.Series:
-    if isinstance(column, Numeric):
-        numbers = numbers_of(values, nulls)
-        if not column.nulls:
-            numbers = np.where(np.isnan(numbers), column.bounds[0], numbers)
-        return column.from_amounts(numbers).set_axis(values.index)
-    if isinstance(column, Temporal):
-        kept = values
-        if base_dtype(str(values.dtype)) in ("text", "category"):
-            kept = values.astype(object).where(~values.isin(list(nulls)), None)
-        amounts = column.amounts(kept)
-        if not column.nulls:
-            amounts = np.where(np.isnan(amounts), column.units.bounds[0], amounts)
-        return column.from_amounts(amounts).set_axis(values.index)
-    if column.value_type == "bool":
-        truths = _truths(values, nulls)
-        if not column.nulls:
-            truths = np.where(np.isnan(truths), 0.0, truths)
-        cells = np.array([None if np.isnan(t) else bool(t) for t in truths], dtype=object)
-        return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
-    texts = values.astype(object).map(str).to_numpy(dtype=object)
-    missing = values.isna().to_numpy() | np.isin(texts.astype(str), list(nulls))
-    texts = np.where(missing & (not column.nulls), column.other, texts).astype(object)
-    texts = np.array([t if t in column.positions else column.other for t in texts], dtype=object)
-    return column.to_series(texts, missing & column.nulls).set_axis(values.index)

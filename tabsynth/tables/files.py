@@ -12,6 +12,7 @@ import pandas as pd
 from tabsynth._files import replacing, size_of
 from tabsynth._validate import MAX_COLUMNS, one_of, shown
 from tabsynth.errors import InputError, one_line
+from tabsynth.schema.conforming import conformed
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
 from tabsynth.tables.frames import table_from_arrow
@@ -233,7 +234,13 @@ def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
     schema.check_columns(frame, str(path))
     read = [column for column in schema.columns if column.learned]
-    series = {c.name: (c.parse if as_text else c.convert)(frame[c.name]) for c in read}
+    frame = conformed(frame, schema)
+    series = {
+        c.name: frame[c.name]
+        if c.provenance == "released"
+        else (c.parse if as_text else c.convert)(frame[c.name])
+        for c in read
+    }
     return pd.DataFrame(series, columns=[column.name for column in read])
 
 

@@ -1,0 +1,81 @@
+"""Tables made to fit columns that a private draft released.
+
+Such a draft promises nothing for every row: a value may be of another kind than most, or one that was not released.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.schema import Schema
+from tabsynth.schema.temporal import Temporal
+from tabsynth.tables.frames import to_pandas
+
+
+def truths_of(values: pd.Series) -> np.ndarray:
+    """Values as 1 and 0, shape (n,), NaN for what is no truth value."""
+    if base_dtype(str(values.dtype)) == "bool":
+        return values.astype("boolean").to_numpy(dtype=float, na_value=np.nan)
+    lower = values.astype(object).map(lambda v: str(v).strip().lower())
+    return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
+
+
+def numbers_of(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
+    """Values as numbers, shape (n,), NaN for what is none."""
+    if base_dtype(str(values.dtype)) in ("int", "float"):
+        numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
+    else:
+        texts = values.astype(object).where(~values.isin(list(nulls)), None)
+        numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float).copy()
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
+
+
+def conformed(table: Any, schema: Schema) -> pd.DataFrame:
+    """A table whose released columns hold declared values only; what a row becomes depends on that row alone.
+
+    Of a released column a draft promises nothing for every row: a value that is none of its kind becomes null, or
+    where the column has no nulls its lower bound or its category ``other``.
+    """
+    frame = to_pandas(table)
+    released = {c.name: c for c in schema.columns if c.provenance == "released"}
+    if not released:
+        return frame
+    series = {
+        i: _conformed(released[name], frame.iloc[:, i], schema.null_values)
+        if name in released
+        else frame.iloc[:, i]
+        for i, name in enumerate(map(str, frame.columns))
+    }
+    return pd.DataFrame(series, index=frame.index).set_axis(frame.columns, axis=1)
+
+
+def _conformed(column: Column, values: pd.Series, nulls: Sequence[str]) -> pd.Series:
+    if isinstance(column, Numeric):
+        numbers = numbers_of(values, nulls)
+        if not column.nulls:
+            numbers = np.where(np.isnan(numbers), column.bounds[0], numbers)
+        return column.from_amounts(numbers).set_axis(values.index)
+    if isinstance(column, Temporal):
+        kept = values
+        if base_dtype(str(values.dtype)) in ("text", "category"):
+            kept = values.astype(object).where(~values.isin(list(nulls)), None)
+        amounts = column.amounts(kept)
+        if not column.nulls:
+            amounts = np.where(np.isnan(amounts), column.units.bounds[0], amounts)
+        return column.from_amounts(amounts).set_axis(values.index)
+    if column.value_type == "bool":
+        truths = truths_of(values)
+        if not column.nulls:
+            truths = np.where(np.isnan(truths), 0.0, truths)
+        cells = np.array([None if np.isnan(t) else bool(t) for t in truths], dtype=object)
+        return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
+    texts = values.astype(object).map(str).to_numpy(dtype=object)
+    missing = values.isna().to_numpy() | np.isin(texts.astype(str), list(nulls))
+    texts = np.where(missing & (not column.nulls), column.other, texts).astype(object)
+    texts = np.array([t if t in column.positions else column.other for t in texts], dtype=object)
+    return column.to_series(texts, missing & column.nulls).set_axis(values.index)
