@@ -76,6 +76,8 @@ def _conformed(column: Column, values: pd.Series, nulls: Sequence[str]) -> pd.Se
         return column.to_series(cells, np.isnan(truths)).set_axis(values.index)
     texts = values.astype(object).map(str).to_numpy(dtype=object)
     missing = values.isna().to_numpy() | np.isin(texts.astype(str), list(nulls))
-    texts = np.where(missing & (not column.nulls), column.other, texts).astype(object)
-    texts = np.array([t if t in column.positions else column.other for t in texts], dtype=object)
+    known = column.positions
+    texts = np.array([t if t in known else column.other for t in texts], dtype=object)
+    if not column.nulls:
+        texts[missing] = column.other
     return column.to_series(texts, missing & column.nulls).set_axis(values.index)

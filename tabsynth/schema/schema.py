@@ -549,10 +549,15 @@ class Schema:
                 line, _ = position(text, ["columns", i])
                 message = str(error).removeprefix(f"{where}: ")
                 raise type(error)(f"{where}, line {line}: {message}") from None
-        lists = ("null_values", "impossible", "left_out", "constraints")
-        facts = (data.get(name, []) for name in lists)
-        policy = data.get("violations", "refuse")
-        return cls(columns, *facts, violations=policy, released=data.get("released"))
+        return cls(
+            columns,
+            null_values=data.get("null_values", []),
+            impossible=data.get("impossible", []),
+            left_out=data.get("left_out", []),
+            constraints=data.get("constraints", []),
+            violations=data.get("violations", "refuse"),
+            released=data.get("released"),
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

@@ -16,7 +16,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column
 
 FORMAT = "tabsynth-schema/1"
-MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
+MOST_PROBLEMS, MOST_CHARACTERS = 5, 700  # listed in one error
 
 # Keys of a schema file besides ``columns``; a new key is one line.
 TOP_LEVEL: dict[str, dict[str, Any]] = {

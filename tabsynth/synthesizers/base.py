@@ -50,6 +50,7 @@ from tabsynth.synthesizers.model_file import json_default, read_model, write_mod
 from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
+from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
@@ -439,7 +440,8 @@ class Synthesizer(BaseEstimator):
         """What is trained on: category codes, shape (n, columns)."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
-        return encoder.to_index(conformed(table, encoder.whole))
+        drafted = encoder.whole.released is not None
+        return encoder.to_index(conformed(table, encoder.whole) if drafted else to_pandas(table))
 
     def _table(
         self,
@@ -530,17 +532,17 @@ class Synthesizer(BaseEstimator):
         """What a certificate says besides the ledger."""
         drafted = self.schema.drafted
         released = [c.name for c in self.schema.columns if c.provenance == "released"]
+        made = self.schema.generated
+        unread = [c.name for c in self.schema.columns if c not in made]
         return {
             "settings": self._stated_settings(),
             "public": {
                 "schema_sha256": self.schema.fingerprint(),
-                "declared": [n for n in self.schema.names if n not in (*drafted, *released)],
+                "declared": [c.name for c in made if c.provenance == "declared"],
                 "drafted": list(drafted),
                 **({"released": released} if released else {}),
-                "left_out": list(self.schema.names_left_out),
-                "sources": {
-                    c.name: c.source for c in self.schema.columns if c.provenance == "declared"
-                },
+                "left_out": [*self.schema.names_left_out, *unread],
+                "sources": {c.name: c.source for c in made if c.provenance == "declared"},
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
                 "public_table": self._public_facts(),

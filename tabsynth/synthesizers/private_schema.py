@@ -336,9 +336,8 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
     for form, name in ((_DAY, DAY), (_INSTANT, INSTANT), (_CLOCK, CLOCK)):
         if form.fullmatch(text):
             return name
-    return {"identifier": IDENTIFIER, "name": NAMES, "prose": LONG_TEXT}.get(
-        value_format(text), SHORT
-    )
+    found = value_format(text)
+    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
 
 
 def _number_text(cell: Any) -> str:
@@ -388,10 +387,11 @@ class _Plan:
 def _planned(name: str, dtype: str, formats: Mapping[str, float], clear: float) -> "_Plan | str":
     """What is asked of the values of a column, or why it is left out: of its dtype and released formats alone."""
     base = base_dtype(dtype)
-    present = sum(max(0.0, count) for format_name, count in formats.items() if format_name != NULL)
-    if present < clear:
+    some = {f: count if count > clear else 0.0 for f, count in formats.items() if f != NULL}
+    present = sum(some.values())
+    if not present:
         return "it has too few values to be released at this budget"
-    share = {f: max(0.0, c) / present for f, c in formats.items()}
+    share = {f: count / present for f, count in some.items()}
     nulls = formats[NULL] > clear
     if base == "bool":
         whole = "boolean" if dtype == "boolean" else "bool"
@@ -419,7 +419,7 @@ def _planned(name: str, dtype: str, formats: Mapping[str, float], clear: float) 
             return kind(name, nulls)
     if share[BOOL] > NUMERIC:
         return _Plan(
-            name, "boolean" if nulls else "bool", nulls, np.array([0.5]), _of_truth, truths_of
+            name, "boolean" if nulls else "bool", nulls, np.array([0.5]), _of_truth, _truths
         )
     return _Plan(name, "str", nulls, None, _of_texts)
 
@@ -435,6 +435,10 @@ def _of_texts(facts: dict[str, Any], released: list[str], clear: float) -> Colum
 
 def _of_truth(facts: dict[str, Any], released: Any, clear: float) -> Column | str:
     return Categorical(**facts, categories=(False, True))
+
+
+def _truths(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
+    return truths_of(values)
 
 
 def _grid_of_numbers() -> np.ndarray:

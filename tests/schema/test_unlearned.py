@@ -87,7 +87,10 @@ def test_a_fit_does_not_read_identifiers_and_text() -> None:
     table = pd.DataFrame({"sex": RNG.choice(["f", "m"], 500)})
     for name in ("mrn", "email", "note"):
         table[name] = pd.Series(Unreadable(500), copy=False)
-    made = MargNet(schema, epsilon=1).fit(table).sample(300)
+    model = MargNet(schema, epsilon=1).fit(table)
+    made = model.sample(300)
+    public = model.certificate()["public"]
+    assert public["declared"] == ["mrn", "sex"] and public["left_out"] == ["email", "note"]
     assert list(made.columns) == ["mrn", "sex"]
     assert made["mrn"].is_unique and made["mrn"].str.fullmatch(r"MRN-\d{8}").all()
     # The columns may be missing, too.

@@ -177,6 +177,8 @@ def columns_of(certificate: Mapping[str, Any]) -> int | None:
     """How many columns the certificate says that the table has, or None."""
     public = _section(certificate, "public")
     lists = [public.get(name) for name in ("declared", "drafted")]
+    if isinstance(public.get("released"), list):
+        lists.append(public["released"])
     name_lists = [names for names in lists if isinstance(names, list)]
     return sum(map(len, name_lists)) if len(name_lists) == len(lists) else None
 
@@ -317,7 +319,9 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
             f"CONDITIONAL: {claim} holds only if {condition(drafted)}. It was copied from the rows of a"
             " table, and these real values appear as they are."
         )
-    return f"Private: {claim}, if the schema and all else listed under 'public' are public."
+    released = public.get("released") if isinstance(public, Mapping) else None
+    schema = "the names of the columns" if released and not public.get("declared") else "the schema"
+    return f"Private: {claim}, if {schema} and all else listed under 'public' are public."
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:

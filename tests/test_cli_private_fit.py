@@ -1,0 +1,46 @@
+"""A private fit without a schema at the command line: the issue's table of patients."""
+
+import json
+
+import numpy as np
+import pandas as pd
+from command_lines import refused, run
+from test_cli_drafts import IDENTIFIERS, hospital
+
+
+def test_two_commands_make_a_private_table_without_an_identifier(tmp_path):
+    table = hospital()
+    table.to_csv(tmp_path / "patients.csv", index=False)
+    said = run("fit", "patients.csv", "--epsilon", 1, "-o", "m", "--save-schema", "s", cwd=tmp_path)
+    assert "drafted privately" in said.stdout and "Private: (1, 1e-05)" in said.stdout
+    run("sample", "m", "-n", 3000, "-o", "synthetic.csv", cwd=tmp_path)
+    made = pd.read_csv(tmp_path / "synthetic.csv", dtype=str)
+    assert not set(IDENTIFIERS) & set(made) and {"sex", "age", "ward"} <= set(made)
+    written = (tmp_path / "synthetic.csv").read_text() + (tmp_path / "s").read_text()
+    for name in ("mrn", "email", "token", "telephone"):
+        assert not any(str(value) in written for value in table[name])
+    certificate = json.loads((tmp_path / "synthetic.csv.certificate.json").read_text())
+    assert certificate["private"] and not certificate["conditional"]
+    said = run("verify", "synthetic.csv", cwd=tmp_path, code=4)
+    assert "not authenticated" in (said.stdout + said.stderr).lower()
+    run("evaluate", "--real", "patients.csv", "--synthetic", "synthetic.csv", "--schema", "s",
+        "-o", "r.html", cwd=tmp_path)  # fmt: skip
+
+
+def test_a_private_draft_counts_in_a_fit(tmp_path):
+    hospital().to_csv(tmp_path / "t.csv", index=False)
+    said = run("schema", "t.csv", "--epsilon", 0.5, "-o", "s.json", cwd=tmp_path)
+    assert "(0.5, 1e-05)-differential" in said.stderr + said.stdout
+    run("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path)
+    less = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 0.4, "-o", "n")
+    refused(*less, cwd=tmp_path, says="raise epsilon")
+
+
+def test_a_table_of_identifiers_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"mrn": rng.permutation(500), "email": [f"a{i}@b.example" for i in range(500)]}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    says = "could release no column"
+    refused("fit", "t.csv", "--epsilon", 1, "-o", "m", cwd=tmp_path, says=says)
