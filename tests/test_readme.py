@@ -47,6 +47,25 @@ def people(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_first_two_commands_make_a_private_table(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "mrn": [f"M{i:06}" for i in range(2_000)],
+            "sex": rng.choice(["f", "m"], 2_000),
+            "weight": rng.normal(75, 12, 2_000).round(1),
+            "admitted": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 700, 2_000), "D"),
+        }
+    )
+    table.to_csv(tmp_path / "people.csv", index=False)
+    for line in blocks("sh")[0].splitlines():
+        run(*words(line), cwd=tmp_path)
+    made = pd.read_csv(tmp_path / "synthetic.csv")
+    assert list(made) == ["sex", "weight", "admitted"] and len(made) == 300
+
+
+@pytest.mark.slow
 def test_shell_blocks_run(people):
     first, *others = (block.splitlines() for name in GUIDES for block in blocks("sh", guide(name)))
     assert len(others) >= 3
@@ -82,7 +101,7 @@ def words(line):
 
 def test_every_page_with_commands_is_run():
     pages = [README, *(path.read_text("utf-8") for path in DOCS.rglob("*.md"))]
-    assert sum(bool(blocks("sh", page)) for page in pages) == len(GUIDES)
+    assert sum(bool(blocks("sh", page)) for page in pages) == 1 + len(GUIDES)
     assert all(blocks("sh", guide(name)) for name in GUIDES)
 
 

@@ -67,13 +67,16 @@ class Derived(Rule):
     target : Column
     sources : tuple of Column
     lookup : ndarray or None
-        Of a table: the code of the target by the codes of the sources, -1 where the table says nothing.
+        Of a table: the code of the target by the codes of the sources.
+    given : ndarray of object or None
+        Of a table: the value of the target by the codes of the sources, None for null.
     expression : Expression or None
     """
 
     target: Column
     sources: tuple[Column, ...]
     lookup: np.ndarray | None = None
+    given: np.ndarray | None = None
     expression: Expression | None = None
 
     @property
@@ -89,25 +92,20 @@ class Derived(Rule):
         return f"{self.target.name} follows from {', '.join(c.name for c in self.sources)}"
 
     def codes(self, codes: Sequence[np.ndarray]) -> np.ndarray:
-        """Of a table: codes of the target, shape (n,), by those of the sources; -1: none."""
+        """Of a table: codes of the target, shape (n,), by those of the sources."""
         assert self.lookup is not None
         return self.lookup[tuple(codes)]
 
     def values(self, table: pd.DataFrame) -> pd.Series:
-        """Values of the target, shape (n,); a table that says nothing for a row is an error."""
-        if self.expression is None:
-            codes = self.codes([c.encode(table[c.name]) for c in self.sources])
-            if (codes < 0).any():
-                row = table.iloc[int((codes < 0).argmax())]
-                given = ", ".join(f"{c.name}={shown(plain(row[c.name]))}" for c in self.sources)
-                raise InputError(
-                    f"The rule for column {shown(self.target.name)} says nothing for {given}; add it to the"
-                    " rule's table."
-                )
-            series = self.target.decode(codes, np.random.default_rng(0))
-        else:
-            series = self.target.from_amounts(self._amounts(table))
-        return series.set_axis(table.index)
+        """Values of the target, shape (n,), by those of the sources in a table."""
+        if self.expression is not None:
+            return self.target.from_amounts(self._amounts(table)).set_axis(table.index)
+        assert self.given is not None
+        values = self.given[tuple(c.encode(table[c.name]) for c in self.sources)]
+        nulls = np.array([value is None for value in values], dtype=bool)
+        if hasattr(self.target, "units"):  # dates and times as texts
+            return self.target.convert(pd.Series(values, dtype=object)).set_axis(table.index)
+        return self.target.to_series(values, nulls).set_axis(table.index)
 
     def _amounts(self, table: pd.DataFrame) -> np.ndarray:
         assert self.expression is not None
@@ -124,7 +122,7 @@ class Derived(Rule):
         """As :meth:`Rule.broken`; of a computed number up to its resolution."""
         if self.expression is None:
             codes = self.codes([c.encode(table[c.name]) for c in self.sources])
-            return (codes >= 0) & (codes != self.target.encode(table[self.target.name]))
+            return np.asarray(codes != self.target.encode(table[self.target.name]))
         wanted = self.target.amounts(self.values(table))
         given = self.target.amounts(table[self.target.name])
         near = np.abs(wanted - given) <= TOLERANCE * np.maximum(1, np.abs(wanted))
@@ -354,7 +352,7 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
     shape = tuple(column.size for column in sources)
     if np.prod(shape, dtype=float) > MAX_LOOKUP:
         raise InputError(f"{where}: the table would have more than {MAX_LOOKUP:,} entries.")
-    lookup = np.full(shape, -1, dtype=np.int64)
+    lookup, values = np.full(shape, -1, dtype=np.int64), np.full(shape, None, dtype=object)
     given = item["table"]
     if isinstance(given, Mapping):
         if len(sources) != 1:
@@ -368,17 +366,18 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
                 f"{where}: a row of the table needs {len(sources) + 1} values, got {shown(row)}."
             )
         key = tuple(_code(c, value, where) for c, value in zip(sources, row[:-1], strict=True))
-        code = _code(target, row[-1], where)
+        code, value = _target_code(target, row[-1], where)
         if lookup[key] not in (-1, code):
             keys = ", ".join(shown(value) for value in row[:-1])
             raise InputError(
                 f"{where}: the table gives {keys} two values, {target.label(int(lookup[key]))} and"
                 f" {target.label(code)}; keep one."
             )
-        lookup[key] = code
-    if (lookup < 0).any() and target.nulls and len(sources) == 1 and sources[0].nulls:
-        lookup[-1] = target.cells if lookup[-1] < 0 else lookup[-1]
+        lookup[key], values[key] = code, value
+    if target.nulls and len(sources) == 1 and sources[0].nulls and lookup[-1] < 0:
+        lookup[-1] = target.cells
     if (lookup < 0).any() and target.other is not None:
+        values[lookup < 0] = target.other
         lookup[lookup < 0] = target.positions[target.other]
     if (lookup < 0).any():
         missing = np.argwhere(lookup < 0)[0]
@@ -388,7 +387,22 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         raise InputError(
             f"{where}: the table says nothing for {keys}; give every declared value of the sources a value."
         )
-    return Derived(target, sources, lookup)
+    return Derived(target, sources, lookup, values)
+
+
+def _target_code(column: Column, value: Any, where: str) -> tuple[int, Any]:
+    """The code of a value of the derived column, and the value as the column has it."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return _code(column, None, where), None
+    where = f"{where}, column {shown(column.name)}"
+    try:
+        if isinstance(value, str):
+            read = column.strict().parse(pd.Series([value], dtype=object))
+        else:
+            read = column.strict().convert(pd.Series([value]))
+        return int(column.strict().encode(read)[0]), plain(read.iloc[0])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _code(column: Column, value: Any, where: str) -> int:

@@ -533,7 +533,8 @@ class Synthesizer(BaseEstimator):
         drafted = self.schema.drafted
         released = [c.name for c in self.schema.columns if c.provenance == "released"]
         made = self.schema.generated
-        unread = [c.name for c in self.schema.columns if c not in made]
+        names = {c.name for c in made}
+        unread = [name for name in self.schema.names if name not in names]
         return {
             "settings": self._stated_settings(),
             "public": {
