@@ -309,7 +309,7 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
         raise InputError(
             f"A model of method {synthesizer.method} takes no --where; leave it out, or use margnet."
         )
-    return {"where": parse_where(synthesizer.encoder_.schema, texts)}
+    return {"where": parse_where(synthesizer.encoder_.whole, texts)}
 
 
 def parse_workload(texts: list[str] | None) -> list[tuple[str, ...]] | None:

@@ -127,6 +127,23 @@ def test_derived_columns_are_not_modelled() -> None:
     assert "discharge - admit" in SCHEMA.learned.names
 
 
+def test_conditions_and_completions_keep_the_rules() -> None:
+    schema = Schema(COLUMNS, constraints=[r for r in RULES if "difference" not in r])
+    model = MargNet(schema, epsilon=2).fit(real(800))
+    made = model.sample(400, where={"sector": ["first"], "sex": "f"})
+    assert set(made.sector) == {"first"} and set(made.industry) == {"farm", "mine"}
+    assert not any(rule.broken(made).any() for rule in schema.rules)
+    with pytest.raises(InputError, match="is computed"):
+        model.sample(5, where={"age": 30})
+    partial = pd.DataFrame({"dbp": [80, 90, 100], "pregnant": ["yes", "no", "yes"]})
+    whole = model.complete(partial)
+    assert whole.dbp.tolist() == [80, 90, 100] and (whole.sbp > whole.dbp).all()
+    assert whole.sex[0] == whole.sex[2] == "f"
+    assert not any(rule.broken(whole).any() for rule in schema.rules)
+    with pytest.raises(InputError, match="modelled by a difference"):
+        MargNet(SCHEMA, epsilon=2).fit(real(300)).complete(partial)
+
+
 def test_differences_keep_the_length_of_stays() -> None:
     stay = [
         (pd.to_datetime(t.discharge) - pd.to_datetime(t.admit)).dt.days

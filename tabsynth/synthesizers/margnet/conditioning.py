@@ -13,9 +13,11 @@ from tabsynth._validate import one_of, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column, plain
+from tabsynth.schema.constraints import Derived, Order
 from tabsynth.schema.schema import Schema, refuse_impossible, refuse_no_rows
 from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
 
+COMPLETIONS = 200  # draws of a row until it satisfies the rules
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
 logger = logging.getLogger(__name__)
 
@@ -48,15 +50,23 @@ class Condition:
         self.stated: dict[str, list[Any]] = {}
         for name, given in where.items():
             column, values = _column(schema, name), _alternatives(given)
+            source = _source(schema, column)
             if not values:
                 raise InputError(
                     f"where gives column {shown(name)} no value; give one, or leave it out."
                 )
             shares, within = column.restriction(values)
-            self.box[schema.names.index(name)] = shares
+            if source is not None:
+                shares, within, column = (
+                    shares[source.codes([np.arange(source.sources[0].size)])],
+                    None,
+                    source.sources[0],
+                )
+            number = schema.learned.names.index(column.name)
+            self.box[number] = shares * self.box.get(number, 1)
             if within is not None:
                 self.within[name] = within
-            self.stated[name] = [column.stated(value) for value in values]
+            self.stated[name] = [schema[name].stated(value) for value in values]
 
 
 def boxes_of(
@@ -70,7 +80,7 @@ def boxes_of(
         For a condition that the schema declares impossible or that has probability 0 in the fitted
         mixture.
     """
-    condition = condition or Condition(encoder.schema, {})
+    condition = condition or Condition(encoder.whole, {})
     boxes = disjoint_boxes(encoder.zeros, condition.box)
     if not boxes:
         raise InputError(
@@ -93,6 +103,26 @@ def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
             " so that the rest is off: give the fit more time.",
             100 * (1 - possible),
         )
+
+
+def _source(schema: Schema, column: Column) -> Derived | None:
+    """The rule of a column that follows from another one by a table; None for a modelled column.
+
+    Raises
+    ------
+    InputError
+        For any other column that is not modelled.
+    """
+    if column.name in schema.learned.names:
+        return None
+    maker = schema.makers.get(column.name)
+    table = isinstance(maker, Derived) and maker.lookup is not None and len(maker.sources) == 1
+    if isinstance(maker, Derived) and table and maker.sources[0].name in schema.learned.names:
+        return maker
+    what = "is not learned" if maker is None else f"is computed ({maker.text})"
+    raise InputError(
+        f"where: column {shown(column.name)} {what}; put the condition on other columns."
+    )
 
 
 def _subject(condition: Condition) -> str:
@@ -165,14 +195,35 @@ def completed(
 ) -> pd.DataFrame:
     """A partial table with its missing columns and cells filled in, as ``MargNet.complete`` says."""
     given = _partial_index(encoder, table, nulls)
-    filled = generator.complete(given, for_codes, boxes=boxes_of(generator, encoder))
+    boxes = boxes_of(generator, encoder)
+    filled = generator.complete(given, for_codes, boxes=boxes)
+    if encoder.whole.ruled:
+        _check_completable(encoder)
+        for _ in range(COMPLETIONS):
+            whole = np.flatnonzero((filled >= 0).all(axis=1))
+            wrong = whole[encoder.rules.broken(filled[whole])]
+            if not len(wrong):
+                break
+            filled[wrong] = generator.complete(given[wrong], for_codes, boxes=boxes)
+        else:
+            filled[wrong] = -1
     left = (filled < 0).any(axis=1)
     if left.any():
         raise InputError(
-            f"Row {shown(table.index[left.argmax()])} of the partial table has no completion: its"
-            " cells have probability 0 in the model; correct them, or leave one missing."
+            f"Row {shown(table.index[left.argmax()])} of the partial table has no completion: its cells have"
+            " probability 0 in the model, or break a rule; correct them, or leave one missing."
         )
     return _with_given(encoder, table, given, filled, for_cells)
+
+
+def _check_completable(encoder: TableEncoder) -> None:
+    """InputError for a schema with columns that are modelled by a difference: a given value says too little of it."""
+    for rule in encoder.whole.rules:
+        if isinstance(rule, Order) and rule.difference is not None:
+            raise InputError(
+                f"A table cannot be completed where a column is modelled by a difference, as in {rule.text!r}; declare the"
+                " order without a difference."
+            )
 
 
 def _partial_index(encoder: TableEncoder, table: pd.DataFrame, nulls: str) -> np.ndarray:
@@ -216,4 +267,7 @@ def _with_given(
             table_out[column.name] = column.keep_given(
                 table_out[column.name], table[column.name], given
             )
+    for name, rule in encoder.whole.makers.items():
+        if isinstance(rule, Derived):
+            table_out[name] = rule.values(table_out)
     return table_out.set_axis(table.index, axis=0)

@@ -145,7 +145,7 @@ class MargNet(Synthesizer):
         """
         self._check_fitted()
         generator: Mixture = self.trained_.generator
-        condition = Condition(self.encoder_.schema, {} if where is None else where)
+        condition = Condition(self.encoder_.whole, {} if where is None else where)
         boxes = boxes_of(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
         table = self._table(n, random_state, draw, condition.within)
