@@ -147,16 +147,22 @@ class CodeRules:
         if not self.rules or not len(index):
             return index
         index = index.copy()
-        for _ in range(ROUNDS):
-            mended = sum(self._exchange(index, rule, rng) for rule in self.rules)
-            if not mended:
+        for number in range(ROUNDS):
+            near = number % 2 == 0
+            mended = sum(self._exchange(index, rule, near, rng) for rule in self.rules)
+            if not mended and not near:
                 break
         for group in self._groups():
             self._follow(index, group, rng)
         return index
 
-    def _exchange(self, index: np.ndarray, rule: CodeRule, rng: np.random.Generator) -> int:
-        """Exchange entries of one of the rule's columns; how many rows that mended."""
+    def _exchange(
+        self, index: np.ndarray, rule: CodeRule, near: bool, rng: np.random.Generator
+    ) -> int:
+        """Exchange entries of one of the rule's columns; how many rows that mended.
+
+        ``near``: with rows that break another rule about the column, which may lack just what this one has too much.
+        """
         broken = np.flatnonzero(rule.broken_in(index))
         if not len(broken):
             return 0
@@ -164,12 +170,11 @@ class CodeRules:
         for j in rng.permutation(rule.numbers):
             if not len(broken):
                 break
-            others = rng.permutation(len(index))[: len(broken)]
-            at = broken[: len(others)]
-            # Rows that exchange with each other, or twice, are left for another round.
-            single = ~np.isin(others, at)
-            at, others = at[single], others[single]
             touching = [r for r in self.rules if j in r.numbers]
+            pool = np.flatnonzero(self._count(index, touching)) if near else np.arange(len(index))
+            # Rows that break this rule, too, are left for another round.
+            others = rng.permutation(np.setdiff1d(pool, broken))[: len(broken)]
+            at = rng.permutation(broken)[: len(others)]
             before = self._count(index, touching, at) + self._count(index, touching, others)
             ours, theirs = index[at], index[others]
             ours[:, j], theirs[:, j] = index[others, j], index[at, j]
