@@ -16,7 +16,7 @@ from tabsynth.errors import FileFormatError
 from tabsynth.schema.column import COPIED, KINDS, PROVENANCES, Column
 
 FORMAT = "tabsynth-schema/1"
-MOST_PROBLEMS, MOST_CHARACTERS = 5, 700  # listed in one error
+MOST_PROBLEMS, MOST_CHARACTERS = 5, 500  # listed in one error
 
 # Keys of a schema file besides ``columns``; a new key is one line.
 TOP_LEVEL: dict[str, dict[str, Any]] = {
@@ -271,7 +271,9 @@ def _clauses(error: Any, parent: list[Any], what: str) -> Iterable[tuple[list[An
         else:
             yield path, False, f"{fact} must be {wanted}, got {got}"
     elif error.validator == "enum":
-        allowed = ", ".join(map(str, error.validator_value))
+        values = [*map(str, error.validator_value)]
+        near = get_close_matches(str(error.instance), values, 3) or values[:5]
+        allowed = ", ".join(near) + ", …" * (len(near) < len(values))
         got = shown(error.instance)
         yield path, False, f"expected {fact} of {what} to be one of {allowed}; got {got}"
     else:

@@ -263,10 +263,14 @@ class Synthesizer(BaseEstimator):
         given: Any = self.schema
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
-        elif given is not None:
+        elif isinstance(given, str | Path):
             schema = Schema.load(given)
-        else:
+        elif given is None:
             schema = self._drafted(table, checkpoint, ledger)
+        else:
+            raise InputError(
+                f"Expected schema to be a Schema, a dict, a path or None, got {shown(given)}."
+            )
         fitted = type(self)(**{**self.get_params(deep=False), "schema": schema})
         if given is not None and hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_

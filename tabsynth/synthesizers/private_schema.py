@@ -52,6 +52,7 @@ NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
 MANTISSAS = (1, 1.5, 2, 3, 4, 5, 6, 8)
 POWERS = range(-6, 16)  # of ten, of the grid of numbers
 MOST_CATEGORIES = 4_000
+EACH = 128  # whole steps between bounds, below which each has a cell of its own: they may be codes
 OTHER = "other"
 
 
@@ -131,9 +132,10 @@ def draft_on_ledger(
         "seeded": random_state is not None,
     }
     if not columns:
+        first = left_out[0]
         raise InputError(
-            "The private draft could release no column; raise epsilon, or declare a schema. Reasons:"
-            f" {'; '.join(shown(item['name']) + ' ' + item['reason'] for item in left_out[:5])}."
+            f"The private draft could release no column, {shown(first['name'])} because {first['reason']}; raise epsilon, or"
+            " declare a schema."
         )
     return Schema(columns, null_values, left_out=left_out, released=released)
 
@@ -494,14 +496,18 @@ def _of_numbers(
     breaks = _breaks(grid, np.maximum(counts, 0), low, high, step, clear)
     if breaks and base_dtype(facts["dtype"]) == "int":
         breaks = tuple(int(b) for b in breaks)
-    return Numeric(**facts, low=low, high=high, resolution=step, breaks=breaks, clip=True)
+    steps = 0 if step is None else round((high - low) / step) + 1
+    bins = steps if DEFAULT_BINS < steps <= EACH else None
+    return Numeric(
+        **facts, low=low, high=high, resolution=step, bins=bins, breaks=breaks, clip=True
+    )
 
 
 def _breaks(
     grid: np.ndarray, counts: np.ndarray, low: float, high: float, step: float | None, clear: float
 ) -> tuple[float, ...]:
     """The grid's edges between the bounds, where they divide the rows more evenly than equal cells; else none."""
-    if step is not None and (high - low) / step < DEFAULT_BINS:
+    if step is not None and (high - low) / step < EACH:
         return ()
     inside = np.flatnonzero((grid[:-1] >= low - 1e-9) & (grid[:-1] <= high))
     starts, total = [], 0.0

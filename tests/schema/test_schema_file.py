@@ -121,7 +121,7 @@ def test_errors_name_line_and_column_of_every_problem(tmp_path: Path) -> None:
         (3, '"colums"', "unknown key 'colums'"),
         (6, '"0"', "column 'b' has low='0', of a wrong type: expected a number"),
         (6, '"hihg"', "column 'b' has unknown key 'hihg'"),
-        (7, '"number"', "expected kind of column 'c' to be one of text"),
+        (7, '"number"', "expected kind of column 'c' to be one of numeric"),
         (7, "7", "a column must be an object, got 7"),
     ):
         place = f"line {line}, column {lines[line - 1].rindex(part) + 1}: "

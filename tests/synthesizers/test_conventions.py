@@ -83,7 +83,7 @@ BAD: list[dict[str, Any]] = [
     *({"time_limit": v} for v in (0, -1, math.nan, math.inf, "1")),
     *({"random_state": v} for v in (-1, 1.5, "1", True)),
     *({"encoding": v} for v in ("binry", 5, {"nobody": "binary"}, {"k": "binry"}, ["binary"])),
-    {"schema": None},
+    {"schema": 3},
     {"schema": {"columns": []}},
     {"config": {"critic_steps": 5}},
     {"autoencoder_config": 3},

@@ -193,7 +193,7 @@ def test_conventions() -> None:
         {"device": "tpu"},
         {"time_limit": 0},
         {"random_state": -1},
-        {"schema": None},
+        {"schema": 3},
         {
             "schema": Schema(
                 [Column(name="n", kind="numeric", dtype="int64", low=0, high=9999, bins=9999)]

@@ -211,7 +211,7 @@ BAD_LABELS: list[tuple[dict[str, Any], str]] = [
     ({"label": "nobody"}, "nobody"),
     ({"label": None}, "label"),
     ({"label": "v"}, "numeric"),
-    ({"label": "b", "schema": None}, "Schema"),
+    ({"label": "b", "schema": 3}, "Schema"),
     ({"mode": "D"}, "mode"),
     ({"encoding": "binary"}, "one-hot"),
     ({"class_shares": {"x": 0.5}}, "sum to 1"),
