@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         WGANConfig,
         load,
     )
+    from tabsynth.synthesizers.private_schema import draft_private
     from tabsynth.tables.counter import ParquetCounter, RowCounter
 
 __version__ = "0.1.0"
@@ -88,6 +89,7 @@ __all__ = [
     "WGANConfig",
     "audit",
     "compare",
+    "draft_private",
     "evaluate",
     "evaluate_private",
     "fetch_acs",
@@ -122,6 +124,7 @@ _LATER = {
     "Report": "report",
     "RowCounter": "tables.counter",
     "compare": "report",
+    "draft_private": "synthesizers.private_schema",
     "evaluate": "report",
     "evaluate_private": "report",
     "fetch_acs": "datasets",
