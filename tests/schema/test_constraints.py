@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabsynth import DPWGAN, PATEGAN, Categorical, Date, MargNet, Numeric, Ordinal, Schema, evaluate
+from tabsynth import (
+    DPWGAN,
+    PATEGAN,
+    Categorical,
+    Date,
+    MargNet,
+    MargNetConfig,
+    Numeric,
+    Ordinal,
+    Schema,
+    evaluate,
+)
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
@@ -147,7 +158,12 @@ def test_conditions_and_completions_keep_the_rules() -> None:
 def test_differences_keep_the_length_of_stays() -> None:
     stay = [
         (pd.to_datetime(t.discharge) - pd.to_datetime(t.admit)).dt.days
-        for t in (real(3_000), MargNet(SCHEMA, epsilon=8).fit(real(3_000)).sample(3_000))
+        for t in (
+            real(3_000),
+            MargNet(SCHEMA, epsilon=8, config=MargNetConfig(steps=300))
+            .fit(real(3_000))
+            .sample(3_000),
+        )
     ]
     # Without the difference cells of 17 days would spread stays over weeks.
     assert abs(stay[0].median() - stay[1].median()) <= 1
