@@ -2,6 +2,7 @@
 
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, register
+from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
@@ -10,6 +11,7 @@ from tabsynth.schema.unlearned import Identifier, Text
 # A new kind is one line here.
 register(Text)
 register(Identifier)
+register(Hierarchical)
 register(Categorical)
 register(Ordinal)
 register(Numeric)
@@ -25,6 +27,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Duration",
+    "Hierarchical",
     "Identifier",
     "Numeric",
     "Ordinal",

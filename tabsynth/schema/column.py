@@ -316,6 +316,11 @@ class Column:
         return {value: code for code, value in enumerate(self.categories)}
 
     @property
+    def written(self) -> tuple[Value, ...]:
+        """The values that the schema lists for the column, none of which a text for null may be."""
+        return self.categories
+
+    @property
     def size(self) -> int:
         """Number of codes, that of null included."""
         return self.cells + int(self.nulls)
@@ -372,7 +377,7 @@ class Column:
             Without an order: the largest share of the rows that may be merged.
         """
         if not self.ordered:
-            return _merge_rarest(shares, least, merged)
+            return merge_rarest(shares, least, merged)
         groups = np.empty(self.size, dtype=np.int64)
         groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
@@ -396,6 +401,31 @@ class Column:
             column takes undeclared values. A key is missing where there is no such value.
         """
         return {}
+
+    # A column beside it, where codes leave open what should be learned.
+
+    @property
+    def detail(self) -> "Column | None":
+        """One more modelled column, of what the codes do not say; None where there is none."""
+        return None
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
+        """Codes of :attr:`detail`, shape (n,), of values in the column's dtype."""
+        raise NotImplementedError
+
+    def detail_possible(self) -> np.ndarray:
+        """Whether a code has a value of each code of :attr:`detail`, bool, shape (size, detail.size)."""
+        raise NotImplementedError
+
+    def decode_detailed(
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator
+    ) -> pd.Series:
+        """As :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
+        raise NotImplementedError
+
+    def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
+        """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
+        return None
 
     # Amounts, for rules between columns.
 
@@ -749,8 +779,8 @@ class Column:
         """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
 
-def _merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-    """Groups in which the rarest codes, together at most ``merged`` of the rows, are one."""
+def merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    """Groups of codes without an order, shape (size,), in which the rarest codes, together at most ``merged`` of the rows, are one."""
     order = np.argsort(shares, kind="stable")
     rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
     if len(rare) < 2:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from tabsynth._validate import integer, positive, real, shown
 from tabsynth.errors import InputError
+from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import (
     LARGE_INTEGER,
     MAX_CATEGORIES,
@@ -415,7 +416,15 @@ class Numeric(Column):
 
     # Heaping.
 
-    def heap_codes(self, values: pd.Series) -> np.ndarray:
+    @property
+    def detail(self) -> Categorical | None:
+        """As :attr:`Column.detail`: whether values are multiples that people prefer."""
+        if not self.heaping:
+            return None
+        categories = (*(f"multiple of {number:g}" for number in self.heaping), "other")
+        return Categorical(name=f"{self.name} (heaping)", dtype="str", categories=categories)
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
         """For each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
 
         ``len(heaping)`` for other values and for null.
@@ -429,8 +438,8 @@ class Numeric(Column):
             codes[np.abs(ratio - np.round(ratio)) < STEP_TOLERANCE] = code
         return codes
 
-    def heap_possible(self) -> np.ndarray:
-        """Whether a cell has a value of each code of :meth:`heap_codes`, bool, shape (size, len(heaping) + 1).
+    def detail_possible(self) -> np.ndarray:
+        """Whether a cell has a value of each code of :meth:`detail_codes`, bool, shape (size, len(heaping) + 1).
 
         Of cells with many values all are said to be possible; null has the last one.
         """
@@ -438,15 +447,15 @@ class Numeric(Column):
         first, count = self.cell_steps()
         for cell in np.flatnonzero(count <= COUNTED_STEPS):
             steps = first[cell] + np.arange(count[cell])
-            found = self.heap_codes(pd.Series(self.numbers_at(steps)))
+            found = self.detail_codes(pd.Series(self.numbers_at(steps)))
             possible[cell] = np.isin(np.arange(possible.shape[1]), found)
         possible[self.cells :, :-1] = False
         return possible
 
-    def decode_heaped(
+    def decode_detailed(
         self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
     ) -> pd.Series:
-        """As :meth:`decode`, of values that are multiples as :meth:`heap_codes` says, where the cell has any.
+        """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
         Parameters
         ----------
@@ -456,7 +465,7 @@ class Numeric(Column):
         values = self.decode(codes, rng)
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
-        left = np.flatnonzero((codes < self.cells) & (heaps != self.heap_codes(values)))
+        left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
         for _ in range(HEAPED_DRAWS):
             if not len(left):
                 break
@@ -467,7 +476,7 @@ class Numeric(Column):
                 count = np.floor(highs[cells] / multiple + STEP_TOLERANCE) - first + 1
                 heaped = multiple * (first + np.floor(rng.random(len(left)) * count))
                 drawn = np.where((wanted == code) & (count > 0), heaped, drawn)
-            fits = self.heap_codes(pd.Series(drawn)) == wanted
+            fits = self.detail_codes(pd.Series(drawn)) == wanted
             amounts[left[fits]] = drawn[fits]
             left = left[~fits]
         return self.from_amounts(amounts)

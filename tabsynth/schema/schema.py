@@ -23,7 +23,6 @@ import pandas as pd
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
     VIOLATIONS,
@@ -34,7 +33,6 @@ from tabsynth.schema.constraints import (
     plainly,
     rules_from,
 )
-from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescaped
@@ -207,7 +205,7 @@ class Schema:
         self._check_size()
         nulls = set(self.null_values)
         for column in self.columns:
-            for value in {str(value) for value in column.categories} & nulls:
+            for value in {str(value) for value in column.written} & nulls:
                 raise InputError(
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."
@@ -254,7 +252,7 @@ class Schema:
         """The columns that a synthesizer models; the schema itself where these are its columns.
 
         Identifiers, free text and derived columns are not modelled. A column that is modelled by a difference is
-        replaced by that; a column with heaping has one more beside it.
+        replaced by that; a column with a detail, such as heaping, has that beside it.
         """
         columns: list[Column] = []
         for column in self.columns:
@@ -263,8 +261,8 @@ class Schema:
                 columns.append(rule.difference)
             elif column.learned and rule is None:
                 columns.append(column)
-                if isinstance(column, Numeric) and column.heaping:
-                    columns.append(heaping_column(column))
+                if column.detail is not None:
+                    columns.append(column.detail)
         if not columns:
             raise InputError(
                 "The schema has no column that can be learned: all are identifiers, free text or derived from each"
@@ -315,9 +313,9 @@ class Schema:
 
     @property
     def ruled(self) -> bool:
-        """Whether sampled rows may have to be changed, so that rules or heaping hold."""
-        heaped = any(getattr(column, "heaping", ()) for column in self.columns)
-        return bool(heaped or self.constraints or self.impossible)
+        """Whether sampled rows may have to be changed, so that rules and details hold."""
+        detailed = any(column.detail is not None for column in self.columns)
+        return bool(detailed or self.constraints or self.impossible)
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -578,12 +576,6 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
-
-
-def heaping_column(column: Numeric) -> Categorical:
-    """The column of whether values are multiples that people prefer; codes as of :meth:`Numeric.heap_codes`."""
-    categories = (*(f"multiple of {number:g}" for number in column.heaping), "other")
-    return Categorical(name=f"{column.name} (heaping)", dtype="str", categories=categories)
 
 
 def _values(values: Any) -> str:

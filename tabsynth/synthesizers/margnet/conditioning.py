@@ -56,6 +56,9 @@ class Condition:
                     f"where gives column {shown(name)} no value; give one, or leave it out."
                 )
             shares, within = column.restriction(values)
+            details = column.detail_restriction(values)
+            if details is not None and column.detail is not None and source is None:
+                self.box[schema.learned.names.index(column.detail.name)] = details
             if source is not None:
                 shares, within, column = (
                     shares[source.codes([np.arange(source.sources[0].size)])],

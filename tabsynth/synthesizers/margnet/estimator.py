@@ -210,8 +210,8 @@ class MargNet(Synthesizer):
         ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
         if ordered or not set(learned.names) <= set(self.schema.names):
             raise InputError(
-                "Counts do not show which rows break a rule, nor differences and heaping; fit a DataFrame, or take"
-                " constraints and heaping out of the schema."
+                "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
+                " hierarchy; fit a DataFrame, or take these out of the schema."
             )
         table.check(learned)
         check_values(learned, table)
