@@ -357,9 +357,11 @@ def _draw_in_order(
     ]
     drawn = rule.drawn(bounds[0], bounds[1], rng)
     for j, column in enumerate(rule.columns):
-        values = column.from_amounts(drawn[:, j])
+        present = ~np.isnan(drawn[:, j])
+        values = column.from_amounts(drawn[present, j])
         whole = series[column.name].copy()
-        whole[broken] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
+        rows = np.flatnonzero(broken)[present]
+        whole.iloc[rows] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
         series[column.name] = whole
 
 

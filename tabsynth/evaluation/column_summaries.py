@@ -58,10 +58,10 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
     else:
         labels, shares, folded = _top(column, shares)
         widths = [1.0] * len(labels)
-    if column.nulls:
-        labels.append("null")
+    for code in range(cells, column.size):  # reasons for missing, and null
+        labels.append(column.label(code))
         widths.append(1.0)
-        shares = np.concatenate([shares, [[real[cells]], [synthetic[cells]]]], axis=1)
+        shares = np.concatenate([shares, [[real[code]], [synthetic[code]]]], axis=1)
     return ColumnSummary(
         column.name,
         column.kind,

@@ -300,9 +300,10 @@ class Hierarchical(Column):
     # The detail.
 
     def detail_codes(self, values: pd.Series) -> np.ndarray:
-        """As :meth:`Column.detail_codes`; 0 for null."""
+        """As :meth:`Column.detail_codes`; the last one for null."""
         assert self.detail is not None
-        of = np.array([self.detail.positions[text] for text in self._details] + [0])
+        last = self.detail.cells - 1
+        of = np.array([*(self.detail.positions[text] for text in self._details), last])
         return of[self._listed_places(values)]
 
     def detail_possible(self) -> np.ndarray:
@@ -310,7 +311,7 @@ class Hierarchical(Column):
         possible = self._places >= 0
         if not self.nulls:
             return possible
-        return np.vstack([possible, np.arange(possible.shape[1]) == 0])
+        return np.vstack([possible, np.arange(possible.shape[1]) == possible.shape[1] - 1])
 
     def decode_detailed(
         self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator

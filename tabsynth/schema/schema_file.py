@@ -60,6 +60,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "source": {"type": "string"},
     "description": {"type": "string"},
     "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "missing": {"type": "object", "additionalProperties": {"type": "string"}},
     COPIED: {"description": "Facts that were copied from rows; it is not read."},
 }
 REQUIRED = ("name", "kind", "dtype")

@@ -205,7 +205,7 @@ class PATEACGAN(Voting):
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
         shares, column = config["class_shares"], schema[config["label"]]
         if shares is not None:
-            values = [*column.categories, *[None] * column.nulls]
+            values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
         return super()._from_config(schema, config, class_shares=shares, **shared)
 
