@@ -11,7 +11,6 @@ from tabsynth.schema.unlearned import Identifier, Text
 # A new kind is one line here.
 register(Text)
 register(Identifier)
-register(Hierarchical)
 register(Categorical)
 register(Ordinal)
 register(Numeric)
@@ -20,6 +19,7 @@ register(Duration)
 register(Time)
 register(Datetime)
 register(Date)
+register(Hierarchical)
 
 __all__ = [
     "Categorical",
