@@ -389,7 +389,7 @@ class Column:
         raise NotImplementedError
 
     def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
         raise NotImplementedError
@@ -528,6 +528,10 @@ class Column:
             else:
                 allowed[self.code_of(value)] = True
         return allowed, None
+
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """Which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
+        return np.asarray(shares[self.encode(values)] > 0)
 
     def stated(self, value: Any) -> Any:
         """A value or range of a condition as a certificate names it, JSON-ready: None for null."""
@@ -818,7 +822,13 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
             f" {', '.join(names)}."
         )
     values = {key: value for key, value in values.items() if value is not None}
-    types: dict[str, Any] = {"nulls": bool, "labels": dict, "missing": dict, "source": str, "description": str}
+    types: dict[str, Any] = {
+        "nulls": bool,
+        "labels": dict,
+        "missing": dict,
+        "source": str,
+        "description": str,
+    }
     for kind in kinds:
         types.update(kind.json_types)
     for key, allowed in types.items():

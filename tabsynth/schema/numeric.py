@@ -453,7 +453,7 @@ class Numeric(Column):
         return possible
 
     def decode_detailed(
-        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
@@ -461,8 +461,12 @@ class Numeric(Column):
         ----------
         codes, heaps : ndarray, shape (n,)
         rng : Generator
+        within : StepRanges, optional
+            As of :meth:`decode`; values then are any that it allows.
         """
-        values = self.decode(codes, rng)
+        values = self.decode(codes, rng, within)
+        if within is not None:
+            return values
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
         left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
@@ -573,6 +577,17 @@ class Numeric(Column):
         elif len(numbers) < len(values):
             raise self.has_no(next(value for value in values if is_null(value)))
         return shares, within
+
+    def satisfies(
+        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
+    ) -> np.ndarray:
+        """As :meth:`Column.satisfies`, step by step."""
+        kept = super().satisfies(values, shares, within)
+        if within is None:
+            return kept
+        amounts = self.amounts(values)
+        steps = np.round((np.nan_to_num(amounts) - self.bounds[0]) / self.step)
+        return np.where(np.isnan(amounts), kept, within.below(steps + 1) > within.below(steps))
 
     def _step_range(self, value: Any) -> tuple[float, float]:
         """The first and the last step of a range or a number; one without any is refused."""
