@@ -175,7 +175,7 @@ class Hierarchical(Column):
         return tuple(self.codes[place] for place in self._under.get(str(node), ()))
 
     @cached_property
-    def nodes(self) -> tuple[tuple[str, ...], np.ndarray]:
+    def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
         """What the category codes stand for: of each its path; and for each listed code its category code."""
         if len(self.codes) <= MODELLED:
             return tuple(self.paths), np.arange(len(self.codes))
