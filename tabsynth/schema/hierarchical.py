@@ -27,6 +27,7 @@ from tabsynth.schema.column import (
 )
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
+MOST_DETAILS = 4_096  # codes of a detail, which is modelled as a column is
 MAX_DEPTH = 50  # levels of a tree
 _NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
 
@@ -110,10 +111,10 @@ class Hierarchical(Column):
                 raise InputError(
                     f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
                 )
-        if self.detail is not None and self.detail.size > 2 * MODELLED:
+        if self.detail is not None and self.detail.size > MOST_DETAILS:
             raise InputError(
                 f"{where}: {self.detail.size:,} codes are alike in all but what is below the level of {self.cells:,} nodes;"
-                f" at most {2 * MODELLED:,} can be. Declare a level between."
+                f" at most {MOST_DETAILS:,} can be. Declare a level between."
             )
 
     def _leaves(self) -> tuple[Value, ...]:

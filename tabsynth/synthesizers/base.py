@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from rich.console import Console
 from sklearn.base import BaseEstimator
