@@ -50,7 +50,10 @@ def test_a_tree_has_its_leaves_as_codes() -> None:
     pairs = column(levels=(), codes=(), parents=[list(pair) for pair in TREE.items()])
     assert pairs == tree and Schema.from_dict(Schema([tree]).to_dict())["diag"] == tree
     naics = Hierarchical(name="n", dtype="int64", codes=(11, 1111, 22), levels=(2,))
-    assert naics.below("11") == (11, 1111) and naics.encode(pd.Series([1111, 22])).tolist() == [1, 2]
+    assert naics.below("11") == (11, 1111) and naics.encode(pd.Series([1111, 22])).tolist() == [
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,10 @@ def test_a_tree_has_its_leaves_as_codes() -> None:
         ({"codes": CODES, "other": "x"}, "is not among its categories"),
         ({"codes": tuple(f"{i}x" for i in range(100_001))}, "at most 100000 are supported"),
         ({"codes": icd9(), "levels": (5,)}, "topmost level has 14,190"),
-        ({"codes": tuple(f"a{i}" for i in range(5_000)), "levels": (1,)}, "Declare a level between"),
+        (
+            {"codes": tuple(f"a{i}" for i in range(5_000)), "levels": (1,)},
+            "Declare a level between",
+        ),
     ],
 )
 def test_what_is_no_hierarchy_is_refused_in_one_line(facts, says) -> None:
@@ -93,9 +99,13 @@ def test_unlisted_codes_become_their_longest_listed_prefix_or_other() -> None:
         column(nulls=True).encode(values)
     shortened = column(nulls=True, shorten=True, other="V58")
     want = ["250.1", "250", "251", "V58", None]
-    assert shortened.decode(shortened.encode(values), RNG).astype(object).where(
-        lambda v: v.notna(), None
-    ).tolist() == want
+    assert (
+        shortened.decode(shortened.encode(values), RNG)
+        .astype(object)
+        .where(lambda v: v.notna(), None)
+        .tolist()
+        == want
+    )
     read = shortened.parse(values)
     assert str(read.dtype) == "str" and shortened.encode(read).tolist() == [2, 0, 3, 6, 7]
 
@@ -169,7 +179,9 @@ def test_fourteen_thousand_codes_are_nodes_and_a_detail() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [2_048, 20])
-def test_a_fit_keeps_codes_of_nodes_and_conditions_on_both(most: int, monkeypatch, tmp_path) -> None:
+def test_a_fit_keeps_codes_of_nodes_and_conditions_on_both(
+    most: int, monkeypatch, tmp_path
+) -> None:
     monkeypatch.setattr(hierarchical, "MODELLED", most)
     codes = tuple(f"{c}{e}" for c in range(100, 115) for e in ("", ".0", ".1", ".2"))
     made = Hierarchical(name="diag", dtype="str", codes=codes, levels=(2, 3), shorten=True)
