@@ -95,7 +95,7 @@ def test_a_schema_file_says_so_at_the_command_line(tmp_path) -> None:
 
 def test_unlisted_codes_become_their_longest_listed_prefix_or_other() -> None:
     values = pd.Series(["250.13", "250.9", "251.22", "999", None])
-    with pytest.raises(InputError, match="'250.13' is outside its declared categories"):
+    with pytest.raises(InputError, match=r"'250\.13' is outside its declared categories"):
         column(nulls=True).encode(values)
     shortened = column(nulls=True, shorten=True, other="V58")
     want = ["250.1", "250", "251", "V58", None]
@@ -208,5 +208,5 @@ def test_a_fit_keeps_codes_of_nodes_and_conditions_on_both(
     cl.run(*words, cwd=tmp_path)
     read = pd.read_csv(tmp_path / "s.csv", dtype=str)
     assert read["diag"].str.startswith("11").all()
-    with pytest.raises(InputError, match="has no value 'x'|no value 'x'"):
+    with pytest.raises(InputError, match="has no value 'x'"):
         model.sample(5, where={"diag": "x"})
