@@ -14,7 +14,7 @@ from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.tables.files import read_any
+from tabsynth.tables.files import read_any, read_table
 
 DEFAULT = "table"
 DIFFERENT_CODE = 1
@@ -95,6 +95,18 @@ def schema(
             " anything."
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option("--schema", help="The schema of the table, for --suggest-constraints."),
+    ] = None,
+    suggest: Annotated[
+        bool,
+        typer.Option(
+            "--suggest-constraints",
+            help="Add rules between columns that noisy counts of the table suggest to the schema of --schema. Needs"
+            " --epsilon; its cost counts in every fit that takes the schema.",
+        ),
+    ] = False,
     source_file: Annotated[
         Path | None,
         typer.Option(
@@ -148,6 +160,12 @@ def schema(
         raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
     if check is not None:
         return _check(file, check)
+    if suggest or given is not None:
+        if given is None or epsilon is None or not suggest:
+            raise InputError(
+                "--suggest-constraints needs --schema and --epsilon, and these go with it."
+            )
+        return _suggest(file, given, _given(out), epsilon, delta)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     if epsilon is not None:
         return _draft_private(file, _given(out), nulls, epsilon, delta)
@@ -195,6 +213,33 @@ def _draft_private(
     say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
     for item in released.left_out:
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+
+
+def _suggest(table: Path, path: Path, out: Path, epsilon: float, delta: float) -> None:
+    from tabsynth.synthesizers.suggestions import suggest_constraints
+
+    check_not_input(out, table)
+    check_writable(out)
+    facts = Schema.load(path)
+    released = facts.released is not None
+    rows = read_any(table, facts.null_values) if released else read_table(table, facts)
+    suggested = suggest_constraints(rows, facts, epsilon, delta)
+    suggested.save(out)
+    new = len(suggested.suggested) - len(facts.suggested)
+    say(
+        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
+    )
+    say(
+        "removing one record. Their cost counts in every fit that takes the schema. They do not hold in samples"
+    )
+    say(
+        "until you accept them: compare each with a codebook, then tabsynth schema edit --accept-suggested NUMBER."
+    )
+    listed = zip(suggested.suggested, suggested.suggested_rules, strict=True)
+    for number, (item, rule) in enumerate(listed, 1):
+        say(
+            f"  {number}. {shown(rule.text, 120)}: broken by about {item['share']:.2%} of the rows."
+        )
 
 
 def _check(table: Path, path: Path) -> None:
@@ -267,6 +312,12 @@ def edit(
             help="The public document that declared facts are from, e.g. 'codebook 2019'."
         ),
     ] = None,
+    accept_suggested: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
+        ),
+    ] = None,
     drop: Drop = None,
     kind: Kind = None,
     dtype: Dtype = None,
@@ -278,7 +329,12 @@ def edit(
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared = {"declare": declare or (), "declare_all": declare_all, "source": source}
+    declared = {
+        "declare": declare or (),
+        "declare_all": declare_all,
+        "source": source,
+        "accept_suggested": accept_suggested or (),
+    }
     changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
     target = file if out is None else out
     lines = differences(facts, changed)
