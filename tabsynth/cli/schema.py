@@ -267,6 +267,12 @@ def edit(
             help="The public document that declared facts are from, e.g. 'codebook 2019'."
         ),
     ] = None,
+    accept_suggested: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
+        ),
+    ] = None,
     drop: Drop = None,
     kind: Kind = None,
     dtype: Dtype = None,
@@ -278,7 +284,12 @@ def edit(
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared = {"declare": declare or (), "declare_all": declare_all, "source": source}
+    declared = {
+        "declare": declare or (),
+        "declare_all": declare_all,
+        "source": source,
+        "accept_suggested": accept_suggested or (),
+    }
     changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
     target = file if out is None else out
     lines = differences(facts, changed)

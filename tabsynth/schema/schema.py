@@ -30,8 +30,10 @@ from tabsynth.schema.constraints import (
     Forbidden,
     Order,
     Rule,
+    checked_suggestions,
     made_by,
     plainly,
+    rule_from,
     rules_from,
 )
 from tabsynth.schema.numeric import Numeric
@@ -131,7 +133,13 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
     return marked
 
 
-LISTS = ("columns", "impossible", "constraints", "left_out")  # of a schema file: an item a line
+LISTS = (
+    "columns",
+    "impossible",
+    "constraints",
+    "suggested",
+    "left_out",
+)  # of a schema file: an item a line
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
     "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
@@ -164,7 +172,11 @@ class Schema:
         is refused; they are left out; or they are repaired, where values that break an order are sorted, a derived
         column is not read, and other rows are left out.
     released : dict, optional
-        The mechanisms of the private draft that made the schema: its cost counts in every fit.
+        The mechanisms of the private draft that made the schema, or of the suggestions: their cost counts in every fit.
+    suggested : sequence of dict
+        Rules that noisy counts suggest, each a dict with the ``rule``, in a form of ``constraints``, and the noisy
+        ``share`` of rows that break it. They do not hold in samples: a person moves those that are public facts to
+        ``constraints``.
 
     Examples
     --------
@@ -186,6 +198,7 @@ class Schema:
     constraints: tuple[dict[str, Any], ...] = ()
     violations: str = "refuse"
     released: dict[str, Any] | None = None
+    suggested: tuple[dict[str, Any], ...] = ()
 
     def __init__(
         self,
@@ -196,6 +209,7 @@ class Schema:
         constraints: Sequence[Mapping[str, Any]] = (),
         violations: str = "refuse",
         released: Mapping[str, Any] | None = None,
+        suggested: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -221,6 +235,7 @@ class Schema:
         object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
         object.__setattr__(self, "released", None if released is None else dict(released))
+        object.__setattr__(self, "suggested", checked_suggestions(suggested))
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
@@ -238,11 +253,24 @@ class Schema:
                 f"Column {shown(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
                 " released it; keep 'released' of the drafted file, or declare the column."
             )
+        if self.suggested_rules and not listed:
+            raise InputError(
+                "The schema has suggested rules, and does not list the mechanisms that released them; keep 'released' of"
+                " the file that they are from, or take them out."
+            )
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that ``constraints`` declares."""
         return rules_from(self, self.constraints) if self.constraints else ()
+
+    @cached_property
+    def suggested_rules(self) -> tuple[Rule, ...]:
+        """The rules of ``suggested``, in its order."""
+        return tuple(
+            rule_from(self, item["rule"], f"suggested[{i}]")
+            for i, item in enumerate(self.suggested)
+        )
 
     @cached_property
     def makers(self) -> dict[str, Rule]:
@@ -371,8 +399,20 @@ class Schema:
             if set(rule.names) <= set(names)
         ]
         columns = [self[name] for name in names]
+        suggested = [
+            item
+            for item, rule in zip(self.suggested, self.suggested_rules, strict=True)
+            if set(rule.names) <= set(names)
+        ]
         return Schema(
-            columns, self.null_values, kept, self.left_out, rules, self.violations, self.released
+            columns,
+            self.null_values,
+            kept,
+            self.left_out,
+            rules,
+            self.violations,
+            self.released,
+            suggested,
         )
 
     def check_columns(
@@ -514,6 +554,8 @@ class Schema:
             out["constraints"] = [dict(item) for item in self.constraints]
         if self.violations != "refuse":
             out["violations"] = self.violations
+        if self.suggested:
+            out["suggested"] = [dict(item) for item in self.suggested]
         if self.released is not None:
             out["released"] = self.released
         if self.left_out:
@@ -557,6 +599,7 @@ class Schema:
             constraints=data.get("constraints", []),
             violations=data.get("violations", "refuse"),
             released=data.get("released"),
+            suggested=data.get("suggested", []),
         )
 
     @classmethod
