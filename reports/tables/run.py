@@ -33,9 +33,7 @@ TRIPLES = 200
 MADE_UP = Table("made up, 32 columns", made_up.schema, lambda schema: made_up.rows())
 TABLES = {**PUBLIC, "made-up": MADE_UP}
 # What a person changes in a review draft: beside --declare-all, an option of `tabsynth schema edit` each.
-EDITS: dict[str, dict[str, Any]] = {
-    "made-up": {"bounds": {"age": (0, 105), "weight_kg": (0, 250)}, "drop": ("month", "trial_arm")}
-}
+EDITS: dict[str, dict[str, Any]] = {"made-up": {"bounds": {"age": (0, 105), "weight_kg": (0, 250)}}}
 METHODS = {"draft": MargNet, "dpwgan": DPWGAN}
 RUNS = [
     *(("rules", "census-24", how, 1.0, seed) for seed in (0, 1) for how in ("declared", "rules")),
@@ -136,7 +134,11 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
         schema: Schema | None = rules.census() if how == "rules" else declared
     else:
         declared, train, _ = TABLES[table].split()
-        schema = {"declared": declared, "edited": edited(table, train)}.get(how)
+        schema = None
+        if how != "drafted":
+            schema = declared if how == "declared" else edited(table, train)
+        if how == "edited":
+            train = train.dropna(axis=1, how="all")  # the draft has no column without values
     started = time.process_time()
     model = METHODS.get(kind, MargNet)(schema, epsilon=epsilon, random_state=seed).fit(
         train if schema else as_file(train)
@@ -154,7 +156,8 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
     else:
         out["left_out"] = list(model.schema_.names_left_out)
         out["broken"] = broken(declared, made)
-        out["edits"] = {"drafted": 0, "edited": edits(table)}.get(how, by_hand(declared, train))
+        counted = {"drafted": 0, "edited": edits(table)}
+        out["edits"] = counted[how] if how in counted else by_hand(declared, train)
     return {**out, "code": code()["sha256"][:12]}
 
 
@@ -162,7 +165,12 @@ def edited(table: str, train: pd.DataFrame) -> Schema:
     """A review draft of the rows, declared by a few options of ``schema edit``."""
     source = f"codebook of {TABLES[table].title}"
     change = Edit(declare_all=True, source=source, **EDITS.get(table, {}))
-    return edit(Schema.draft(train), change)
+    return edit(review_draft(train), change)
+
+
+def review_draft(train: pd.DataFrame) -> Schema:
+    """What ``tabsynth schema`` drafts of the rows."""
+    return Schema.draft(train.dropna(axis=1, how="all"))
 
 
 def edits(table: str) -> int:
@@ -178,7 +186,7 @@ def by_hand(declared: Schema, train: pd.DataFrame) -> int:
         listed = [column.to_dict() for column in schema.columns]
         return {c["name"]: {k: v for k, v in c.items() if k not in free} for c in listed}
 
-    drafted = facts(Schema.draft(train))
+    drafted = facts(review_draft(train))
     other = sum(drafted.get(name) != given for name, given in facts(declared).items())
     return other + len(declared.constraints) + len(declared.impossible)
 
