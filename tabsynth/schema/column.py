@@ -331,9 +331,13 @@ class Column:
     def _with_null(self, numbers: np.ndarray) -> np.ndarray:
         return np.append(numbers, np.nan) if self.nulls else numbers
 
-    def code_widths(self) -> np.ndarray:
-        """How many values each code stands for, relative to each other, shape (cells,)."""
-        return np.ones(self.cells)
+    def axis(self) -> tuple[str, np.ndarray] | None:
+        """The kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
+
+        ``number``: numbers. ``date``: days since 1970 in UTC. ``time``: hours since midnight. ``duration``: hours.
+        None for a column whose codes have no width.
+        """
+        return None
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
         """The number of the group of each code, shape (size,), for coarser counts.
@@ -397,6 +401,17 @@ class Column:
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
         """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
         return None
+
+    def labelled(self, text: str) -> str:
+        """What ``labels`` says of a value that is written as ``text``; ``text`` itself if they say nothing.
+
+        Where they say the same of several values, the value follows.
+        """
+        label = self.labels.get(text, text)
+        return label if label == text or not self._shared(label) else f"{label} ({text})"
+
+    def _shared(self, label: str) -> bool:
+        return sum(other == label for other in self.labels.values()) > 1
 
     # Amounts, for rules between columns.
 

@@ -259,11 +259,11 @@ class Numeric(Column):
     # Labels, scores, groups.
 
     def label(self, code: int) -> str:
-        """The least and the largest value of a cell."""
+        """The least and the largest value of a cell; of one value what ``labels`` says of it."""
         if code == self.cells:
             return "null"
         low, high = (ends[code] for ends in self.cell_ends())
-        return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+        return self.labelled(f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -278,15 +278,9 @@ class Numeric(Column):
         edges = self.edges()
         return self._with_null((edges[:-1] + edges[1:]) / 2)
 
-    def code_widths(self) -> np.ndarray:
-        """Steps of each cell; 1 where there are none, or where breaks are declared.
-
-        A cell of declared breaks is as wide as its declaration intends. Equal cells of whole steps can differ
-        by one step, so that their counts alone would look uneven.
-        """
-        if self.step is None or self.breaks:
-            return super().code_widths()
-        return np.diff(self.edges()) / self.step
+    def axis(self) -> tuple[str, np.ndarray]:
+        """As :meth:`Column.axis`; a value with steps is as wide as a step."""
+        return "number", self.edges()
 
     def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
         """As :meth:`Column.edge_cases`; undeclared values lie outside the bounds."""
