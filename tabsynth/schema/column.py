@@ -25,6 +25,7 @@ from tabsynth.schema.dtypes import is_range as is_range
 from tabsynth.schema.dtypes import plain as plain
 from tabsynth.schema.dtypes import range_ends as range_ends
 from tabsynth.schema.missing import with_reasons
+from tabsynth.schema.number_texts import one_group
 from tabsynth.tables.formulas import unescaped
 
 PROVENANCES = ("declared", "drafted", "released")
@@ -690,6 +691,11 @@ class Column:
         """``other`` for a value of another type than the column's, or InputError."""
         if self.other is not None:
             return self.other
+        if isinstance(value, str) and one_group(value):
+            raise InputError(
+                f"Column {shown(self.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
+                " with --decimal, or as 'decimal' in the schema."
+            )
         types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = types.get(self.value_type, f"a value of kind {self.kind}")
         raise InputError(

@@ -35,6 +35,7 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
+from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescaped
@@ -175,6 +176,9 @@ class Schema:
         Rules that noisy counts suggest, each a dict with the ``rule``, in a form of ``constraints``, and the noisy
         ``share`` of rows that break it. They do not hold in samples: a person moves those that are public facts to
         ``constraints``.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
+        1234 or 1.234, is refused in a column of numbers.
 
     Examples
     --------
@@ -197,6 +201,7 @@ class Schema:
     violations: str = "refuse"
     released: dict[str, Any] | None = None
     suggested: tuple[dict[str, Any], ...] = ()
+    decimal: str | None = None
 
     def __init__(
         self,
@@ -208,6 +213,7 @@ class Schema:
         violations: str = "refuse",
         released: Mapping[str, Any] | None = None,
         suggested: Sequence[Mapping[str, Any]] = (),
+        decimal: str | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -234,6 +240,9 @@ class Schema:
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
         object.__setattr__(self, "released", None if released is None else dict(released))
         object.__setattr__(self, "suggested", checked_suggestions(suggested))
+        if decimal is not None:
+            one_of("decimal", decimal, DECIMAL_MARKS)
+        object.__setattr__(self, "decimal", decimal)
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
@@ -300,7 +309,13 @@ class Schema:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        return Schema(columns, self.null_values, impossible, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            impossible,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def coded(self) -> "Schema":
@@ -316,7 +331,14 @@ class Schema:
             *self.left_out,
             *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
         ]
-        return Schema(columns, self.null_values, self.impossible, left_out, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            self.impossible,
+            left_out,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def generated(self) -> tuple[Column, ...]:
@@ -411,6 +433,7 @@ class Schema:
             self.violations,
             self.released,
             suggested,
+            self.decimal,
         )
 
     def check_columns(
@@ -496,7 +519,9 @@ class Schema:
         for j, column in enumerate(self.columns):
             if names.count(column.name) == 1:
                 values = frame.iloc[:, names.index(column.name)]
-                found, index[:, j] = value_problems(column, values, _reader(column, values, parse))
+                found, index[:, j] = value_problems(
+                    column, values, _reader(column, values, parse, self.decimal)
+                )
                 problems += found
         for zero in zeros(self.columns, self.impossible):
             try:
@@ -510,7 +535,7 @@ class Schema:
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""
         read = {
-            c.name: _reader(c, frame[c.name], parse)(frame[c.name])
+            c.name: _reader(c, frame[c.name], parse, self.decimal)(frame[c.name])
             for c in self.columns
             if c.learned
         }
@@ -556,6 +581,8 @@ class Schema:
             out["suggested"] = [dict(item) for item in self.suggested]
         if self.released is not None:
             out["released"] = self.released
+        if self.decimal is not None:
+            out["decimal"] = self.decimal
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -598,6 +625,7 @@ class Schema:
             violations=data.get("violations", "refuse"),
             released=data.get("released"),
             suggested=data.get("suggested", []),
+            decimal=data.get("decimal"),
         )
 
     @classmethod
@@ -629,12 +657,24 @@ def _values(values: Any) -> str:
     return ", ".join(texts) + ", …" * (len(values) > 4)
 
 
-def _reader(column: Column, values: pd.Series, parse: bool) -> Callable[[pd.Series], pd.Series]:
+def _reader(
+    column: Column, values: pd.Series, parse: bool, decimal: str | None
+) -> Callable[[pd.Series], pd.Series]:
     """What makes values of a column's dtype of those of a table."""
     if not parse:
         return lambda series: series
     texts = pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
-    return column.parse if texts else column.convert
+    return lambda series: read_values(column, series, texts, decimal)
+
+
+def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | None) -> pd.Series:
+    """Values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
+
+    Texts of numbers are read by the declared ``decimal`` mark.
+    """
+    if column.value_type in ("int", "float"):
+        values = with_plain_numbers(values, decimal)
+    return column.parse(values) if texts else column.convert(values)
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:
