@@ -536,7 +536,8 @@ def _breaks(
     starts, total = [], 0.0
     for cell in inside:
         start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
-        if total > clear and start > low and start <= high and start not in starts:
+        within = start <= high if step is not None else start < high
+        if total > clear and start > low and within and start not in starts:
             starts.append(float(start))
             total = 0.0
         total += float(counts[cell + 1])

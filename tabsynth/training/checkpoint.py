@@ -154,7 +154,8 @@ def standing(path: str | Path) -> list[str]:
     index = read_index(folder / INDEX)
     if index["model"] is not None:
         return [f"{path}: this fit is complete; its model is restored, and nothing is charged."]
-    done = [
+    done = ["the drafted schema" for item in index["kept"] if item["kind"] == SCHEMA]
+    done += [
         f"{item['name']}: {item['done']:,} steps"
         for item in index["kept"]
         if item["kind"] == "stage"
