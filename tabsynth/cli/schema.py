@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
 from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
@@ -88,6 +89,13 @@ def schema(
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="δ of a private draft.")] = 1e-5,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --epsilon: a project's ledger, which tabsynth ledger create made. The draft is charged to it, and"
+            " fits with the schema need it."
+        ),
+    ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
@@ -168,7 +176,9 @@ def schema(
         return _suggest(file, given, _given(out), epsilon, delta)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     if epsilon is not None:
-        return _draft_private(file, _given(out), nulls, epsilon, delta)
+        return _draft_private(file, _given(out), nulls, epsilon, delta, ledger)
+    if ledger is not None:
+        raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     _draft(file, _given(out), nulls, min_count)
 
 
@@ -198,13 +208,19 @@ def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> No
 
 
 def _draft_private(
-    table: Path, out: Path, nulls: tuple[str, ...], epsilon: float, delta: float
+    table: Path,
+    out: Path,
+    nulls: tuple[str, ...],
+    epsilon: float,
+    delta: float,
+    ledger: Path | None,
 ) -> None:
     from tabsynth.synthesizers.private_schema import draft_private
 
-    check_not_input(out, table)
+    check_not_input(out, table, ledger)
     check_writable(out)
-    released = draft_private(read_any(table, nulls), epsilon, delta, null_values=nulls)
+    frame = read_any(table, nulls)
+    released = draft_private(frame, epsilon, delta, null_values=nulls, ledger=ledger)
     released.save(out)
     left = f", {len(released.left_out)} left out" if released.left_out else ""
     say(
@@ -213,6 +229,8 @@ def _draft_private(
     say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
     for item in released.left_out:
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+    if ledger is not None:
+        say(ledger_status(ledger))
 
 
 def _suggest(table: Path, path: Path, out: Path, epsilon: float, delta: float) -> None:
