@@ -545,6 +545,10 @@ class Column:
                 allowed[self.code_of(value)] = True
         return allowed, None
 
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """Which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
+        return np.asarray(shares[self.encode(values)] > 0)
+
     def stated(self, value: Any) -> Any:
         """A value or range of a condition as a certificate names it, JSON-ready: None for null."""
         if is_range(value):

@@ -568,6 +568,17 @@ class Numeric(Column):
             raise self.has_no(next(value for value in values if is_null(value)))
         return shares, within
 
+    def satisfies(
+        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
+    ) -> np.ndarray:
+        """As :meth:`Column.satisfies`, step by step."""
+        kept = super().satisfies(values, shares, within)
+        if within is None:
+            return kept
+        amounts = self.amounts(values)
+        steps = np.round((np.nan_to_num(amounts) - self.bounds[0]) / self.step)
+        return np.where(np.isnan(amounts), kept, within.below(steps + 1) > within.below(steps))
+
     def _step_range(self, value: Any) -> tuple[float, float]:
         """The first and the last step of a range or a number; one without any is refused."""
         if is_range(value):

@@ -47,6 +47,7 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
 from tabsynth.tables.counter import RowCounter
@@ -57,6 +58,7 @@ from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 TRIAL_STEPS = 11
@@ -130,6 +132,7 @@ class Trained:
     notes: dict[str, Any] = field(
         default_factory=dict
     )  # released numbers that a certificate states
+    rows: float | None = None  # declared, or released with noise
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -360,20 +363,80 @@ class Synthesizer(BaseEstimator):
         self._check_fitted()
         return self.encoder_.whole
 
-    def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
+    @property
+    def rows_(self) -> int | None:
+        """The declared number of rows, or the noisy one that the fit released; None where it released none."""
+        self._check_fitted()
+        rows = self.trained_.rows
+        return None if rows is None else max(1, round(rows))
 
-        Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
-        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
-        content: a table that was edited, filtered or reordered has no certificate any more.
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
+        random_state: int | None = None,
+    ) -> pd.DataFrame:
+        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
+
+        The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
+        holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
+        or reordered has no certificate any more.
+
+        Parameters
+        ----------
+        n : int, optional
+            Default: the declared number of rows, or the noisy one that the fit released (``rows_``).
+        where : dict, optional
+            From columns to a value, a range ``{"low": a, "high": b}`` of an ordered column,
+            both ends included, or several of these, any of which will do; None for null. Rows have the
+            very numbers that are asked for, but where a column of reals declares no resolution: there
+            a number stands for its cell, which the certificate then names, and a range must fill whole
+            cells. MargNet draws rows from the fitted mixture given the condition, exactly, by Bayes' rule. PATEACGAN
+            does so for its label. All else is rejection: rows are drawn, with the rules of the schema held among
+            them, and those that satisfy the condition are kept.
+        max_draws : int, optional
+            The largest number of rows to draw for a condition. Default: 100 for each row that is asked for, and at
+            least 1,000,000.
+        random_state : int, optional
+            Default: the synthesizer's own. Makes the draw reproducible.
+
+        Raises
+        ------
+        InputError
+            For an unknown column, an undeclared value, or a condition that the schema declares
+            impossible, that has probability 0 in the model, or that is too rare for ``max_draws``. If ``n`` is not given and
+            the fit released no number of rows.
         """
         self._check_fitted()
-        return self._table(n, random_state, self.trained_.generator.sample)
+        n = self._number_of_rows(n)
+        check_size(n, len(self.encoder_.schema.columns))
+        if max_draws is not None:
+            integer("max_draws", max_draws)
+        unconditional = where is None or (isinstance(where, Mapping) and not where)
+        condition = None if unconditional else Condition(self.encoder_.whole, where)
+        for_codes, for_cells = self._streams(random_state)
+        sampler, exact = self._sampler(condition)
+
+        def draw(rows: int) -> np.ndarray:
+            return self._holding_rules(lambda more: sampler(more, for_codes), rows, for_cells)
+
+        if condition is None:
+            table = self.encoder_.from_index(draw(n), for_cells)
+        else:
+            table = rows_where(
+                condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact
+            )
+        attach(table, self.certificate())
+        if condition is not None:
+            table.attrs["certificate"]["condition"] = condition.stated
+        return table
 
     def sample_to(
         self,
         path: str | Path,
-        n: int,
+        n: int | None = None,
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
@@ -381,7 +444,7 @@ class Synthesizer(BaseEstimator):
     ) -> Path:
         """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
 
-        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``n`` as of :meth:`sample`; ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
         suffix(path)
         for output in (path, beside(path)):  # a table must not be left without its certificate
@@ -503,27 +566,30 @@ class Synthesizer(BaseEstimator):
         drafted = encoder.whole.released is not None
         return encoder.to_index(conformed(table, encoder.whole) if drafted else to_pandas(table))
 
-    def _table(
-        self,
-        n: int,
-        random_state: int | None,
-        draw: Callable[[int, torch.Generator], np.ndarray],
-        within: Mapping[str, Any] | None = None,
-    ) -> pd.DataFrame:
-        """A table of ``n`` rows with its certificate, from a sampler of category codes.
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
+        sampler: Sampler = self.trained_.generator.sample
+        return sampler, False
 
-        ``within``: as of :meth:`TableEncoder.from_index`.
-        """
-        check_size(n, len(self.encoder_.schema.columns))
-        for_codes, for_cells = self._streams(random_state)
-        rows = draw(n, for_codes)
+    def _number_of_rows(self, n: int | None) -> int:
+        """The number of rows of a sample: as given, else that of the fit."""
+        number = self.rows_ if n is None else n
+        if number is None:
+            raise InputError(
+                "This fit released no number of rows; give n (-n), or declare rows when fitting."
+            )
+        return number
+
+    def _holding_rules(
+        self, draw: Callable[[int], np.ndarray], n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """``n`` rows of codes that satisfy the schema's rules, from a sampler."""
+        rows = draw(n)
         if self.encoder_.whole.ruled and self.encoder_.rules.broken(rows).any():
             if n < MIN_ROWS:  # exchanges need rows to exchange with
-                rows = np.concatenate([rows, draw(MIN_ROWS - n, for_codes)])
-            rows = self.encoder_.rules.hold(rows, for_cells)[:n]
-        table = self.encoder_.from_index(rows, for_cells, within)
-        attach(table, self.certificate())
-        return table
+                rows = np.concatenate([rows, draw(MIN_ROWS - n)])
+            rows = self.encoder_.rules.hold(rows, rng)[:n]
+        return rows
 
     def _streams(self, random_state: int | None) -> tuple[torch.Generator, np.random.Generator]:
         """Of one draw from a fitted model: for category codes, on its device, and for numbers in cells."""
@@ -649,6 +715,7 @@ class Synthesizer(BaseEstimator):
             "delta": self.ledger_.delta,
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "config": self.config_,
+            "rows": self.rows_,
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -804,7 +871,12 @@ class Synthesizer(BaseEstimator):
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
-        model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
+        rows = facts.get("rows")  # older files do not say
+        if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+            raise damaged
+        model.trained_ = Trained(
+            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+        )
         return model
 
     def _restore(self, path: Path, ledger: Ledger) -> None:
