@@ -293,11 +293,12 @@ class TableEncoder:
         codes = dict(zip(self.schema.names, index.T, strict=True))
         for column in self.schema.columns:
             if column.name in self.whole.names:
-                of, detail = codes[column.name], column.detail
-                if detail is not None and column.name not in within:
-                    series[column.name] = column.decode_detailed(of, codes[detail.name], rng)
+                of, detail, allowed = codes[column.name], column.detail, within.get(column.name)
+                if detail is None:
+                    series[column.name] = column.decode(of, rng, allowed)
                 else:
-                    series[column.name] = column.decode(of, rng, within.get(column.name))
+                    details = codes[detail.name]
+                    series[column.name] = column.decode_detailed(of, details, rng, allowed)
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
         return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])

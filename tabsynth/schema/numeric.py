@@ -447,7 +447,7 @@ class Numeric(Column):
         return possible
 
     def decode_detailed(
-        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
@@ -455,8 +455,12 @@ class Numeric(Column):
         ----------
         codes, heaps : ndarray, shape (n,)
         rng : Generator
+        within : StepRanges, optional
+            As of :meth:`decode`; values then are any that it allows.
         """
-        values = self.decode(codes, rng)
+        values = self.decode(codes, rng, within)
+        if within is not None:
+            return values
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
         left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))

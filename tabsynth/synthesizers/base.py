@@ -53,6 +53,7 @@ from tabsynth.synthesizers.model_file import json_default, read_model, write_mod
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.kinds import CHOICES, PANDAS, TableKind, in_kind
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
@@ -69,6 +70,8 @@ DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
 SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+# What a fit leaves, besides the ledger.
+FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
 
@@ -244,10 +247,12 @@ class Synthesizer(BaseEstimator):
             if run.finished:
                 run.restore_model()
             else:
-                self._fit_run(run, table, progress, started)
+                self._fit_run(run, table, TableKind.of(table), progress, started)
         return self
 
-    def _fit_run(self, run: Run, table: Any, progress: Progress | None, started: float) -> None:
+    def _fit_run(
+        self, run: Run, table: Any, kind: TableKind, progress: Progress | None, started: float
+    ) -> None:
         """Fit by the plan of a run."""
         if self.verbose or logger.isEnabledFor(logging.INFO):
             self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
@@ -265,6 +270,7 @@ class Synthesizer(BaseEstimator):
         self.config_ = self._config()
         self.encoder_ = encoder
         self.trained_ = trained
+        self.table_kind_ = kind
         if monitor.stopped is None and run.checkpoint is not None:
             run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
@@ -312,7 +318,7 @@ class Synthesizer(BaseEstimator):
         for name in SPEAKS_OF_SCHEMA:
             if getattr(self, name, None) is not None:
                 raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
-        table = to_pandas(table)
+        kind, table = TableKind.of(table), to_pandas(table)
         self._stand_in(table)._check_parameters()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
@@ -323,7 +329,7 @@ class Synthesizer(BaseEstimator):
             fitted._check_parameters()
             run.go_on(fitted)
             try:
-                fitted._fit_run(run, table, progress, started)
+                fitted._fit_run(run, table, kind, progress, started)
             finally:
                 self._take_over(fitted)
         return self
@@ -334,7 +340,7 @@ class Synthesizer(BaseEstimator):
 
     def _take_over(self, fitted: Self) -> None:
         """Become as fitted as another synthesizer is."""
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_", "ledger_"):
+        for name in (*FITTED, "ledger_"):
             if hasattr(fitted, name):
                 setattr(self, name, getattr(fitted, name))
 
@@ -377,12 +383,14 @@ class Synthesizer(BaseEstimator):
         where: Mapping[str, Any] | None = None,
         max_draws: int | None = None,
         random_state: int | None = None,
-    ) -> pd.DataFrame:
+        dataframe: str = "fitted",
+    ) -> Any:
         """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
 
         The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
+        of a pandas DataFrame
         holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
-        or reordered has no certificate any more.
+        or reordered has no certificate any more. For other kinds of tables there is :meth:`certificate`.
 
         Parameters
         ----------
@@ -401,6 +409,9 @@ class Synthesizer(BaseEstimator):
             least 1,000,000.
         random_state : int, optional
             Default: the synthesizer's own. Makes the draw reproducible.
+        dataframe : {"fitted", "pandas", "polars", "pyarrow"}
+            The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
+            others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
 
         Raises
         ------
@@ -410,6 +421,7 @@ class Synthesizer(BaseEstimator):
             the fit released no number of rows.
         """
         self._check_fitted()
+        one_of("dataframe", dataframe, CHOICES)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.schema.columns))
         if max_draws is not None:
@@ -425,13 +437,11 @@ class Synthesizer(BaseEstimator):
         if condition is None:
             table = self.encoder_.from_index(draw(n), for_cells)
         else:
-            table = rows_where(
-                condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact
-            )
+            table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
         attach(table, self.certificate())
         if condition is not None:
             table.attrs["certificate"]["condition"] = condition.stated
-        return table
+        return in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
 
     def sample_to(
         self,
@@ -449,7 +459,7 @@ class Synthesizer(BaseEstimator):
         suffix(path)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        table = self.sample(n, random_state=random_state, **options)
+        table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         write_table(table, path, formulas=formulas)
         return write_beside(table.attrs["certificate"], path, len(table))
 
@@ -719,6 +729,7 @@ class Synthesizer(BaseEstimator):
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
+            "table": self.table_kind_.to_dict(),
         }
 
     def _binding(self) -> dict[str, Any]:
@@ -847,6 +858,8 @@ class Synthesizer(BaseEstimator):
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
+            kind = facts.get("table")  # older files have none
+            model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             project = model.facts_.get("project", {})
             model.ledger_.project, model.ledger_.run = (
                 project.get("project"),
@@ -882,6 +895,6 @@ class Synthesizer(BaseEstimator):
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
         restored = self._from_file(*read_model(path), path)
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+        for name in FITTED:
             setattr(self, name, getattr(restored, name))
         self.ledger_ = ledger

@@ -36,6 +36,7 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
+RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -159,6 +160,11 @@ class MargNet(Synthesizer):
         """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
         generator: Mixture = self.trained_.generator
         boxes = boxes_of(generator, self.encoder_, condition)
+        # Which codes of a node rows have is held by exchanges among rows of all nodes.
+        if condition is not None and condition.leaves_details(self.encoder_.whole):
+            if generator.log_probability(boxes) > math.log(RARE_CONDITION):
+                everything = boxes_of(generator, self.encoder_)
+                return partial(generator.sample, boxes=everything), False
         return partial(generator.sample, boxes=boxes), True
 
     def _settings(self) -> MargNetConfig:
