@@ -36,6 +36,7 @@ from tabsynth.cli.options import (
     Labels,
     LedgerOption,
     Method,
+    MaxDraws,
     Mode,
     Overlap,
     PlannedMethod,
@@ -43,6 +44,7 @@ from tabsynth.cli.options import (
     Public,
     PublicSource,
     Rows,
+    RowsToDraw,
     SampledLabel,
     SaveSchema,
     SchemaIfAny,
@@ -250,9 +252,10 @@ def plan(
 @guarded
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
-    n: Annotated[int, typer.Option("-n", help="Number of synthetic rows to draw.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="The table to write, .csv or .parquet.")],
+    n: RowsToDraw = None,
     where: Where = None,
+    max_draws: MaxDraws = None,
     label: SampledLabel = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
@@ -277,7 +280,9 @@ def sample(
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
+    options |= {} if max_draws is None else {"max_draws": max_draws}
     certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
+    n = synthesizer.rows_ if n is None else n
     if key is not None:
         certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")

@@ -10,11 +10,12 @@ from typer.core import TyperGroup
 from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
 from tabsynth.cli.console import fail, guarded, say
+from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.tables.files import read_any
+from tabsynth.tables.files import read_any, read_table
 
 DEFAULT = "table"
 DIFFERENT_CODE = 1
@@ -88,6 +89,13 @@ def schema(
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="δ of a private draft.")] = 1e-5,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --epsilon: a project's ledger, which tabsynth ledger create made. The draft is charged to it, and"
+            " fits with the schema need it."
+        ),
+    ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
@@ -95,6 +103,18 @@ def schema(
             " anything."
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option("--schema", help="The schema of the table, for --suggest-constraints."),
+    ] = None,
+    suggest: Annotated[
+        bool,
+        typer.Option(
+            "--suggest-constraints",
+            help="Add rules between columns that noisy counts of the table suggest to the schema of --schema. Needs"
+            " --epsilon; its cost counts in every fit that takes the schema.",
+        ),
+    ] = False,
     source_file: Annotated[
         Path | None,
         typer.Option(
@@ -148,9 +168,17 @@ def schema(
         raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
     if check is not None:
         return _check(file, check)
+    if suggest or given is not None:
+        if given is None or epsilon is None or not suggest:
+            raise InputError(
+                "--suggest-constraints needs --schema and --epsilon, and these go with it."
+            )
+        return _suggest(file, given, _given(out), epsilon, delta)
     nulls = tuple(null) if null else DEFAULT_NULL_VALUES
     if epsilon is not None:
-        return _draft_private(file, _given(out), nulls, epsilon, delta)
+        return _draft_private(file, _given(out), nulls, epsilon, delta, ledger)
+    if ledger is not None:
+        raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     _draft(file, _given(out), nulls, min_count)
 
 
@@ -180,13 +208,19 @@ def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> No
 
 
 def _draft_private(
-    table: Path, out: Path, nulls: tuple[str, ...], epsilon: float, delta: float
+    table: Path,
+    out: Path,
+    nulls: tuple[str, ...],
+    epsilon: float,
+    delta: float,
+    ledger: Path | None,
 ) -> None:
     from tabsynth.synthesizers.private_schema import draft_private
 
-    check_not_input(out, table)
+    check_not_input(out, table, ledger)
     check_writable(out)
-    released = draft_private(read_any(table, nulls), epsilon, delta, null_values=nulls)
+    frame = read_any(table, nulls)
+    released = draft_private(frame, epsilon, delta, null_values=nulls, ledger=ledger)
     released.save(out)
     left = f", {len(released.left_out)} left out" if released.left_out else ""
     say(
@@ -195,6 +229,35 @@ def _draft_private(
     say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
     for item in released.left_out:
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
+    if ledger is not None:
+        say(ledger_status(ledger))
+
+
+def _suggest(table: Path, path: Path, out: Path, epsilon: float, delta: float) -> None:
+    from tabsynth.synthesizers.suggestions import suggest_constraints
+
+    check_not_input(out, table)
+    check_writable(out)
+    facts = Schema.load(path)
+    released = facts.released is not None
+    rows = read_any(table, facts.null_values) if released else read_table(table, facts)
+    suggested = suggest_constraints(rows, facts, epsilon, delta)
+    suggested.save(out)
+    new = len(suggested.suggested) - len(facts.suggested)
+    say(
+        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
+    )
+    say(
+        "removing one record. Their cost counts in every fit that takes the schema. They do not hold in samples"
+    )
+    say(
+        "until you accept them: compare each with a codebook, then tabsynth schema edit --accept-suggested NUMBER."
+    )
+    listed = zip(suggested.suggested, suggested.suggested_rules, strict=True)
+    for number, (item, rule) in enumerate(listed, 1):
+        say(
+            f"  {number}. {shown(rule.text, 120)}: broken by about {item['share']:.2%} of the rows."
+        )
 
 
 def _check(table: Path, path: Path) -> None:

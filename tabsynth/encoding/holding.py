@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tabsynth.errors import InputError
+from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Implication, Order, Rule
-from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.schema import Schema, heaping_column
+from tabsynth.schema.schema import Schema
 
 ROUNDS = 60  # of exchanges; those that mend anything are rare after these
 MIN_ROWS = 2_000  # rows that are drawn for exchanges, where fewer are asked for
@@ -69,9 +69,9 @@ class CodeRules:
             if not modelled and not isinstance(rule, Derived):
                 self.rules.append(self._code_rule(rule))
         self.rules += [
-            self._heaping_rule(c)
+            self._detail_rule(c, c.detail)
             for c in schema.columns
-            if isinstance(c, Numeric) and c.heaping and c.name in self._numbers
+            if c.detail is not None and c.name in self._numbers
         ]
 
     def _code_rule(self, rule: Rule) -> CodeRule:
@@ -102,10 +102,10 @@ class CodeRules:
 
         return CodeRule(names, numbers, broken, rule.text)
 
-    def _heaping_rule(self, column: Numeric) -> CodeRule:
-        """That the cell of a column has a value which is such a multiple as its heaping says."""
-        names = (column.name, heaping_column(column).name)
-        possible = column.heap_possible()
+    def _detail_rule(self, column: Column, detail: Column) -> CodeRule:
+        """That the code of a column has a value which is as its detail says."""
+        names = (column.name, detail.name)
+        possible = column.detail_possible()
         return CodeRule(
             names,
             tuple(self._numbers[name] for name in names),

@@ -16,8 +16,7 @@ from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Order
-from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.schema import Schema, heaping_column, refuse_impossible, zeros
+from tabsynth.schema.schema import Schema, refuse_impossible, zeros
 
 Head = Literal["softmax", "sigmoid"]
 
@@ -258,9 +257,8 @@ class TableEncoder:
         if column.name in self.whole.names:
             return column.encode(table[column.name])
         for whole in self.whole.columns:
-            heaped = isinstance(whole, Numeric) and whole.heaping
-            if isinstance(whole, Numeric) and heaped and heaping_column(whole) == column:
-                return whole.heap_codes(whole.convert(table[whole.name]))
+            if whole.learned and whole.detail == column:
+                return whole.detail_codes(whole.convert(table[whole.name]))
         first, second = self._difference(column).columns
         amounts = (c.amounts(table[c.name]) for c in (second, first))
         return column.encode(pd.Series(np.subtract(*amounts)))
@@ -295,14 +293,10 @@ class TableEncoder:
         codes = dict(zip(self.schema.names, index.T, strict=True))
         for column in self.schema.columns:
             if column.name in self.whole.names:
-                heaped = (
-                    isinstance(column, Numeric) and column.heaping and column.name not in within
-                )
-                if isinstance(column, Numeric) and heaped:
-                    heaps = codes[heaping_column(column).name]
-                    series[column.name] = column.decode_heaped(codes[column.name], heaps, rng)
+                of, detail = codes[column.name], column.detail
+                if detail is not None and column.name not in within:
+                    series[column.name] = column.decode_detailed(of, codes[detail.name], rng)
                 else:
-                    of = codes[column.name]
                     series[column.name] = column.decode(of, rng, within.get(column.name))
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
@@ -363,9 +357,11 @@ def _draw_in_order(
     ]
     drawn = rule.drawn(bounds[0], bounds[1], rng)
     for j, column in enumerate(rule.columns):
-        values = column.from_amounts(drawn[:, j])
+        present = ~np.isnan(drawn[:, j])
+        values = column.from_amounts(drawn[present, j])
         whole = series[column.name].copy()
-        whole[broken] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
+        rows = np.flatnonzero(broken)[present]
+        whole.iloc[rows] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
         series[column.name] = whole
 
 

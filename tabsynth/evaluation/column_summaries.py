@@ -73,9 +73,9 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
         labels, spans, values = _grouped(column, edges, values, apart, joined)
     else:
         labels, values, folded = _top(column, values)
-    if column.nulls:
-        labels.append("null")
-        values = np.concatenate([values, null], axis=1)
+    # Reasons for missing, and null.
+    labels += [column.label(code) for code in range(column.cells, column.size)]
+    values = np.concatenate([values, null], axis=1)
     return ColumnSummary(
         column.name,
         column.kind,

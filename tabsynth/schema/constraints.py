@@ -178,7 +178,9 @@ class Order(Rule):
         table = table.copy()
         for j, column in enumerate(self.columns):
             series = column.from_amounts(amounts[:, j]).set_axis(rows.index)
-            table[column.name] = table[column.name].where(~wrong, series.reindex(table.index))
+            placed = wrong.copy()
+            placed[np.flatnonzero(wrong)[np.isnan(amounts[:, j])]] = False  # missing stays as it is
+            table[column.name] = table[column.name].where(~placed, series.reindex(table.index))
         return table
 
     def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
@@ -400,7 +402,7 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
             )
         lookup[key], values[key] = code, value
     if target.nulls and len(sources) == 1 and sources[0].nulls and lookup[-1] < 0:
-        lookup[-1] = target.cells
+        lookup[-1] = target.size - 1
     if (lookup < 0).any() and target.other is not None:
         values[lookup < 0] = target.other
         lookup[lookup < 0] = target.positions[target.other]
@@ -464,6 +466,12 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         column.code_amounts()  # InputError for texts
     if "difference" not in item:
         return Order(ordered, strict)
+    reasons = next((c.name for c in ordered if c.missing), None)
+    if reasons is not None:
+        raise InputError(
+            f"{where}: column {shown(reasons)} has reasons for missing, which a difference does not keep apart; leave"
+            " one of them out."
+        )
     if len(ordered) != 2:
         raise InputError(f"{where}: a difference is of two columns; write a rule for each pair.")
     facts = {"low": 1 if strict else 0, **dict(item["difference"] or {})}

@@ -23,7 +23,6 @@ import pandas as pd
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
 from tabsynth.errors import InputError, TabsynthError
-from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
     VIOLATIONS,
@@ -36,7 +35,7 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
-from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescaped
@@ -177,6 +176,9 @@ class Schema:
         Rules that noisy counts suggest, each a dict with the ``rule``, in a form of ``constraints``, and the noisy
         ``share`` of rows that break it. They do not hold in samples: a person moves those that are public facts to
         ``constraints``.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
+        1234 or 1.234, is refused in a column of numbers.
 
     Examples
     --------
@@ -199,6 +201,7 @@ class Schema:
     violations: str = "refuse"
     released: dict[str, Any] | None = None
     suggested: tuple[dict[str, Any], ...] = ()
+    decimal: str | None = None
 
     def __init__(
         self,
@@ -210,6 +213,7 @@ class Schema:
         violations: str = "refuse",
         released: Mapping[str, Any] | None = None,
         suggested: Sequence[Mapping[str, Any]] = (),
+        decimal: str | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -221,7 +225,7 @@ class Schema:
         self._check_size()
         nulls = set(self.null_values)
         for column in self.columns:
-            for value in {str(value) for value in column.categories} & nulls:
+            for value in {str(value) for value in column.written} & nulls:
                 raise InputError(
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."
@@ -236,6 +240,9 @@ class Schema:
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
         object.__setattr__(self, "released", None if released is None else dict(released))
         object.__setattr__(self, "suggested", checked_suggestions(suggested))
+        if decimal is not None:
+            one_of("decimal", decimal, DECIMAL_MARKS)
+        object.__setattr__(self, "decimal", decimal)
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
@@ -282,7 +289,7 @@ class Schema:
         """The columns that a synthesizer models; the schema itself where these are its columns.
 
         Identifiers, free text and derived columns are not modelled. A column that is modelled by a difference is
-        replaced by that; a column with heaping has one more beside it.
+        replaced by that; a column with a detail, such as heaping, has that beside it.
         """
         columns: list[Column] = []
         for column in self.columns:
@@ -291,8 +298,8 @@ class Schema:
                 columns.append(rule.difference)
             elif column.learned and rule is None:
                 columns.append(column)
-                if isinstance(column, Numeric) and column.heaping:
-                    columns.append(heaping_column(column))
+                if column.detail is not None:
+                    columns.append(column.detail)
         if not columns:
             raise InputError(
                 "The schema has no column that can be learned: all are identifiers, free text or derived from each"
@@ -302,7 +309,13 @@ class Schema:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        return Schema(columns, self.null_values, impossible, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            impossible,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def coded(self) -> "Schema":
@@ -318,7 +331,14 @@ class Schema:
             *self.left_out,
             *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
         ]
-        return Schema(columns, self.null_values, self.impossible, left_out, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            self.impossible,
+            left_out,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def generated(self) -> tuple[Column, ...]:
@@ -343,9 +363,9 @@ class Schema:
 
     @property
     def ruled(self) -> bool:
-        """Whether sampled rows may have to be changed, so that rules or heaping hold."""
-        heaped = any(getattr(column, "heaping", ()) for column in self.columns)
-        return bool(heaped or self.constraints or self.impossible)
+        """Whether sampled rows may have to be changed, so that rules and details hold."""
+        detailed = any(column.detail is not None for column in self.columns)
+        return bool(detailed or self.constraints or self.impossible)
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -413,6 +433,7 @@ class Schema:
             self.violations,
             self.released,
             suggested,
+            self.decimal,
         )
 
     def check_columns(
@@ -498,7 +519,9 @@ class Schema:
         for j, column in enumerate(self.columns):
             if names.count(column.name) == 1:
                 values = frame.iloc[:, names.index(column.name)]
-                found, index[:, j] = value_problems(column, values, _reader(column, values, parse))
+                found, index[:, j] = value_problems(
+                    column, values, _reader(column, values, parse, self.decimal)
+                )
                 problems += found
         for zero in zeros(self.columns, self.impossible):
             try:
@@ -512,7 +535,7 @@ class Schema:
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""
         read = {
-            c.name: _reader(c, frame[c.name], parse)(frame[c.name])
+            c.name: _reader(c, frame[c.name], parse, self.decimal)(frame[c.name])
             for c in self.columns
             if c.learned
         }
@@ -558,6 +581,8 @@ class Schema:
             out["suggested"] = [dict(item) for item in self.suggested]
         if self.released is not None:
             out["released"] = self.released
+        if self.decimal is not None:
+            out["decimal"] = self.decimal
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -600,6 +625,7 @@ class Schema:
             violations=data.get("violations", "refuse"),
             released=data.get("released"),
             suggested=data.get("suggested", []),
+            decimal=data.get("decimal"),
         )
 
     @classmethod
@@ -623,12 +649,6 @@ class Schema:
         write_text(path, self.to_json())
 
 
-def heaping_column(column: Numeric) -> Categorical:
-    """The column of whether values are multiples that people prefer; codes as of :meth:`Numeric.heap_codes`."""
-    categories = (*(f"multiple of {number:g}" for number in column.heaping), "other")
-    return Categorical(name=f"{column.name} (heaping)", dtype="str", categories=categories)
-
-
 def _values(values: Any) -> str:
     """Values of a combination for people."""
     if isinstance(values, Mapping):
@@ -637,12 +657,24 @@ def _values(values: Any) -> str:
     return ", ".join(texts) + ", …" * (len(values) > 4)
 
 
-def _reader(column: Column, values: pd.Series, parse: bool) -> Callable[[pd.Series], pd.Series]:
+def _reader(
+    column: Column, values: pd.Series, parse: bool, decimal: str | None
+) -> Callable[[pd.Series], pd.Series]:
     """What makes values of a column's dtype of those of a table."""
     if not parse:
         return lambda series: series
     texts = pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
-    return column.parse if texts else column.convert
+    return lambda series: read_values(column, series, texts, decimal)
+
+
+def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | None) -> pd.Series:
+    """Values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
+
+    Texts of numbers are read by the declared ``decimal`` mark.
+    """
+    if column.value_type in ("int", "float"):
+        values = with_plain_numbers(values, decimal)
+    return column.parse(values) if texts else column.convert(values)
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:

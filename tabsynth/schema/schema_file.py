@@ -51,6 +51,10 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "type": ["object", "null"],
         "description": "The mechanisms of the private draft that released facts of columns.",
     },
+    "decimal": {
+        "enum": [".", ",", None],
+        "description": "The decimal mark of numbers in text files.",
+    },
     "left_out": {
         "type": "array",
         "items": {"type": "object"},
@@ -66,6 +70,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "source": {"type": "string"},
     "description": {"type": "string"},
     "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "missing": {"type": "object", "additionalProperties": {"type": "string"}},
     COPIED: {"description": "Facts that were copied from rows; it is not read."},
 }
 REQUIRED = ("name", "kind", "dtype")

@@ -296,6 +296,13 @@ class Temporal(Column):
 
         return self.units.restriction([in_units(value) for value in values])
 
+    def satisfies(
+        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
+    ) -> np.ndarray:
+        """As :meth:`Column.satisfies`."""
+        units = pd.Series(self.amounts(values)).astype("Int64")
+        return self.units.satisfies(units, shares, within)
+
     def stated(self, value: Any) -> Any:
         """As :meth:`Column.stated`."""
         if is_range(value):

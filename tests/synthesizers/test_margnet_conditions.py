@@ -23,7 +23,8 @@ from sklearn.exceptions import NotFittedError
 from tabsynth import Column, InputError, MargNet, Schema, load
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import Measured
-from tabsynth.synthesizers.margnet.conditioning import boxes_of, parse_where
+from tabsynth.synthesizers.conditions import parse_where
+from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
 from tabsynth.training import loop

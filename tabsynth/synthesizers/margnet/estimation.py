@@ -403,7 +403,7 @@ class MargNetFit:
         device: torch.device | str = "cpu",
         zeros: Sequence[Zero] = (),
     ) -> None:
-        self.config, self.layout = config, layout
+        self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
         columns = len(layout.blocks)
         self.components = config.rows_of_mixture(columns)

@@ -19,10 +19,10 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained, check_size
+from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_size
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
-    Condition,
     boxes_of,
     completed,
     warn_of_impossible,
@@ -116,43 +116,6 @@ class MargNet(Synthesizer):
     target: str | None = None
     config: MargNetConfig | None = None
 
-    def sample(
-        self, n: int, *, where: Mapping[str, Any] | None = None, random_state: int | None = None
-    ) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
-
-        Costs no privacy. No row is one that the schema declares impossible.
-
-        Parameters
-        ----------
-        n : int
-        where : dict, optional
-            From columns to a value, a range ``{"low": a, "high": b}`` of a numeric or ordinal column,
-            both ends included, or several of these, any of which will do; None for null. Rows have the
-            very numbers that are asked for, but where a column of reals declares no resolution: there
-            a number stands for its cell, which the certificate then names, and a range must fill whole
-            cells. The rows are drawn from the fitted mixture given the condition, exactly, by Bayes'
-            rule; then common values are moved between rows of one component where that brings counts
-            closer to those expected, unless n · columns² is above 400 million.
-        random_state : int, optional
-            As in :meth:`Synthesizer.sample`.
-
-        Raises
-        ------
-        InputError
-            For an unknown column, an undeclared value, or a condition that the schema declares
-            impossible or that has probability 0 in the model.
-        """
-        self._check_fitted()
-        generator: Mixture = self.trained_.generator
-        condition = Condition(self.encoder_.whole, {} if where is None else where)
-        boxes = boxes_of(generator, self.encoder_, condition)
-        draw = partial(generator.sample, boxes=boxes)
-        table = self._table(n, random_state, draw, condition.within)
-        if condition.stated:
-            table.attrs["certificate"]["condition"] = condition.stated
-        return table
-
     def complete(
         self, table: Any, *, nulls: str = "fill", random_state: int | None = None
     ) -> pd.DataFrame:
@@ -192,6 +155,12 @@ class MargNet(Synthesizer):
         for_codes, for_cells = self._streams(random_state)
         return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
+        generator: Mixture = self.trained_.generator
+        boxes = boxes_of(generator, self.encoder_, condition)
+        return partial(generator.sample, boxes=boxes), True
+
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
 
@@ -210,8 +179,8 @@ class MargNet(Synthesizer):
         ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
         if ordered or not set(learned.names) <= set(self.schema.names):
             raise InputError(
-                "Counts do not show which rows break a rule, nor differences and heaping; fit a DataFrame, or take"
-                " constraints and heaping out of the schema."
+                "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
+                " hierarchy; fit a DataFrame, or take these out of the schema."
             )
         table.check(learned)
         check_values(learned, table)
@@ -270,7 +239,7 @@ class MargNet(Synthesizer):
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=estimate.curves)
+        return Trained(generator=generator, curves=estimate.curves, rows=estimate.rows)
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)
