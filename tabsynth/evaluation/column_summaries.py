@@ -42,6 +42,9 @@ def column_summaries(
         codes = train[:, j], synthetic[:, j]
         summary = _shown(column, *(histogram(part, column.size) for part in codes))
         numbers = None if scores is None else scores[j]
+        if numbers is not None and (axis := column.axis()) is not None:
+            middles = (axis[1][:-1] + axis[1][1:]) / 2
+            numbers = np.append(middles, np.full(column.size - column.cells, np.nan))
         if numbers is not None:
             summary = replace(
                 summary, moments=(moments(numbers[codes[0]]), moments(numbers[codes[1]]))
@@ -66,8 +69,8 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
     axis, spans, folded = "", np.empty((0, 2)), 0
     if column.ordered:
         axis, edges = _axis(column)
-        apart = _kept_apart(column, values, edges) if axis == "number" else []
-        labels, spans, values = _grouped(column, edges, values, apart)
+        apart, joined = _kept_apart(column, values, edges) if axis == "number" else ([], [])
+        labels, spans, values = _grouped(column, edges, values, apart, joined)
     else:
         labels, values, folded = _top(column, values)
     # Reasons for missing, and null.
@@ -105,17 +108,22 @@ def _single(column: Column) -> np.ndarray:
     return np.asarray(highs - lows < TOLERANCE * (column.amount_step or 0.0))
 
 
-def _kept_apart(column: Column, shares: np.ndarray, edges: np.ndarray) -> list[int]:
-    """Cells of one value each whose density would hide that of the others: they are drawn beside the axis."""
+def _kept_apart(
+    column: Column, shares: np.ndarray, edges: np.ndarray
+) -> tuple[list[int], list[int]]:
+    """Cells of one value each whose density would hide that of the others.
+
+    Those with many rows are drawn beside the axis; the others are taken together with the next cell.
+    """
     single = _single(column)
     if single.all() or not single.any():
-        return []
-    widths = np.diff(edges)
-    densities = shares.max(axis=0) / widths
-    usual = float(densities[~single].max())
-    spikes = single & (densities > SPIKE * usual) & (shares.max(axis=0) >= SPIKE_SHARE)
-    order = np.argsort(-shares.max(axis=0), kind="stable")
-    return sorted([int(cell) for cell in order if spikes[cell]][:MAX_APART])
+        return [], []
+    most = shares.max(axis=0)
+    densities = most / np.diff(edges)
+    spikes = np.flatnonzero(single & (densities > SPIKE * float(densities[~single].max())))
+    common = spikes[most[spikes] >= SPIKE_SHARE]
+    apart = common[np.argsort(-most[common], kind="stable")][:MAX_APART]
+    return sorted(apart.tolist()), np.setdiff1d(spikes, apart).tolist()
 
 
 def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int]:
@@ -132,13 +140,27 @@ def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int
 
 
 def _grouped(
-    column: Column, edges: np.ndarray, shares: np.ndarray, apart: Sequence[int]
+    column: Column,
+    edges: np.ndarray,
+    shares: np.ndarray,
+    apart: Sequence[int],
+    joined: Sequence[int],
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Labels, spans and shares of cells in order, neighbours taken together where there are many; then those apart."""
+    """Labels, spans and shares of cells in order, then those apart.
+
+    Neighbours are taken together where there are many, and where a cell is to be ``joined`` with the next.
+    """
     left = np.setdiff1d(np.arange(shares.shape[1]), apart)
     runs = np.split(left, np.flatnonzero(np.diff(left) > 1) + 1)
     every = max(1, math.ceil(len(left) / MAX_STEPS))
-    groups = [run[i : i + every] for run in runs for i in range(0, len(run), every)]
+    groups: list[np.ndarray] = []
+    for run in runs:
+        parts = [run[i : i + every] for i in range(0, len(run), every)]
+        for part in parts:
+            if groups and part is not parts[0] and groups[-1][-1] in joined:
+                groups[-1] = np.append(groups[-1], part)
+            else:
+                groups.append(part)
     labels = []
     for first, last in ((int(group[0]), int(group[-1])) for group in groups):
         low, high = column.label(first), column.label(last)

@@ -43,7 +43,7 @@ def heaping(column: Numeric, real: pd.Series, synthetic: pd.Series) -> Heaping |
     common = [
         Share(
             column.labelled(f"{values[i]:.10g}"),
-            counts[i] / len(numbers[0]),
+            float(counts[i] / len(numbers[0])),
             float(np.isclose(numbers[1], values[i]).mean()),
         )
         for i in first

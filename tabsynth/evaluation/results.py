@@ -294,8 +294,8 @@ class Subgroups(Result):
 class Moments(Result):
     """Mean, standard deviation and quantiles of a column of numbers in one table, nulls left out.
 
-    A coarsened number counts as the midpoint of its cell. The deviation has the divisor n − 1. All are NaN
-    where no value is known.
+    A coarsened number counts as the midpoint of its cell. Dates count in days since 1970, times and durations in
+    hours. The deviation has the divisor n − 1. All are NaN where no value is known.
     """
 
     mean: float
@@ -415,6 +415,8 @@ class ColumnSummary(Result):
         count = len(self.spans)
         if not count:
             return 0.0, 0.0
+        if self.axis == "rank":
+            return self.spans[0][0], self.spans[-1][1]
         ends = [self.spans[0][0], self.spans[-1][1]]
         for end, order in ((0, slice(None)), (1, slice(None, None, -1))):
             spans = self.spans[order]

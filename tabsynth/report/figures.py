@@ -34,6 +34,7 @@ DARK = {
 BARS = 32  # more codes than this are drawn as steps
 MAX_POINTS = 600
 LABEL_LENGTH = 28
+HEIGHT = 2.5  # of a picture, in inches
 LETTERS = 65  # below an axis of values
 CROWDED = 75  # letters of the labels of bars that have no room side by side
 UPRIGHT = 8  # letters of a label that may stand upright
@@ -165,23 +166,29 @@ def _band(
 def marginal_figure(marginal: ColumnSummary) -> str:
     """One column's marginal in both tables: bars of single values, or densities on an axis to scale.
 
-    Values that are so common that they are kept apart, and null, have a panel and a scale of their own.
+    Beside it, with a scale of their own: values that are so common that they are kept apart from the axis; rare categories
+    that are taken together; null where it is beside one of these or an axis.
     """
-    count, apart = len(marginal.spans), marginal.labels[len(marginal.spans) :]
+    bars = marginal.axis in ("", "rank") and len(marginal.labels) <= BARS
+    first = len(marginal.spans)
+    if bars:
+        first = len(marginal.labels)
+        if marginal.folded:
+            first -= 1 + int(marginal.null)
     with _style():
-        if marginal.axis in ("", "rank") and len(marginal.labels) <= BARS:
-            return _svg(_bars(marginal))
-        figure = Figure(figsize=(5.2, 2.5), layout="constrained")
-        if count and apart:
-            ratio = (14, 1.1 * len(apart) + (0.0 if len(apart) > 1 else 0.3))
+        height = _height(marginal.labels[:first]) if bars else HEIGHT
+        figure = Figure(figsize=(5.2, height), layout="constrained")
+        apart = len(marginal.labels) - first
+        if first and apart:
+            ratio = (14, 1.1 * apart + (0.0 if apart > 1 else 0.3))
             axes, beside = figure.subplots(1, 2, width_ratios=ratio)
-            _apart(beside, marginal)
+            _apart(beside, marginal, first)
         else:
             axes = figure.subplots()
-        _densities(axes, marginal)
-        for panel in figure.axes:
-            _shares(panel.yaxis)
-            panel.set_ylim(bottom=0)
+        if bars:
+            _bars(axes, marginal, first)
+        else:
+            _densities(axes, marginal)
         return _svg(figure)
 
 
@@ -191,22 +198,28 @@ def _shares(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(6))
 
 
-def _bars(marginal: ColumnSummary) -> Figure:
-    """A pair of bars for each label; horizontal ones where labels are long."""
-    labels = [_short(label) for label in marginal.labels]
-    count, longest = len(labels), max(map(len, labels))
+def _lying(labels: Sequence[str]) -> bool:
+    """Whether bars lie, because their labels are too long to stand side by side or upright."""
+    longest = max(len(_short(label)) for label in labels)
+    return longest > UPRIGHT and len(labels) * (2 + longest) > CROWDED
+
+
+def _height(labels: Sequence[str]) -> float:
+    """The height of a picture with bars, in inches."""
+    return max(1.6, 0.5 + 0.2 * len(labels)) if _lying(labels) else HEIGHT
+
+
+def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
+    """A pair of bars for each of the first ``count`` labels."""
+    labels = [_short(label) for label in marginal.labels[:count]]
+    real, synthetic = marginal.real[:count], marginal.synthetic[:count]
     places = np.arange(count, dtype=float)
-    if marginal.null and count > 1:
+    if marginal.null and 1 < count == len(marginal.labels):
         places[-1] += 0.6  # null a little apart from the values
     size = 7 if count > 20 else 8
-    crowded = count * (2 + longest) > CROWDED
-    lying = crowded and longest > UPRIGHT
-    height = max(1.6, 0.5 + 0.21 * count) if lying else 2.5
-    figure = Figure(figsize=(5.2, height), layout="constrained")
-    axes = figure.subplots()
-    if lying:
-        axes.barh(places - 0.21, marginal.real, 0.4, color=REAL)
-        axes.barh(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
+    if _lying(labels):
+        axes.barh(places - 0.21, real, 0.4, color=REAL)
+        axes.barh(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
         axes.set_yticks(places, labels, fontsize=size, parse_math=False)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
@@ -214,14 +227,14 @@ def _bars(marginal: ColumnSummary) -> Figure:
         _shares(axes.xaxis)
         axes.margins(y=0.01)
         axes.set_xlim(left=0)
-        return figure
-    axes.bar(places - 0.21, marginal.real, 0.4, color=REAL)
-    axes.bar(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
+        return
+    axes.bar(places - 0.21, real, 0.4, color=REAL)
+    axes.bar(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
+    crowded = count * (2 + max(map(len, labels))) > CROWDED
     axes.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=size, parse_math=False)
     _shares(axes.yaxis)
     axes.margins(x=0.01)
     axes.set_ylim(bottom=0)
-    return figure
 
 
 def _densities(axes: Axes, marginal: ColumnSummary) -> None:
@@ -237,8 +250,9 @@ def _densities(axes: Axes, marginal: ColumnSummary) -> None:
     axes.stairs(real, edges, fill=True, color=REAL, alpha=0.55)
     axes.stairs(synthetic, edges, color=SYNTHETIC, linewidth=1.4)
     axes.set_xlim(low, high)
-    if name:
-        axes.set_ylabel(name, fontsize=8)
+    axes.set_ylabel(name, fontsize=8)
+    _shares(axes.yaxis)
+    axes.set_ylim(bottom=0)
     _value_ticks(axes, marginal, low, high)
 
 
@@ -298,17 +312,18 @@ def _round_step(length: float) -> float:
     return next(power * n for n in (1, 2, 5, 10) if length / (power * n) <= 7)
 
 
-def _apart(axes: Axes, marginal: ColumnSummary) -> None:
-    """Bars of the values that are kept apart from the axis, and of null."""
-    first = len(marginal.spans)
+def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
+    """Bars of the labels from ``first`` on, beside the others."""
     labels = [_short(label) for label in marginal.labels[first:]]
     places = np.arange(len(labels))
     axes.bar(places - 0.21, marginal.real[first:], 0.4, color=REAL)
     axes.bar(places + 0.21, marginal.synthetic[first:], 0.4, color=SYNTHETIC)
     axes.yaxis.tick_right()
     axes.spines[["left", "right"]].set_visible(False)
-    upright = len(labels) > 1 and max(map(len, labels)) > SHORT
+    upright = max(map(len, labels)) > SHORT
     axes.set_xticks(places, labels, rotation=90 if upright else 0, fontsize=8, parse_math=False)
+    _shares(axes.yaxis)
+    axes.set_ylim(bottom=0)
 
 
 def _short(label: str) -> str:

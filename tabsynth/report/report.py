@@ -10,6 +10,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -74,6 +75,7 @@ def render(report: "Report") -> str:
     templates.filters["number"] = format_number
     templates.filters["interval"] = interval
     templates.filters["share"] = percentage
+    templates.globals["value_on"] = value_on
     templates.filters["figure"] = partial(format_number, style="scaled")
     evaluation = report.evaluation
     return templates.from_string(packaged("template.html")).render(
@@ -123,6 +125,18 @@ def render(report: "Report") -> str:
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """The ends of an interval; "to" survives a minus sign where a dash would not."""
     return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
+
+
+def value_on(axis: str, value: float, *, length: bool = False) -> str:
+    """A value on an axis, or a length on it, for a table of moments."""
+    if not math.isfinite(value) or axis not in ("date", "time", "duration"):
+        return format_number(value, style="scaled")
+    if axis == "duration" or length:
+        return f"{value:,.1f} {'days' if axis == 'date' else 'h'}"
+    if axis == "date":
+        return str(np.datetime64(math.floor(value), "D"))
+    minutes = round(60 * value)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 def percentage(share: float) -> str:
