@@ -172,6 +172,7 @@ class Synthesizer(BaseEstimator):
     rows: int | None = None
     time_limit: float | None = None
     accept_drafted_domain: bool = False
+    draft_options: Mapping[str, Any] | None = None
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
@@ -296,7 +297,12 @@ class Synthesizer(BaseEstimator):
             check_left(spent)
         mu = draft_share(self.epsilon, self.delta)
         self.ledger_ = spent  # what a draft spends is spent, whatever comes of the fit
-        return draft_on_ledger(table, mu, spent, random_state=self.random_state)
+        options = dict(self.draft_options or {})
+        for name in options.keys() - {"null_values", "decimal"}:
+            raise InputError(
+                f"draft_options has {shown(name)}; its options are null_values and decimal."
+            )
+        return draft_on_ledger(table, mu, spent, random_state=self.random_state, **options)
 
     @property
     def schema_(self) -> Schema:
@@ -321,17 +327,21 @@ class Synthesizer(BaseEstimator):
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
+        sep: str | None = None,
+        decimal: str | None = None,
         **options: Any,
     ) -> Path:
-        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
+        """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of :func:`tabsynth.write_table`;
+        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
-        suffix(path)
+        suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
         table = self.sample(n, random_state=random_state, **options)
-        write_table(table, path, formulas=formulas)
+        mark = decimal or self.encoder_.whole.decimal
+        write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
 
     def certificate(self) -> dict[str, Any]:
