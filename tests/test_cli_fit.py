@@ -50,7 +50,10 @@ def folder(tmp_path):
         (("--epsilon", "1", "--method", "dp-gan", "--preset", "source"), ["dp-gan", "--preset"]),
         (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
         (("--epsilon", "1", "--method", "margnet", "--public-source", "x"), "--public-source"),
-        (("--epsilon", "1", "--method", "margnet", "--network-encoding", "one-hot"), "--network-encoding"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--network-encoding", "one-hot"),
+            "--network-encoding",
+        ),
         (
             ("--epsilon", "1", "--method", "margnet", "--target", "town"),
             "target names column 'town'",

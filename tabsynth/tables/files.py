@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 from tabsynth._files import replacing
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError
+from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.number_texts import DECIMAL_MARKS
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
@@ -80,7 +81,19 @@ def _read(
         return read_texts(path, compression, nulls, separator, encoding)
     if base == WORKBOOK:
         return read_sheet(path, nulls, sheet)
-    return read_labelled(path, base, nulls) if base in LABELLED else read_arrow(path, base)
+    if base in LABELLED:
+        return read_labelled(path, base, nulls)
+    frame = read_arrow(path, base)
+    texts = {"", *nulls}
+    columns = {j: _without_texts(frame.iloc[:, j], texts) for j in range(frame.shape[1])}
+    return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
+
+
+def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
+    """Values with null in place of texts that mean it."""
+    if base_dtype(str(values.dtype)) != "text":
+        return values
+    return values.mask(values.isin(list(nulls)))
 
 
 def taken_by(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -145,34 +145,31 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
             " Parquet."
         )
     from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
+    names = [str(name) for name in table.columns]
+    columns = [[_plain(value) for value in table.iloc[:, j]] for j in range(table.shape[1])]
+    for name, values in zip(names, columns, strict=True):
+        for text in {name, *(value for value in values if isinstance(value, str))}:
+            long = len(text) > CHARACTERS
+            if long or ILLEGAL_CHARACTERS_RE.search(text):
+                wrong = f"more than {CHARACTERS:,} characters" if long else "a control character"
+                raise InputError(
+                    f"Column {shown(name)}: {shown(text)} has {wrong}, which an Excel cell cannot hold; write CSV or"
+                    " Parquet."
+                )
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet(SHEET)
 
-    def cell(name: str, value: Any) -> Any:
+    def cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        if len(value) > CHARACTERS:
-            raise InputError(
-                f"Column {shown(name)}: {shown(value)} has more than {CHARACTERS:,} characters, which an Excel cell"
-                " cannot hold; write CSV or Parquet."
-            )
-        written = WriteOnlyCell(sheet)
-        try:
-            written.value = value
-        except openpyxl.utils.exceptions.IllegalCharacterError:
-            raise InputError(
-                f"Column {shown(name)}: {shown(value)} has a control character, which an Excel cell cannot hold;"
-                " write CSV or Parquet."
-            ) from None
+        written = WriteOnlyCell(sheet, value)
         written.data_type = "s"  # a text that begins with = would else be a formula
         return written
 
-    names = [str(name) for name in table.columns]
-    sheet.append([cell(name, name) for name in names])
-    columns = [[_plain(value) for value in table.iloc[:, j]] for j in range(table.shape[1])]
-    for row in zip(*columns, strict=True):
-        sheet.append([cell(name, value) for name, value in zip(names, row, strict=True)])
+    for row in (names, *zip(*columns, strict=True)):
+        sheet.append([cell(value) for value in row])
     book.save(path)
 
 
