@@ -27,6 +27,7 @@ from tabsynth.schema.column import (
 )
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
+MOST_DETAILS = 4_096  # codes of a detail, which is modelled as a column is
 MAX_DEPTH = 50  # levels of a tree
 _NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
 
@@ -110,10 +111,10 @@ class Hierarchical(Column):
                 raise InputError(
                     f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
                 )
-        if self.detail is not None and self.detail.size > 2 * MODELLED:
+        if self.detail is not None and self.detail.size > MOST_DETAILS:
             raise InputError(
                 f"{where}: {self.detail.size:,} codes are alike in all but what is below the level of {self.cells:,} nodes;"
-                f" at most {2 * MODELLED:,} can be. Declare a level between."
+                f" at most {MOST_DETAILS:,} can be. Declare a level between."
             )
 
     def _leaves(self) -> tuple[Value, ...]:
@@ -175,7 +176,7 @@ class Hierarchical(Column):
         return tuple(self.codes[place] for place in self._under.get(str(node), ()))
 
     @cached_property
-    def nodes(self) -> tuple[tuple[str, ...], np.ndarray]:
+    def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
         """What the category codes stand for: of each its path; and for each listed code its category code."""
         if len(self.codes) <= MODELLED:
             return tuple(self.paths), np.arange(len(self.codes))

@@ -22,12 +22,12 @@ NUMBERS = ("int", "float")
 
 
 @lru_cache(maxsize=64)
-def with_reasons(kind: type) -> type:
+def with_reasons(kind: Any) -> Any:
     """The class of columns of a kind that have reasons for missing."""
     if issubclass(kind, WithReasons):
         return kind
     # A column of numbers may hold texts beside them, such as "N".
-    dtypes = (*kind.dtypes, "text") if kind.dtypes == NUMBERS else kind.dtypes  # type: ignore[attr-defined]
+    dtypes = (*kind.dtypes, "text") if kind.dtypes == NUMBERS else kind.dtypes
     facts = {
         "__doc__": kind.__doc__,
         "__module__": kind.__module__,
@@ -37,7 +37,7 @@ def with_reasons(kind: type) -> type:
     return type(kind.__name__, (WithReasons, kind), facts)
 
 
-def _column(kind: type, facts: dict[str, Any]) -> Any:
+def _column(kind: Any, facts: dict[str, Any]) -> Any:
     return kind(**facts)
 
 
@@ -199,7 +199,7 @@ class WithReasons:
         if self.dtype == "category":
             listed = [*self.inner.categories, *self.reasons]
             dtype = pd.CategoricalDtype(listed, ordered=self.inner.ordered)
-            cells = np.where(pd.isna(cells), None, cells)
+            cells[pd.isna(cells)] = None
             return pd.Series(pd.Categorical(cells, dtype=dtype), name=self.name)
         return pd.Series(cells, dtype=object, name=self.name).astype(self.dtype)
 

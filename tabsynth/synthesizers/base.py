@@ -443,10 +443,12 @@ class Synthesizer(BaseEstimator):
             table = self.encoder_.from_index(draw(n), for_cells)
         else:
             table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
-        attach(table, self.certificate())
-        if condition is not None:
-            table.attrs["certificate"]["condition"] = condition.stated
-        return in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
+        made = in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
+        if isinstance(made, pd.DataFrame):
+            attach(made, self.certificate())
+            if condition is not None:
+                made.attrs["certificate"]["condition"] = condition.stated
+        return made
 
     def sample_to(
         self,

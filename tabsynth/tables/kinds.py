@@ -175,7 +175,7 @@ def in_kind(table: pd.DataFrame, schema: Schema, kind: TableKind, choice: str) -
 def _polars(whole: Any, schema: Schema, kind: TableKind) -> Any:
     import polars as pl
 
-    frame = pl.from_arrow(whole)
+    frame: Any = pl.from_arrow(whole)
     enums = {
         name: pl.Enum([str(value) for value in (*schema[name].categories, *schema[name].reasons)])
         for name, text in kind.types.items()

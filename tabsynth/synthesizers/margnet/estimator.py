@@ -163,10 +163,10 @@ class MargNet(Synthesizer):
         generator: Mixture = self.trained_.generator
         boxes = boxes_of(generator, self.encoder_, condition)
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
-        if condition is not None and condition.leaves_details(self.encoder_.whole):
-            if generator.log_probability(boxes) > math.log(RARE_CONDITION):
-                everything = boxes_of(generator, self.encoder_)
-                return partial(generator.sample, boxes=everything), False
+        detailed = condition is not None and condition.leaves_details(self.encoder_.whole)
+        if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
+            everything = boxes_of(generator, self.encoder_)
+            return partial(generator.sample, boxes=everything), False
         return partial(generator.sample, boxes=boxes), True
 
     def _settings(self) -> MargNetConfig:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
 from tabsynth._validate import between, one_of, shown
 from tabsynth.encoding import TableEncoder
