@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         load,
     )
     from tabsynth.synthesizers.private_schema import draft_private
+    from tabsynth.synthesizers.suggestions import suggest_constraints
     from tabsynth.tables.counter import ParquetCounter, RowCounter
 
 __version__ = "0.1.0"
@@ -100,6 +101,7 @@ __all__ = [
     "load_hospital",
     "plan",
     "read_table",
+    "suggest_constraints",
     "verify",
     "write_table",
 ]
@@ -132,6 +134,7 @@ _LATER = {
     "fetch_acs": "datasets",
     "load_census": "datasets",
     "load_hospital": "datasets",
+    "suggest_constraints": "synthesizers.suggestions",
 }
 
 

@@ -25,6 +25,7 @@ from tabsynth.schema.dtypes import is_range as is_range
 from tabsynth.schema.dtypes import plain as plain
 from tabsynth.schema.dtypes import range_ends as range_ends
 from tabsynth.schema.missing import with_reasons
+from tabsynth.schema.number_texts import one_group
 from tabsynth.tables.formulas import unescaped
 
 PROVENANCES = ("declared", "drafted", "released")
@@ -331,9 +332,13 @@ class Column:
     def _with_null(self, numbers: np.ndarray) -> np.ndarray:
         return np.append(numbers, np.nan) if self.nulls else numbers
 
-    def code_widths(self) -> np.ndarray:
-        """How many values each code stands for, relative to each other, shape (cells,)."""
-        return np.ones(self.cells)
+    def axis(self) -> tuple[str, np.ndarray] | None:
+        """The kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
+
+        ``number``: numbers. ``date``: days since 1970 in UTC. ``time``: hours since midnight. ``duration``: hours.
+        None for a column whose codes have no width.
+        """
+        return None
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
         """The number of the group of each code, shape (size,), for coarser counts.
@@ -397,6 +402,17 @@ class Column:
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
         """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
         return None
+
+    def labelled(self, text: str) -> str:
+        """What ``labels`` says of a value that is written as ``text``; ``text`` itself if they say nothing.
+
+        Where they say the same of several values, the value follows.
+        """
+        label = self.labels.get(text, text)
+        return label if label == text or not self._shared(label) else f"{label} ({text})"
+
+    def _shared(self, label: str) -> bool:
+        return sum(other == label for other in self.labels.values()) > 1
 
     # Amounts, for rules between columns.
 
@@ -679,6 +695,11 @@ class Column:
         """``other`` for a value of another type than the column's, or InputError."""
         if self.other is not None:
             return self.other
+        if isinstance(value, str) and one_group(value):
+            raise InputError(
+                f"Column {shown(self.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
+                " with --decimal, or as 'decimal' in the schema."
+            )
         types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = types.get(self.value_type, f"a value of kind {self.kind}")
         raise InputError(

@@ -286,6 +286,30 @@ class Forbidden(Implication):
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
 
 
+def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
+    """Suggested rules with their shares, as JSON writes them; their columns are not looked at.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(suggested, list | tuple):
+        raise InputError(f"Expected suggested to be a list of dicts, got {shown(suggested)}.")
+    for i, item in enumerate(suggested):
+        share = item.get("share") if isinstance(item, Mapping) else None
+        if (
+            not isinstance(item, Mapping)
+            or set(item) != {"rule", "share"}
+            or not isinstance(share, int | float)
+            or not 0 <= share <= 1
+        ):
+            raise InputError(
+                f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1; got"
+                f" {shown(item)}."
+            )
+    return tuple(plainly(item) for item in suggested)
+
+
 def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:
     """The rules of a schema's ``constraints``.
 
@@ -296,7 +320,7 @@ def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]
     """
     if len(constraints) > MAX_RULES:
         raise InputError(f"The schema has {len(constraints):,} constraints; at most {MAX_RULES:,}.")
-    rules = [_rule(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
+    rules = [rule_from(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
     _check_together(rules)
     return tuple(rules)
 
@@ -313,7 +337,8 @@ _FORMS = {
 }
 
 
-def _rule(columns: Columns, item: Any, where: str) -> Rule:
+def rule_from(columns: Columns, item: Any, where: str) -> Rule:
+    """One rule; ``where`` is what errors begin with."""
     form = next((f for f in _FORMS if isinstance(item, Mapping) and f in item), None)
     if form is None or set(item) not in _FORMS[form]:
         raise InputError(

@@ -41,9 +41,19 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "enum": ["refuse", "drop", "repair"],
         "description": "What becomes of rows of a table that break a rule.",
     },
+    "suggested": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Rules that noisy counts suggest, each with the noisy share of rows that break it; they do not"
+        " hold until a person moves them to constraints.",
+    },
     "released": {
         "type": ["object", "null"],
         "description": "The mechanisms of the private draft that released facts of columns.",
+    },
+    "decimal": {
+        "enum": [".", ",", None],
+        "description": "The decimal mark of numbers in text files.",
     },
     "left_out": {
         "type": "array",

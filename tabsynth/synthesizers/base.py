@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,7 @@ from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
 from tabsynth.privacy.certificate.certificate import (
@@ -42,13 +43,13 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
+from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
-from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
@@ -65,15 +66,12 @@ TRIAL_STEPS = 11
 TRIAL_ROWS = 100_000
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
+DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
-FITTED = (
-    "seeded_",
-    "facts_",
-    "config_",
-    "encoder_",
-    "trained_",
-    "table_kind_",
-)  # besides the ledger
+# Parameters with values of a schema, which a fit that drafts one cannot take.
+SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+# What a fit leaves, besides the ledger.
+FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
 
@@ -89,6 +87,13 @@ def check_identifiers(schema: Schema) -> None:
             f" {', '.join(named[:MOST_NAMED])}{more}. Draft the schema again, which leaves them out, take"
             " them out of it, or declare them by hand if they may be learned."
         )
+
+
+def _bound(value: Any) -> Any:
+    """As :func:`json_default`, and configurations as dicts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return json_default(value)
 
 
 def check_size(n: int, columns: int) -> None:
@@ -184,6 +189,7 @@ class Synthesizer(BaseEstimator):
     rows: int | None = None
     time_limit: float | None = None
     accept_drafted_domain: bool = False
+    draft_options: Mapping[str, Any] | None = None
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
@@ -241,29 +247,35 @@ class Synthesizer(BaseEstimator):
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.restore_model()
-                return self
-            if self.verbose or logger.isEnabledFor(logging.INFO):
-                self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
-            encoder = TableEncoder(self.schema, self._encoding())
-            index = self._rows(encoder, table)
-            run.start()
-            deadline = None if self.time_limit is None else started + self.time_limit
-            bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
-            with bar as shown_progress:
-                monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
-                trained = run.train(index, monitor)
-            # What a later save or sample needs, as it was for this fit, even if parameters change later.
-            self.seeded_ = run.seeded
-            self.facts_ = self._facts(monitor, trained) | run.project_facts()
-            self.config_ = self._config()
-            self.encoder_ = encoder
-            self.trained_ = trained
-            self.table_kind_ = TableKind.of(table)
-            if monitor.stopped is None and run.checkpoint is not None:
-                run.checkpoint.finish(self.save)
+            else:
+                self._fit_run(run, table, TableKind.of(table), progress, started)
+        return self
+
+    def _fit_run(
+        self, run: Run, table: Any, kind: TableKind, progress: Progress | None, started: float
+    ) -> None:
+        """Fit by the plan of a run."""
+        if self.verbose or logger.isEnabledFor(logging.INFO):
+            self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
+        encoder = TableEncoder(self.schema, self._encoding())
+        index = self._rows(encoder, table)
+        run.start()
+        deadline = None if self.time_limit is None else started + self.time_limit
+        bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
+        with bar as shown_progress:
+            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
+            trained = run.train(index, monitor)
+        # What a later save or sample needs, as it was for this fit, even if parameters change later.
+        self.seeded_ = run.seeded
+        self.facts_ = self._facts(monitor, trained) | run.project_facts()
+        self.config_ = self._config()
+        self.encoder_ = encoder
+        self.trained_ = trained
+        self.table_kind_ = kind
+        if monitor.stopped is None and run.checkpoint is not None:
+            run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
-        return self
 
     def _fit_with_schema(
         self,
@@ -274,42 +286,87 @@ class Synthesizer(BaseEstimator):
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
+        if given is None:
+            return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
         elif isinstance(given, str | Path):
             schema = Schema.load(given)
-        elif given is None:
-            schema = self._drafted(table, checkpoint, ledger)
         else:
             raise InputError(
                 f"Expected schema to be a Schema, a dict, a path or None, got {shown(given)}."
             )
-        fitted = type(self)(**{**self.get_params(deep=False), "schema": schema})
-        if given is not None and hasattr(self, "ledger_"):
+        fitted = self._with(schema)
+        if hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_
-        fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
-        for name in (*FITTED, "ledger_"):
-            setattr(self, name, getattr(fitted, name))
+        try:
+            fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
+        finally:
+            self._take_over(fitted)
         return self
 
-    def _drafted(
-        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
-    ) -> Schema:
-        """A schema that is released from the rows, for a part of this fit's budget."""
-        if checkpoint is not None or ledger is not None:
-            raise InputError(
-                "A fit that drafts its schema takes no checkpoint and no project ledger; draft the schema first (tabsynth"
-                " schema TABLE --epsilon, draft_private), or declare it."
-            )
+    def _fit_drafting(
+        self,
+        table: Any,
+        progress: Progress | None,
+        checkpoint: str | Path | None,
+        ledger: str | Path | None,
+    ) -> Self:
+        """Draft a schema privately, for a part of the budget, and fit with it for the rest."""
+        started = time.monotonic()
         if isinstance(table, RowCounter):
             raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
-        self._check_budget()
-        spent = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
-        if spent.used_up:
-            check_left(spent)
-        mu = draft_share(self.epsilon, self.delta)
-        self.ledger_ = spent  # what a draft spends is spent, whatever comes of the fit
-        return draft_on_ledger(table, mu, spent, random_state=self.random_state)
+        for name in SPEAKS_OF_SCHEMA:
+            if getattr(self, name, None) is not None:
+                raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
+        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
+            raise InputError(
+                f"draft_options has {shown(name)}; its options are null_values and decimal."
+            )
+        kind, table = TableKind.of(table), to_pandas(table)
+        self._stand_in(table)._check_parameters()
+        with Run(self, checkpoint, ledger) as run:
+            if run.finished:
+                run.restore_model()
+                return self
+            schema = run.draft(table, self._plan_after_draft(table))
+            fitted = self._with(schema)
+            fitted._check_parameters()
+            run.go_on(fitted)
+            try:
+                fitted._fit_run(run, table, kind, progress, started)
+            finally:
+                self._take_over(fitted)
+        return self
+
+    def _with(self, schema: Schema) -> Self:
+        """A synthesizer with the same parameters and another schema, not fitted."""
+        return type(self)(**{**self.get_params(deep=False), "schema": schema})
+
+    def _take_over(self, fitted: Self) -> None:
+        """Become as fitted as another synthesizer is."""
+        for name in (*FITTED, "ledger_"):
+            if hasattr(fitted, name):
+                setattr(self, name, getattr(fitted, name))
+
+    def _stand_in(self, table: pd.DataFrame) -> Self:
+        """With a schema that has the names of a table's columns, which are public, and no fact of its rows.
+
+        It serves for what must be refused before a draft is charged.
+        """
+        columns = [
+            Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
+            for name in table.columns
+        ]
+        return self._with(Schema(columns))
+
+    def _plan_after_draft(self, table: pd.DataFrame) -> Callable[[Ledger], list[Spend]]:
+        """From a ledger with a draft on it to what a fit of the table's columns spends."""
+
+        def spends(ledger: Ledger) -> list[Spend]:
+            return [(s.mechanism, s.count) for s in self._stand_in(table)._spends(ledger)]
+
+        return spends
 
     @property
     def schema_(self) -> Schema:
@@ -400,17 +457,22 @@ class Synthesizer(BaseEstimator):
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
+        sep: str | None = None,
+        decimal: str | None = None,
         **options: Any,
     ) -> Path:
-        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
+        """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``n`` as of :meth:`sample`; ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
+        :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
+        certificate.
         """
-        suffix(path)
+        suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
         table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
-        write_table(table, path, formulas=formulas)
+        mark = decimal or self.encoder_.whole.decimal
+        write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
 
     def certificate(self) -> dict[str, Any]:
@@ -690,17 +752,23 @@ class Synthesizer(BaseEstimator):
             if name not in NOT_BOUND
             and (value is None or isinstance(value, bool | int | float | str | np.generic))
         }
-        encoding = self._encoding()
-        facts = {
-            "method": self.method,
-            "schema": self.schema.fingerprint(),
-            **options,
-            "epsilon": epsilon_to_json(self.epsilon),
-            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-            "public_table": self._public_facts(),
-            "config": self._config(),
-        }
-        return dict(json.loads(json.dumps(facts, default=json_default)))
+        facts: dict[str, Any] = {"method": self.method, **options}
+        facts["epsilon"] = epsilon_to_json(self.epsilon)
+        if (
+            self.schema is None
+        ):  # it is drafted: all follows from the parameters, and from what is released
+            given = self.get_params(deep=False)
+            rest = {name: given[name] for name in given if name not in {*NOT_BOUND, *options}}
+            facts |= {"schema": DRAFTED, "parameters": rest}
+        else:
+            encoding = self._encoding()
+            facts |= {
+                "schema": self.schema.fingerprint(),
+                "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+                "public_table": self._public_facts(),
+                "config": self._config(),
+            }
+        return dict(json.loads(json.dumps(facts, default=_bound)))
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool

@@ -11,7 +11,9 @@ grid. Columns that identify people, by their name or by the released formats, ar
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +25,20 @@ from tabsynth._validate import between, positive, shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
+    THRESHOLD_SHARE,
     Gaussian,
     Mechanism,
     NoPrivacy,
     ThresholdedGaussian,
 )
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
+from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
 from tabsynth.schema.conforming import numbers_of, truths_of
 from tabsynth.schema.identifiers import named_for_one, value_format
+from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
@@ -42,7 +47,6 @@ from tabsynth.tables.frames import to_pandas
 FORMATS, VALUES = "formats of columns", "values of columns"
 SHARE = 0.1  # of the budget, in units of μ², that a fit without a schema spends on the draft
 FORMATS_SHARE = 0.2  # of the draft
-THRESHOLD_SHARE = 0.1  # of δ, for the thresholds of categories
 CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
 IDENTIFYING = (
     0.05  # of the rows: values that look like identifiers, above which a column is left out
@@ -72,6 +76,8 @@ def draft_private(
     *,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
+    decimal: str | None = None,
+    ledger: str | Path | None = None,
 ) -> Schema:
     """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
@@ -85,6 +91,11 @@ def draft_private(
         Texts that mean null.
     random_state : int, optional
         For tests; a seeded draft is not private.
+    decimal : {".", ","}, optional
+        The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
+    ledger : path, optional
+        A project's ledger (:class:`tabsynth.ProjectLedger`), to which the draft is charged before rows are read. Fits
+        that take the schema must be made under it, and it counts the draft once.
 
     Returns
     -------
@@ -95,14 +106,25 @@ def draft_private(
     ------
     InputError
         If nothing could be released at this budget. It is spent all the same.
+    BudgetError
+        If the draft would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
     mu = math.inf
     if math.isfinite(epsilon):
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
-    ledger = Ledger(epsilon, delta)
-    return draft_on_ledger(table, mu, ledger, null_values, random_state)
+    if ledger is None:
+        return draft_on_ledger(table, mu, Ledger(epsilon, delta), null_values, random_state, decimal)
+    with ProjectLedger(ledger) as project:
+        if random_state is not None:
+            raise InputError(
+                f"A seeded draft is not private, so ledger {project.name} cannot count it; leave out the seed, or the"
+                " ledger."
+            )
+        own = project.ledger(epsilon, delta)
+        project.admit_draft(own, mu)
+        return draft_on_ledger(table, mu, own, null_values, decimal=decimal)
 
 
 def draft_share(epsilon: float, delta: float) -> float:
@@ -118,26 +140,32 @@ def draft_on_ledger(
     ledger: Ledger,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
+    decimal: str | None = None,
 ) -> Schema:
     """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger."""
     frame = to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    draft = _Draft(PrivateTable(frame, ledger), ledger, mu, null_values, random_state)
+    draft = _Draft(PrivateTable(frame, ledger), ledger, mu, null_values, random_state, decimal)
     dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
-    columns, left_out = draft.columns(dtypes)
-    released = {
+    try:
+        columns, left_out = draft.columns(dtypes)
+    finally:
+        ledger.close()
+    released: dict[str, Any] = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
     }
+    if ledger.project is not None:  # which counts it already
+        released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
         first = left_out[0]
         raise InputError(
             f"The private draft could release no column, {shown(first['name'])} because {first['reason']}; raise epsilon, or"
             " declare a schema."
         )
-    return Schema(columns, null_values, left_out=left_out, released=released)
+    return Schema(columns, null_values, left_out=left_out, released=released, decimal=draft.decimal)
 
 
 class _Draft:
@@ -150,8 +178,11 @@ class _Draft:
         mu: float,
         null_values: Sequence[str],
         seed: int | None,
+        decimal: str | None = None,
     ) -> None:
+        self.decimal = decimal  # else decided by the noisy counts of formats
         self._table, self._ledger, self._mu = table, ledger, mu
+        self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
 
@@ -169,9 +200,14 @@ class _Draft:
         if not names:
             return [], [{"name": n, "reason": reason} for n, reason in left.items()]
         formats = self._formats(names)
+        if self.decimal is None:
+            self.decimal = _decimal_of(formats, self._clear(FORMATS, len(names)))
+        formats = {name: _without_marks(counts, self.decimal) for name, counts in formats.items()}
         plans: dict[str, _Plan] = {}
         for name in names:
             plan = _planned(name, dtypes[name], formats[name], self._clear(FORMATS, len(names)))
+            if not isinstance(plan, str) and plan.numbers is numbers_of:
+                plan = replace(plan, numbers=partial(numbers_of, decimal=self.decimal))
             if isinstance(plan, str):
                 left[name] = plan
             else:
@@ -198,7 +234,7 @@ class _Draft:
 
     def _open(self, stage: str, columns: int) -> tuple[Account, float]:
         """The account of a stage, and the standard deviation of the noise on each count, in rows."""
-        mechanism = self._mechanism(stage, THRESHOLD_SHARE * self._ledger.delta)
+        mechanism = self._mechanism(stage, self._threshold_delta)
         details = {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
         account = self._ledger.open(f"schema: {stage}", mechanism, 1, details)
         return account, self._std(stage, columns)
@@ -236,7 +272,7 @@ class _Draft:
         account, std = self._open(VALUES, len(plans))
         frame = self._table.read(account)
         texts = sum(plan.grid is None for plan in plans.values())
-        chance = THRESHOLD_SHARE * self._ledger.delta / max(texts, 1)
+        chance = self._threshold_delta / max(texts, 1)
         threshold = 1 + std * float(norm.isf(chance)) if std else 1.0
         out: dict[str, tuple[Any, float]] = {}
         for name, plan in plans.items():
@@ -278,6 +314,8 @@ NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
     "clock",
 )
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
+COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
+ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
 REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "real",
     "identifier",
@@ -286,7 +324,7 @@ REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "text",
 )
 FORMAT_NAMES = (
-    NULL, WHOLE, LONG_WHOLE, *DECIMALS, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
@@ -295,6 +333,27 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 LONG_DIGITS = 7  # of a whole number that may number records
+
+
+def _decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
+    """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
+
+    def some(names: Sequence[str]) -> bool:
+        return any(counts[name] > clear for counts in formats.values() for name in names)
+
+    if some(COMMA_DECIMALS):
+        return ","
+    return "." if some((ONE_COMMA,)) else None
+
+
+def _without_marks(counts: Mapping[str, float], decimal: str | None) -> dict[str, float]:
+    """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
+    out = dict(counts)
+    for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
+        out[point] += out.pop(comma)
+    for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
+        out[DECIMALS[2] if mark == (decimal or ".") else WHOLE] += out.pop(one)
+    return out
 
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
@@ -325,6 +384,8 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
         return NULL
     if _WHOLE.fullmatch(text):
         return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
+        return marked
     match = _NUMBER.fullmatch(text)
     if match and not (len(match[1]) > 1 and match[1][0] == "0"):
         decimals = len((match[2] or "").rstrip("0"))
@@ -340,6 +401,23 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
             return name
     found = value_format(text)
     return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
+
+
+def _marked_format(text: str) -> str | None:
+    """The format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
+    mark = one_group(text)
+    plain = plain_number(text, ".")
+    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
+        return None
+    if mark is not None:
+        return ONE_COMMA if mark == "," else ONE_POINT
+    whole, _, fraction = plain.partition(".")
+    if not _WHOLE.fullmatch(whole):
+        return None
+    if not fraction:
+        return LONG_WHOLE if len(whole.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
+    return names[min(len(fraction), len(names)) - 1]
 
 
 def _number_text(cell: Any) -> str:
@@ -513,7 +591,8 @@ def _breaks(
     starts, total = [], 0.0
     for cell in inside:
         start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
-        if total > clear and start > low and start <= high and start not in starts:
+        within = start <= high if step is not None else start < high
+        if total > clear and start > low and within and start not in starts:
             starts.append(float(start))
             total = 0.0
         total += float(counts[cell + 1])
