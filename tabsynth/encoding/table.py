@@ -379,8 +379,8 @@ def _check_one_hot(columns: Sequence[Column]) -> None:
         if size > MAX_ONE_HOT:
             raise InputError(
                 f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
-                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or fewer bins, or take"
-                " a GAN and encode the column as binary or base-N."
+                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or kind hierarchy, or fewer bins, or"
+                " take a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(

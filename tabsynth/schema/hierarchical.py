@@ -1,7 +1,8 @@
 """Columns of codes in a hierarchy, such as ICD-9, ICD-10 or NAICS: by prefixes of the codes, or by a declared tree.
 
 Up to :data:`MODELLED` codes are category codes by themselves. Of longer lists the category codes are the nodes of the
-finest level that has no more, and a column beside it, the detail, says which code of its node a row has.
+finest level that has no more, or runs of neighbouring codes, and a column beside it, the detail, says which code of its
+node a row has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from tabsynth.schema.column import (
 )
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
-MOST_DETAILS = 4_096  # codes of a detail, which is modelled as a column is
+MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
 MAX_DEPTH = 50  # levels of a tree
 _NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
 
@@ -111,11 +112,6 @@ class Hierarchical(Column):
                 raise InputError(
                     f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
                 )
-        if self.detail is not None and self.detail.size > MOST_DETAILS:
-            raise InputError(
-                f"{where}: {self.detail.size:,} codes are alike in all but what is below the level of {self.cells:,} nodes;"
-                f" at most {MOST_DETAILS:,} can be. Declare a level between."
-            )
 
     def _leaves(self) -> tuple[Value, ...]:
         assert self.parents is not None
@@ -183,13 +179,21 @@ class Hierarchical(Column):
         for depth in range(max(map(len, self.paths)) - 1, 0, -1):
             parts = [path[:depth] for path in self.paths]
             numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
+            of = np.array([numbers[part] for part in parts])
             if len(numbers) <= MODELLED:
-                return tuple(numbers), np.array([numbers[part] for part in parts])
-        top = len({path[0] for path in self.paths})
-        raise InputError(
-            f"column {shown(self.name)}: of {len(self.codes):,} codes the topmost level has {top:,} groups; at most"
-            f" {MODELLED:,} are supported. Declare a coarser level."
-        )
+                if np.bincount(of).max() <= MOST_DETAILS:
+                    return tuple(numbers), of
+                break
+        return self._runs()
+
+    def _runs(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
+        """As :attr:`nodes`, of codes without a level that would do: neighbours by the hierarchy, as many in each."""
+        order = sorted(range(len(self.codes)), key=lambda place: self.paths[place])
+        length = -(-len(order) // MODELLED)
+        of = np.empty(len(order), dtype=np.int64)
+        of[order] = np.arange(len(order)) // length
+        runs = [order[first : first + length] for first in range(0, len(order), length)]
+        return tuple((f"{self.codes[r[0]]} to {self.codes[r[-1]]}",) for r in runs), of
 
     @cached_property
     def detail(self) -> Categorical | None:
