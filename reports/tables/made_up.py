@@ -18,6 +18,7 @@ from tabsynth import (
     Date,
     Datetime,
     Duration,
+    Hierarchical,
     Identifier,
     Numeric,
     Ordinal,
@@ -39,8 +40,8 @@ CHAPTERS = {"A": (80, 3), "C": (150, 9), "E": (120, 8), "F": (90, 7), "G": (90, 
 BUILDINGS = {"Altbau": ("A1", "A2", "A3"), "Neubau": ("N1", "N2", "N3", "N4"), "Villa": ("V1",)}
 BEDS = 14  # of a ward
 TRIAGE = {"1": "immediate", "2": "very urgent", "3": "urgent", "4": "standard", "5": "non-urgent"}
-NEVER, REFUSED, CHILD = "never", "refused", "N/A, a child"
-SMOKING = (NEVER, "former", "current", REFUSED, CHILD)
+SMOKING = ("never", "former", "current")
+REFUSED, CHILD = "-8", "-9"  # reasons for missing
 
 
 def codes() -> list[str]:
@@ -108,7 +109,7 @@ def rows(number: int = ROWS, seed: int = 0) -> pd.DataFrame:
     )
     weight = np.clip(np.where(rng.random(number) < 0.93, np.round(weight), weight.round(1)), 3, 220)
     table["weight_kg"] = pd.Series(weight).mask(rng.random(number) < 0.1)
-    smoking = rng.choice([NEVER, "former", "current", REFUSED], number, p=[0.5, 0.22, 0.2, 0.08])
+    smoking = rng.choice([*SMOKING, REFUSED], number, p=[0.5, 0.22, 0.2, 0.08])
     table["smoking"] = pd.Series(np.where(age < 12, CHILD, smoking), dtype="str").mask(
         rng.random(number) < 0.03
     )
@@ -261,7 +262,13 @@ def schema() -> Schema:
         ),
         Period(name="month", dtype="period[M]", low="2023-01", high="2024-12"),
         Numeric(name="age", dtype="int64", low=0, high=105, bins=53),
-        _listed("diagnosis", tuple(codes()), description="Main diagnosis, ICD-10"),
+        Hierarchical(
+            name="diagnosis",
+            dtype="str",
+            codes=tuple(codes()),
+            levels=(1, 3),
+            description="Main diagnosis, ICD-10",
+        ),
         _listed("pregnant", ("no", "yes"), nulls=True),
         *(
             Numeric(
@@ -291,7 +298,7 @@ def schema() -> Schema:
             clip=True,
             heaping=(1,),
         ),
-        _listed("smoking", SMOKING, nulls=True),
+        _listed("smoking", SMOKING, nulls=True, missing={REFUSED: "refused", CHILD: "a child"}),
         _listed("emergency", (False, True), dtype="bool"),
         _listed("readmitted", (False, True), dtype="boolean", nulls=True),
         _listed("bed", tuple(beds())),

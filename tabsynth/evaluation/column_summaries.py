@@ -65,7 +65,7 @@ def moments(values: np.ndarray) -> Moments:
 
 def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:
     shares = np.stack([real, synthetic])
-    values, null = shares[:, : column.cells], shares[:, column.cells :]
+    values, missing = shares[:, : column.cells], shares[:, column.cells :]
     axis, spans, folded = "", np.empty((0, 2)), 0
     if column.ordered:
         axis, edges = _axis(column)
@@ -73,9 +73,8 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
         labels, spans, values = _grouped(column, edges, values, apart, joined)
     else:
         labels, values, folded = _top(column, values)
-    # Reasons for missing, and null.
     labels += [column.label(code) for code in range(column.cells, column.size)]
-    values = np.concatenate([values, null], axis=1)
+    values = np.concatenate([values, missing], axis=1)
     return ColumnSummary(
         column.name,
         column.kind,
@@ -86,7 +85,7 @@ def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSum
         axis,
         tuple((low, high) for low, high in spans.tolist()),
         folded,
-        column.nulls,
+        column.size - column.cells,
         0.5 * float(np.abs(real - synthetic).sum()),
     )
 

@@ -9,8 +9,9 @@ import numpy as np
 from tabsynth._files import json_ready
 
 Z95 = 1.959963984540054
-# A picture shows a part of an axis if so few of the rows are outside of it, and if it is so much shorter.
-OUTSIDE, SHORTER = 0.01, 0.6
+# A picture shows a part of an axis if so few of the training and of the synthetic rows are outside of it, and if it is
+# so much shorter.
+OUTSIDE, SHORTER = (0.01, 0.05), 0.6
 
 
 class Result:
@@ -372,11 +373,11 @@ class ColumnSummary(Result):
         hours; ``rank``, places in an order. Empty for values without an order.
     spans : tuple of (float, float)
         From where to where on the axis each label reaches. The last labels may have none: values that are so
-        common that they are kept apart, and null.
+        common that they are kept apart, and missing values.
     folded : int
-        How many rare categories the last label but null stands for; 0 if none.
-    null : bool
-        Whether the last label is null.
+        How many rare categories the last label but those of missing values stands for; 0 if none.
+    missing : int
+        How many of the last labels stand for missing values: reasons, and null.
     distance : float
         Total variation distance of the whole marginal, before anything was folded.
     moments : tuple of (Moments, Moments) or None
@@ -394,7 +395,7 @@ class ColumnSummary(Result):
     axis: str
     spans: tuple[tuple[float, float], ...]
     folded: int
-    null: bool
+    missing: int
     distance: float
     moments: tuple[Moments, Moments] | None = None
     heaping: Heaping | None = None
@@ -409,27 +410,22 @@ class ColumnSummary(Result):
     def window(self) -> tuple[float, float]:
         """The ends of the part of the axis that a picture shows, (0, 0) without one.
 
-        It is the whole axis, or the part outside of which each table has at most :data:`OUTSIDE` of its rows, if that is
-        much shorter.
+        It is the whole axis, or the part outside of which the tables have few rows, if that is much shorter.
         """
-        count = len(self.spans)
-        if not count:
+        if not self.spans:
             return 0.0, 0.0
+        spans, count = np.array(self.spans), len(self.spans)
+        least, most = float(spans[0, 0]), float(spans[-1, 1])
         if self.axis == "rank":
-            return self.spans[0][0], self.spans[-1][1]
-        ends = [self.spans[0][0], self.spans[-1][1]]
-        for end, order in ((0, slice(None)), (1, slice(None, None, -1))):
-            spans = self.spans[order]
-            for i, span in enumerate(spans):
-                passed = (
-                    sum(shares[:count][order][: i + 1]) for shares in (self.real, self.synthetic)
-                )
-                if max(passed) > OUTSIDE / 2:
-                    ends[end] = span[end]
-                    break
-        if ends[1] - ends[0] > SHORTER * (self.spans[-1][1] - self.spans[0][0]):
-            return self.spans[0][0], self.spans[-1][1]
-        return ends[0], ends[1]
+            return least, most
+        inside = np.ones(count, dtype=bool)
+        for shares, outside in zip((self.real, self.synthetic), OUTSIDE, strict=True):
+            own = np.array(shares[:count])
+            inside &= (own.cumsum() > outside / 2) & (own[::-1].cumsum()[::-1] > outside / 2)
+        if not inside.any():
+            return least, most
+        low, high = float(spans[inside][0, 0]), float(spans[inside][-1, 1])
+        return (low, high) if high - low < SHORTER * (most - least) else (least, most)
 
     @property
     def outside(self) -> tuple[float, float]:

@@ -167,14 +167,14 @@ def marginal_figure(marginal: ColumnSummary) -> str:
     """One column's marginal in both tables: bars of single values, or densities on an axis to scale.
 
     Beside it, with a scale of their own: values that are so common that they are kept apart from the axis; rare categories
-    that are taken together; null where it is beside one of these or an axis.
+    that are taken together; missing values where they are beside one of these or an axis.
     """
     bars = marginal.axis in ("", "rank") and len(marginal.labels) <= BARS
     first = len(marginal.spans)
     if bars:
         first = len(marginal.labels)
         if marginal.folded:
-            first -= 1 + int(marginal.null)
+            first -= 1 + marginal.missing
     with _style():
         height = _height(marginal.labels[:first]) if bars else HEIGHT
         figure = Figure(figsize=(5.2, height), layout="constrained")
@@ -214,8 +214,9 @@ def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
     labels = [_short(label) for label in marginal.labels[:count]]
     real, synthetic = marginal.real[:count], marginal.synthetic[:count]
     places = np.arange(count, dtype=float)
-    if marginal.null and 1 < count == len(marginal.labels):
-        places[-1] += 0.6  # null a little apart from the values
+    values = len(marginal.labels) - marginal.missing
+    if values:
+        places[values:] += 0.6  # missing values a little apart
     size = 7 if count > 20 else 8
     if _lying(labels):
         axes.barh(places - 0.21, real, 0.4, color=REAL)
@@ -241,12 +242,13 @@ def _densities(axes: Axes, marginal: ColumnSummary) -> None:
     """Shares divided by widths as steps, on an axis of values to scale."""
     spans = np.array(marginal.spans)
     low, high = marginal.window
-    unit, name = _unit(marginal.axis, high - low)
     edges, cells = _steps(spans)
     real, synthetic = (
-        unit * np.append(np.array(shares[: len(spans)]) / np.ptp(spans, axis=1), 0.0)[cells]
+        np.append(np.array(shares[: len(spans)]) / np.ptp(spans, axis=1), 0.0)[cells]
         for shares in (marginal.real, marginal.synthetic)
     )
+    unit, name = _unit(marginal.axis, high - low, float(max(real.max(), synthetic.max())))
+    real, synthetic = unit * real, unit * synthetic
     axes.stairs(real, edges, fill=True, color=REAL, alpha=0.55)
     axes.stairs(synthetic, edges, color=SYNTHETIC, linewidth=1.4)
     axes.set_xlim(low, high)
@@ -268,15 +270,16 @@ def _steps(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(edges), np.array(cells)
 
 
-def _unit(axis: str, length: float) -> tuple[float, str]:
-    """The length that densities are stated for, at most an eighth of the axis, and its name."""
+def _unit(axis: str, length: float, density: float) -> tuple[float, str]:
+    """The length that densities are stated for, and its name: at most an eighth of the axis, and none is above 100%."""
     if axis == "rank":
         return 1.0, "per value"
+    most = min(length / 8, 1 / max(density, 1e-300))
     if axis == "number":
-        power = math.floor(math.log10(length / 8))
+        power = math.floor(math.log10(most))
         return 10.0**power, f"per {10.0**power:,.10g}"
     units = DAYS if axis == "date" else HOURS
-    return max((unit for unit in units if unit[0] <= length / 8), default=units[0])
+    return max((unit for unit in units if unit[0] <= most), default=units[0])
 
 
 def _value_ticks(axes: Axes, marginal: ColumnSummary, low: float, high: float) -> None:

@@ -140,10 +140,8 @@ def value_on(axis: str, value: float, *, length: bool = False) -> str:
 
 
 def percentage(share: float) -> str:
-    """A share of rows; a small one with as many decimals as it takes."""
-    if share and share < 0.001:
-        return f"{100 * share:.2g}%"
-    return f"{share:.1%}"
+    """A share of rows with one decimal; one that is not 0 never looks like it."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def _strip(metric: Metric) -> Markup:
@@ -190,10 +188,8 @@ def _marginal(item: ColumnSummary) -> Picture:
     if item.folded:
         remark += f"; {item.folded} rarer categories taken together"
     if any(item.outside):
-        real, synthetic = (f"{share:.1%}" for share in item.outside)
-        remark += (
-            f"; the axis leaves out {real} of the training and {synthetic} of the synthetic rows"
-        )
+        real, synthetic = map(percentage, item.outside)
+        remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
     caption = shortened(item.description or "", CAPTION)
     return Picture(item.column, _uri(marginal_figure(item)), alt, remark, caption)
 

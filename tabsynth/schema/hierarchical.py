@@ -254,7 +254,7 @@ class Hierarchical(Column):
         if code == self.cells:
             return "null"
         name = self.nodes[0][code][-1]
-        return self.labels.get(name, name)
+        return self.labelled(name)
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""

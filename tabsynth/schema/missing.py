@@ -255,10 +255,10 @@ class WithReasons:
         scores = self.inner.scores()
         return None if scores is None else self._outer(scores, np.full(len(self.missing), np.nan))
 
-    def code_widths(self) -> np.ndarray:
-        """As :meth:`Column.code_widths`."""
-        widths: np.ndarray = self.inner.code_widths()
-        return widths
+    def axis(self) -> tuple[str, np.ndarray] | None:
+        """As :meth:`Column.axis`."""
+        axis: tuple[str, np.ndarray] | None = self.inner.axis()
+        return axis
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
         """As :meth:`Column.groups`; each reason is a group of its own."""
