@@ -1,6 +1,7 @@
 """The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -164,6 +165,7 @@ def fit(
     Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
     With one, the planned privacy cost is printed before the table is read.
     """
+    started = time.monotonic()
     from tabsynth.synthesizers import METHODS, load
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
@@ -193,7 +195,7 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
+    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger, started)
     say(f"Model: {out}")
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)

@@ -61,6 +61,7 @@ MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which its draft has left no time
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
@@ -266,6 +267,7 @@ class Synthesizer(BaseEstimator):
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
+        started = time.monotonic()
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
         elif isinstance(given, str | Path):
@@ -276,7 +278,12 @@ class Synthesizer(BaseEstimator):
             raise InputError(
                 f"Expected schema to be a Schema, a dict, a path or None, got {shown(given)}."
             )
-        fitted = type(self)(**{**self.get_params(deep=False), "schema": schema})
+        changed: dict[str, Any] = {"schema": schema}
+        if self.time_limit is not None:  # the draft is a part of it
+            positive("time_limit", self.time_limit)
+            left = self.time_limit - (time.monotonic() - started)
+            changed["time_limit"] = max(left, min(LEAST_LIMIT, self.time_limit))
+        fitted = type(self)(**{**self.get_params(deep=False), **changed})
         if given is not None and hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_
         fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
