@@ -1,6 +1,7 @@
 """The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,8 +37,8 @@ from tabsynth.cli.options import (
     Label,
     Labels,
     LedgerOption,
-    Method,
     MaxDraws,
+    Method,
     Mode,
     Network,
     Null,
@@ -179,6 +180,7 @@ def fit(
     Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
     With one, the planned privacy cost is printed before the table is read.
     """
+    started = time.monotonic()
     from tabsynth.synthesizers import METHODS, load
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
@@ -224,6 +226,7 @@ def fit(
         out,
         checkpoint,
         ledger,
+        started,
     )
     say(f"Model: {out}")
     if save_schema is not None:

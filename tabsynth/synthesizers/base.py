@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -50,6 +50,7 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
@@ -62,8 +63,8 @@ MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
 DRAFTED = "drafted by the fit"  # in place of a schema's hash
@@ -136,6 +137,7 @@ class Trained:
         default_factory=dict
     )  # released numbers that a certificate states
     rows: float | None = None  # declared, or released with noise
+    likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -197,7 +199,8 @@ class Synthesizer(BaseEstimator):
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
 
-        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
+        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000. Under a time limit of less than a
+        minute there is no estimate.
         """
         self._check_parameters()
         earlier = self._earlier()
@@ -775,8 +778,9 @@ class Synthesizer(BaseEstimator):
     ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
         whole = planned(spends, earlier)
-        rows = self.rows or NOMINAL_ROWS
-        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        rows, limit = self.rows or NOMINAL_ROWS, self.time_limit
+        estimate_time = estimate_time and (limit is None or limit >= SHORT)
+        seconds = estimated_seconds(self, spends, rows) if estimate_time else None
         return Plan(
             method=self.method,
             spends=tuple(spends),
@@ -787,7 +791,7 @@ class Synthesizer(BaseEstimator):
             rows_declared=self.rows is not None,
             device=str(self._device()),
             seconds=seconds,
-            at_most=self.stops_early,
+            time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
         )
 
@@ -818,33 +822,6 @@ class Synthesizer(BaseEstimator):
                 f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
             )
         return [*notes, *self._notes(spends)]
-
-    def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
-        """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-        sizes, made_up = self.schema.learned.sizes, min(rows, TRIAL_ROWS)
-        rng = np.random.default_rng(0)
-        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
-        few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
-        times: dict[str, list[float]] = {}
-        monitor = TrainingMonitor(
-            progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
-        )
-        started = time.monotonic()
-        ledger = Ledger(math.inf, self.delta)
-        self._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
-        private, public = time.monotonic() - started, 0.0
-        charged = {s.purpose: s.count for s in spends}
-        for stage, steps in {**charged, **self._free_steps()}.items():
-            stamps = times.get(stage, [])
-            if len(stamps) >= TRIAL_STEPS:
-                # The first steps warm up (imports, allocators): they say nothing of the others.
-                left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-                if stage in charged:
-                    private += left
-                else:  # such steps read no rows
-                    tried = stamps[-1] - stamps[0]
-                    private, public = private - tried, public + tried + left
-        return private * rows / made_up + public
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:

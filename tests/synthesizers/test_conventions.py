@@ -15,18 +15,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tabsynth import (
-    DPGAN,
     DPWGAN,
-    PATEACGAN,
-    PATEGAN,
     Column,
     InputError,
-    MargNet,
     Schema,
     TabsynthError,
     load,
 )
-from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.gan.autoencoder import AutoencoderConfig
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 

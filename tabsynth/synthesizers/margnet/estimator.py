@@ -247,7 +247,12 @@ class MargNet(Synthesizer):
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=estimate.curves, rows=estimate.rows)
+        return Trained(
+            generator=generator,
+            curves=estimate.curves,
+            rows=estimate.rows,
+            likely_steps=estimate.likely_steps() if most is not None else {},
+        )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)
