@@ -27,6 +27,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountViolations,
     DeclaredRows,
     DraftedUnlessGiven,
     Encoding,
@@ -156,6 +157,7 @@ def fit(
     checkpoint: CheckpointOption = None,
     ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
+    count_violations: CountViolations = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -191,7 +193,9 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
+    fit_and_print(
+        synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger, count_violations
+    )
     say(f"Model: {out}")
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)

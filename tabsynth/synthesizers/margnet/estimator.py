@@ -23,7 +23,7 @@ from tabsynth.synthesizers.base import Synthesizer, Trained, check_size
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
     Condition,
-    boxes_of,
+    boxes_to_sample,
     completed,
     warn_of_impossible,
 )
@@ -36,6 +36,7 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
+MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -67,6 +68,19 @@ def margnet(
     )
     estimate.fit(monitor, most)
     return estimate  # estimate.mixture() is the generator
+
+
+def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+    """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
+    names, out = schema.learned.names, []
+    for rule in schema.makers.values():
+        if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
+            continue
+        if rule.sources[0].name in names:
+            group = np.unique(rule.lookup, return_inverse=True)[1]
+            if 1 < group.max() + 1 <= MOST_OF_VALUES * len(group):
+                out.append((names.index(rule.sources[0].name), group))
+    return out
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -146,8 +160,10 @@ class MargNet(Synthesizer):
         self._check_fitted()
         generator: Mixture = self.trained_.generator
         condition = Condition(self.encoder_.whole, {} if where is None else where)
-        boxes = boxes_of(generator, self.encoder_, condition)
+        boxes = boxes_to_sample(generator, self.encoder_, condition)
         draw = partial(generator.sample, boxes=boxes)
+        if not condition.box:
+            draw = partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
         table = self._table(n, random_state, draw, condition.within)
         if condition.stated:
             table.attrs["certificate"]["condition"] = condition.stated
@@ -199,7 +215,7 @@ class MargNet(Synthesizer):
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
-        if not disjoint_boxes(encoder.zeros):
+        if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
 
@@ -265,6 +281,7 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             parsed_workload(self.schema.learned, self.workload, self.target, config),
+            _derived_groups(self.schema),
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()
