@@ -18,15 +18,10 @@ import pandas as pd
 
 from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
-from tabsynth.schema.dtypes import Value as Value
-from tabsynth.schema.dtypes import base_dtype as base_dtype
-from tabsynth.schema.dtypes import is_null as is_null
-from tabsynth.schema.dtypes import is_range as is_range
-from tabsynth.schema.dtypes import plain as plain
-from tabsynth.schema.dtypes import range_ends as range_ends
-from tabsynth.schema.missing import with_reasons
 from tabsynth.schema.number_texts import one_group
 from tabsynth.tables.formulas import unescaped
+
+Value = str | int | float | bool
 
 PROVENANCES = ("declared", "drafted", "released")
 COPIED = "copied_from_private_rows"  # key of a schema file: it follows from the other keys
@@ -37,6 +32,27 @@ LARGEST_FLOAT = float(np.finfo(np.float64).max)
 UNDECLARED_TEXT = "unheard of"
 LONG_TEXT = "long " * 1000
 LARGE_INTEGER = 2**53 + 1  # the first whole number that is no float
+
+
+def base_dtype(dtype: str) -> str:
+    """``"int"``, ``"float"``, ``"bool"``, ``"text"``, ``"category"``, ``"datetime"``, ``"timedelta"``, ``"period"``.
+
+    ``"unsupported"`` for every other pandas dtype name.
+    """
+    name = dtype.lower()
+    if name.startswith(("int", "uint")):
+        return "int"
+    if name.startswith(("float", "double")):
+        return "float"
+    if name.startswith("bool"):
+        return "bool"
+    if name == "category":
+        return "category"
+    if name in ("str", "string", "object"):
+        return "text"
+    if name.startswith(("datetime64", "timedelta64")):
+        return name[: name.index("64")]
+    return "period" if name.startswith("period[") else "unsupported"
 
 
 def check_dtype(dtype: Any, where: str) -> None:
@@ -71,6 +87,29 @@ def _is_pandas_dtype(dtype: str) -> bool:
     except TypeError:
         return False
     return True
+
+
+def plain(value: Any) -> Any:
+    """Return a cell's value in Python's own type, with None for NaN and ``pd.NA``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    nan = isinstance(value, float) and math.isnan(value)
+    return None if value is pd.NA or nan else value
+
+
+def is_range(value: Any) -> bool:
+    """Whether a value of a condition is a range ``{"low": a, "high": b}``."""
+    return isinstance(value, Mapping) and set(value) == {"low", "high"}
+
+
+def range_ends(value: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Both ends of a range, in Python's own types."""
+    return plain(value["low"]), plain(value["high"])
+
+
+def is_null(value: Any) -> bool:
+    """Whether a scalar stands for a missing value."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 class LeftOut(Exception):
@@ -195,7 +234,7 @@ class Column:
 
     def __new__(cls, **facts: Any) -> "Column":
         if cls is not Column:
-            return object.__new__(with_reasons(cls) if facts.get("missing") else cls)
+            return object.__new__(REASONED[0](cls) if facts.get("missing") else cls)
         where = f"column {shown(facts.get('name'))}"
         kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
         field_names = [f.name for f in dataclasses.fields(kind)]
@@ -205,7 +244,7 @@ class Column:
                     f"{where}: a column of kind {kind.kind} has no {name}; its facts are"
                     f" {', '.join(field_names)}."
                 )
-        return object.__new__(with_reasons(kind) if facts.get("missing") else kind)
+        return object.__new__(REASONED[0](kind) if facts.get("missing") else kind)
 
     def __post_init__(self) -> None:
         where = f"column {shown(self.name)}"
@@ -803,6 +842,8 @@ def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
 
 REQUIRED = ("_check", "cells", "label", "domain", "encode", "decode")
 KINDS: dict[str, type[Column]] = {}  # filled by register(), in tabsynth/schema/__init__.py
+# What makes the class of columns with reasons for missing of a kind: tabsynth/schema/missing.py.
+REASONED: list[Callable[[Any], Any]] = []
 
 
 def register(kind: type[Column]) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tabsynth._validate import check_text, native, shown
 from tabsynth.errors import InputError
-from tabsynth.schema.dtypes import base_dtype, is_null, plain
+from tabsynth.schema.column import base_dtype, is_null, plain
 
 MOST_REASONS = 100
 NUMBERS = ("int", "float")

@@ -54,8 +54,7 @@ from tabsynth.synthesizers.model_file import json_default, read_model, write_mod
 from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
-from tabsynth.tables.frames import to_pandas
-from tabsynth.tables.kinds import CHOICES, PANDAS, TableKind, in_kind
+from tabsynth.tables.frames import CHOICES, PANDAS, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
@@ -481,7 +480,9 @@ class Synthesizer(BaseEstimator):
             table = self.encoder_.from_index(draw(n), for_cells)
         else:
             table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
-        made = in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
+        made = in_kind(
+            table, {c.name: c for c in self.encoder_.whole.columns}, self.table_kind_, dataframe
+        )
         if isinstance(made, pd.DataFrame):
             attach(made, self.certificate())
             if condition is not None:

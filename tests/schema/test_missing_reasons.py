@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import (
+    DPWGAN,
+    AutoencoderConfig,
     Categorical,
     Column,
     Date,
@@ -25,11 +27,13 @@ from tabsynth import (
     Period,
     Schema,
     Time,
+    WGANConfig,
     read_table,
     write_table,
 )
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import FileFormatError, InputError
+from tabsynth.schema import hierarchical
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 RNG = np.random.default_rng(0)
@@ -252,3 +256,25 @@ def test_completion_keeps_given_reasons() -> None:
     )
     done = model.complete(pd.DataFrame({"a": [-8, 7]}), random_state=1)
     assert done["a"].tolist() == [-8, 7]
+
+
+@pytest.mark.slow
+def test_a_network_makes_long_hierarchies_and_reasons(monkeypatch) -> None:
+    monkeypatch.setattr(hierarchical, "MODELLED", 4)
+    codes = tuple(f"{c}{end}" for c in (100, 110, 111) for end in ("", ".0", ".1"))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"d": rng.choice(codes, 300), "a": rng.choice([-8, -9, 3, 99], 300)})
+    schema = Schema([Hierarchical(name="d", dtype="str", codes=codes, levels=(1, 3)), COLUMNS[0]])
+    assert len(schema.learned.columns) == 3
+    model = DPWGAN(
+        schema,
+        epsilon=3,
+        config=WGANConfig(critic_steps=4, warm_steps=2, moment_steps=2),
+        autoencoder_config=AutoencoderConfig(steps=2),
+        random_state=0,
+    )
+    sample = model.fit(table).sample(100, random_state=1)
+    assert sample["d"].isin(codes).all() and sample["a"].dtype == "int64"
+    assert {-8, -9} < set(sample["a"]) and sample["a"].isin([-8, -9, *range(100)]).all()
+    some = model.sample(20, where={"d": "110", "a": "-8"}, random_state=1)
+    assert some["d"].str.startswith("110").all() and (some["a"] == -8).all()
