@@ -1,6 +1,7 @@
 """The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    Decimal,
     DeclaredRows,
     DraftedUnlessGiven,
     Encoding,
@@ -35,9 +37,11 @@ from tabsynth.cli.options import (
     Label,
     Labels,
     LedgerOption,
-    Method,
     MaxDraws,
+    Method,
     Mode,
+    Network,
+    Null,
     Overlap,
     PlannedMethod,
     Preset,
@@ -50,6 +54,8 @@ from tabsynth.cli.options import (
     SchemaIfAny,
     SchemaOption,
     Seed,
+    Sep,
+    Sheet,
     StepRule,
     Steps,
     Target,
@@ -61,17 +67,21 @@ from tabsynth.cli.options import (
     WarmStart,
     Where,
     WorkloadOption,
+    WrittenSep,
     class_argument,
     condition,
+    null_texts,
     parse_workload,
+    reading,
     seconds,
     taken,
+    without_decimal,
 )
 from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
 from tabsynth.cli.schema import app as schema_app
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, read_table, suffix
+from tabsynth.tables.files import read_any, read_table, suffix, taken_by
 from tabsynth.tables.formulas import HANDLINGS
 
 app = typer.Typer(
@@ -117,7 +127,8 @@ def fit(
     table: Annotated[
         Path,
         typer.Argument(
-            help="The private table: a .csv or .parquet file, or for margnet a folder of .parquet files."
+            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
+            " suffix, or for margnet a folder of .parquet files."
         ),
     ],
     epsilon: Annotated[
@@ -148,7 +159,7 @@ def fit(
     labels: Labels = None,
     label: Label = None,
     mode: Mode = None,
-    encoding: Encoding = None,
+    network_encoding: Network = None,
     workload: WorkloadOption = None,
     target: Target = None,
     rows: Rows = None,
@@ -158,33 +169,49 @@ def fit(
     checkpoint: CheckpointOption = None,
     ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    null: Null = None,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
     Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
     With one, the planned privacy cost is printed before the table is read.
     """
+    started = time.monotonic()
     from tabsynth.synthesizers import METHODS, load
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
-    given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
+    given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
+    given |= {"encoding": network_encoding}
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
     given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = None if schema is None else Schema.load(schema)
+    options = reading(sep, encoding, decimal, sheet)
     if not table.is_dir():
         suffix(table)
+    elif options:
+        raise InputError(
+            f"A folder of Parquet files takes no --{next(iter(options))}; leave it out."
+        )
+    if null and facts is not None:
+        raise InputError("--null goes without --schema: the schema's null_values list such texts.")
     if public is not None:
         if facts is None:
             raise InputError("--public needs --schema, which both tables have.")
-        arguments["public"] = read_table(public, facts)
+        arguments["public"] = read_table(public, facts, **taken_by(public, options))
     if warm_start is not None:
         arguments["warm_start"] = load(warm_start)
     if autoencoder == "none":
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
+    if facts is None:
+        arguments["draft_options"] = {"null_values": null_texts(null), "decimal": decimal}
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
     check_not_input(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
@@ -193,20 +220,31 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
+    fit_and_print(
+        synthesizer,
+        lambda: _rows_of(table, facts, null_texts(null), options),
+        out,
+        checkpoint,
+        ledger,
+        started,
+    )
     say(f"Model: {out}")
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)
         say(f"Schema: {save_schema}")
 
 
-def _rows_of(table: Path, schema: Schema | None) -> Any:
+def _rows_of(
+    table: Path, schema: Schema | None, nulls: tuple[str, ...], options: dict[str, str]
+) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
 
     if table.is_dir():
         return ParquetCounter(table)
-    return read_any(table) if schema is None else read_table(table, schema)
+    if schema is not None:
+        return read_table(table, schema, **options)
+    return read_any(table, nulls, ask=True, **without_decimal(options))
 
 
 @app.command()
@@ -252,13 +290,22 @@ def plan(
 @guarded
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The table to write, .csv or .parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            help="The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, …",
+        ),
+    ],
     n: RowsToDraw = None,
     where: Where = None,
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
+    sep: WrittenSep = None,
+    decimal: Decimal = None,
     sign: Annotated[
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
@@ -271,8 +318,9 @@ def sample(
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
-    suffix(out)
+    suffix(out, writing=True)
     one_of("--formulas", formulas, HANDLINGS)
+    written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
@@ -281,7 +329,7 @@ def sample(
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
-    certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
+    certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
     n = synthesizer.rows_ if n is None else n
     if key is not None:
         certify(out, key=key)
@@ -295,10 +343,8 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[
-        Path, typer.Option(help="The real table to which the model was fitted, .csv or .parquet.")
-    ],
-    synthetic: Annotated[Path, typer.Option(help="The synthetic table, .csv or .parquet.")],
+    real: Annotated[Path, typer.Option(help="The real table to which the model was fitted.")],
+    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
     schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
@@ -335,15 +381,23 @@ def evaluate(
             " with it."
         ),
     ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
-    Without --epsilon the report contains exact figures of the real table: do not publish it.
+    Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
+    --encoding, --decimal and --sheet are about the real tables.
     """
     facts = Schema.load(schema)
     check_folder(out)
-    frames = [read_table(path, facts) for path in (real, synthetic)]
-    holdout_table = None if holdout is None else read_table(holdout, facts)
+    given = reading(sep, encoding, decimal, sheet)
+    frames = [read_table(real, facts, **given), read_table(synthetic, facts)]
+    holdout_table = (
+        None if holdout is None else read_table(holdout, facts, **taken_by(holdout, given))
+    )
     options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
     options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)

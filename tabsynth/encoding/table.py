@@ -221,6 +221,12 @@ class TableEncoder:
         Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
         schema says; so there may be fewer rows of codes than of the table.
         """
+        try:
+            return self._to_index(table, what)
+        except InputError as error:
+            raise self.whole.refusal(table, f"the {what}", error) from None
+
+    def _to_index(self, table: pd.DataFrame, what: str) -> np.ndarray:
         self.whole.check_columns(table, what)
         named = table.set_axis([str(name) for name in table.columns], axis=1)
         if self.whole is self.schema and self.whole.violations == "refuse":
@@ -293,11 +299,12 @@ class TableEncoder:
         codes = dict(zip(self.schema.names, index.T, strict=True))
         for column in self.schema.columns:
             if column.name in self.whole.names:
-                of, detail = codes[column.name], column.detail
-                if detail is not None and column.name not in within:
-                    series[column.name] = column.decode_detailed(of, codes[detail.name], rng)
+                of, detail, allowed = codes[column.name], column.detail, within.get(column.name)
+                if detail is None:
+                    series[column.name] = column.decode(of, rng, allowed)
                 else:
-                    series[column.name] = column.decode(of, rng, within.get(column.name))
+                    details = codes[detail.name]
+                    series[column.name] = column.decode_detailed(of, details, rng, allowed)
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
         return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])
@@ -372,8 +379,8 @@ def _check_one_hot(columns: Sequence[Column]) -> None:
         if size > MAX_ONE_HOT:
             raise InputError(
                 f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
-                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or fewer bins, or take"
-                " a GAN and encode the column as binary or base-N."
+                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or kind hierarchy, or fewer bins, or"
+                " take a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(

@@ -394,7 +394,7 @@ class Column:
         raise NotImplementedError
 
     def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
         raise NotImplementedError
@@ -843,7 +843,13 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
             f" {', '.join(names)}."
         )
     values = {key: value for key, value in values.items() if value is not None}
-    types: dict[str, Any] = {"nulls": bool, "labels": dict, "missing": dict, "source": str, "description": str}
+    types: dict[str, Any] = {
+        "nulls": bool,
+        "labels": dict,
+        "missing": dict,
+        "source": str,
+        "description": str,
+    }
     for kind in kinds:
         types.update(kind.json_types)
     for key, allowed in types.items():

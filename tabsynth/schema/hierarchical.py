@@ -1,7 +1,8 @@
 """Columns of codes in a hierarchy, such as ICD-9, ICD-10 or NAICS: by prefixes of the codes, or by a declared tree.
 
 Up to :data:`MODELLED` codes are category codes by themselves. Of longer lists the category codes are the nodes of the
-finest level that has no more, and a column beside it, the detail, says which code of its node a row has.
+finest level that has no more, or runs of neighbouring codes, and a column beside it, the detail, says which code of its
+node a row has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,9 @@ from tabsynth.schema.column import (
 )
 
 MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
+MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
 MAX_DEPTH = 50  # levels of a tree
+_NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,9 @@ class Hierarchical(Column):
         before = 0
         for length in self.levels:
             if integer(f"levels of {where}", length) <= before:
-                raise InputError(f"{where}: levels must rise, as (1, 3); got {length} after {before}.")
+                raise InputError(
+                    f"{where}: levels must rise, as (1, 3); got {length} after {before}."
+                )
             before = length
         if not self.codes:
             raise InputError(f"{where}: declare codes, a list of the values.")
@@ -107,11 +112,6 @@ class Hierarchical(Column):
                 raise InputError(
                     f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
                 )
-        if self.detail is not None and self.detail.size > 2 * MODELLED:
-            raise InputError(
-                f"{where}: {self.detail.size:,} codes are alike in all but what is below the level of {self.cells:,} nodes;"
-                f" at most {2 * MODELLED:,} can be. Declare a level between."
-            )
 
     def _leaves(self) -> tuple[Value, ...]:
         assert self.parents is not None
@@ -172,20 +172,28 @@ class Hierarchical(Column):
         return tuple(self.codes[place] for place in self._under.get(str(node), ()))
 
     @cached_property
-    def nodes(self) -> tuple[tuple[str, ...], np.ndarray]:
+    def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
         """What the category codes stand for: of each its path; and for each listed code its category code."""
         if len(self.codes) <= MODELLED:
             return tuple(self.paths), np.arange(len(self.codes))
         for depth in range(max(map(len, self.paths)) - 1, 0, -1):
             parts = [path[:depth] for path in self.paths]
             numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
+            of = np.array([numbers[part] for part in parts])
             if len(numbers) <= MODELLED:
-                return tuple(numbers), np.array([numbers[part] for part in parts])
-        top = len({path[0] for path in self.paths})
-        raise InputError(
-            f"column {shown(self.name)}: of {len(self.codes):,} codes the topmost level has {top:,} groups; at most"
-            f" {MODELLED:,} are supported. Declare a coarser level."
-        )
+                if np.bincount(of).max() <= MOST_DETAILS:
+                    return tuple(numbers), of
+                break
+        return self._runs()
+
+    def _runs(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
+        """As :attr:`nodes`, of codes without a level that would do: neighbours by the hierarchy, as many in each."""
+        order = sorted(range(len(self.codes)), key=lambda place: self.paths[place])
+        length = -(-len(order) // MODELLED)
+        of = np.empty(len(order), dtype=np.int64)
+        of[order] = np.arange(len(order)) // length
+        runs = [order[first : first + length] for first in range(0, len(order), length)]
+        return tuple((f"{self.codes[r[0]]} to {self.codes[r[-1]]}",) for r in runs), of
 
     @cached_property
     def detail(self) -> Categorical | None:
@@ -288,11 +296,13 @@ class Hierarchical(Column):
         return pd.Series(cells, index=values.index, name=values.name, dtype=object)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
-        """As :meth:`Column.decode`: of a node every code is as likely."""
-        order = np.argsort(self.nodes[1], kind="stable")
-        counts = np.bincount(self.nodes[1], minlength=self.cells)
+        """As :meth:`Column.decode`: of a node every code is as likely, or of those that ``within`` allows."""
+        allowed = np.arange(len(self.codes)) if within is None else np.flatnonzero(within[:-1])
+        of = self.nodes[1][allowed]
+        order = allowed[np.argsort(of, kind="stable")]
+        counts = np.bincount(of, minlength=self.cells)
         nulls = codes == self.cells
-        cells = np.where(nulls, 0, codes)
+        cells = np.where(nulls, of[0], codes)
         first = np.append(0, counts.cumsum())[cells]
         places = order[first + np.floor(rng.random(len(codes)) * counts[cells]).astype(np.int64)]
         return self.listed.decode(np.where(nulls, len(self.codes), places), rng)
@@ -314,37 +324,25 @@ class Hierarchical(Column):
         return np.vstack([possible, np.arange(possible.shape[1]) == possible.shape[1] - 1])
 
     def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`Column.decode_detailed`; where a node has no such code, any of its codes."""
         nulls = codes == self.cells
         places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
-        lost = np.flatnonzero(places < 0)
-        if len(lost):
-            places[lost] = self._listed_places(self.decode(codes[lost], rng))
+        lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
+        if lost.any():
+            places[lost] = self._listed_places(self.decode(codes[lost], rng, within))
         return self.listed.decode(places, rng)
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
-        """As :meth:`Column.detail_restriction`.
-
-        Raises
-        ------
-        InputError
-            For codes of several nodes that no choice of nodes and details singles out.
-        """
-        wanted = self._allowed(values, f"where: column {shown(self.name)}")
-        if self.detail is None:
+        """As :meth:`Column.detail_restriction`: those that an allowed code has, unless whole nodes are allowed."""
+        shares, within = self.restriction(values)
+        if within is None or self.detail is None:
             return None
-        given = wanted[self._places] & (self._places >= 0)
-        cells, details = given.any(axis=1), given.any(axis=0)
-        if (given == (self._places >= 0) & cells[:, None]).all():
-            return None
-        product = np.outer(cells, details) & (self._places >= 0)
-        if (given != product).any() or any(is_null(value) for value in values):
-            raise InputError(
-                f"where: column {shown(self.name)}: {shown(list(values))} are parts of several nodes; sample them one"
-                " after another, or name whole nodes."
-            )
+        details = np.zeros(self.detail.size, dtype=bool)
+        details[self.detail_codes(self.listed.decode(np.flatnonzero(within[:-1]), _NO_DRAW))] = True
+        if self.nulls and shares[-1]:
+            details[-1] = True
         return details
 
     # Groups: rare codes are counted with what is beside and below their nodes.
@@ -408,23 +406,38 @@ class Hierarchical(Column):
         partly = (chosen > 0) & (chosen < np.bincount(self.nodes[1], minlength=self.cells))
         if partly.any():
             node = self.label(int(partly.argmax()))
-            raise InputError(f"{where}: only a part of {shown(node)} is listed; list the whole node.")
+            raise InputError(
+                f"{where}: only a part of {shown(node)} is listed; list the whole node."
+            )
         mask[: self.cells] |= chosen > 0
         return mask
 
-    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        """As :meth:`Column.restriction`; a node means all codes at and below it."""
+    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
+        """As :meth:`Column.restriction`; a node means all codes at and below it.
+
+        ``within`` says which listed codes are allowed, where these are parts of what category codes stand for.
+        """
         where = f"where: column {shown(self.name)}"
         for value in values:
-            if isinstance(value, Mapping):
+            if isinstance(value, Mapping) or (is_null(value) and not self.nulls):
                 raise self.has_no(value)
-            if is_null(value) and not self.nulls:
-                raise self.has_no(value)
+        allowed = self._allowed(values, where)
+        chosen = np.bincount(self.nodes[1], weights=allowed[:-1], minlength=self.cells)
         shares = np.zeros(self.size, dtype=bool)
-        shares[self.nodes[1][self._allowed(values, where)[:-1]]] = True
+        shares[: self.cells] = chosen > 0
         if any(is_null(value) for value in values):
             shares[-1] = True
-        return shares, None
+        whole = np.bincount(self.nodes[1], minlength=self.cells)
+        partly = ((chosen > 0) & (chosen < whole)).any()
+        return shares, allowed if partly else None
+
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """As :meth:`Column.satisfies`, code by code."""
+        kept = super().satisfies(values, shares, within)
+        if within is None:
+            return kept
+        places = self._listed_places(values)
+        return kept & (within[places] | (places == len(self.codes)))
 
     def declared_code(self, value: Any, where: str) -> int:
         """As :meth:`Column.declared_code`: of one code, not of what is below it."""
@@ -457,7 +470,9 @@ def _tree(parents: Any, where: str) -> dict[str, str | None]:
     tree: dict[str, str | None] = {}
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InputError(f"{where}: parents has {shown(pair)} in place of a node and its parent.")
+            raise InputError(
+                f"{where}: parents has {shown(pair)} in place of a node and its parent."
+            )
         node, parent = (end if end is None else str(end) for end in pair)
         for text in (node, parent):
             check_text(where, text)

@@ -22,17 +22,22 @@ NUMBERS = ("int", "float")
 
 
 @lru_cache(maxsize=64)
-def with_reasons(kind: type) -> type:
+def with_reasons(kind: Any) -> Any:
     """The class of columns of a kind that have reasons for missing."""
     if issubclass(kind, WithReasons):
         return kind
     # A column of numbers may hold texts beside them, such as "N".
-    dtypes = (*kind.dtypes, "text") if kind.dtypes == NUMBERS else kind.dtypes  # type: ignore[attr-defined]
-    facts = {"__doc__": kind.__doc__, "__module__": kind.__module__, "dtypes": dtypes, "plain_kind": kind}
+    dtypes = (*kind.dtypes, "text") if kind.dtypes == NUMBERS else kind.dtypes
+    facts = {
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "dtypes": dtypes,
+        "plain_kind": kind,
+    }
     return type(kind.__name__, (WithReasons, kind), facts)
 
 
-def _column(kind: type, facts: dict[str, Any]) -> Any:
+def _column(kind: Any, facts: dict[str, Any]) -> Any:
     return kind(**facts)
 
 
@@ -166,7 +171,11 @@ class WithReasons:
         for place, (key, reason) in enumerate(zip(self.missing, self.reasons, strict=True)):
             if str(cell) == key or (not isinstance(cell, str) and _equal(cell, reason)):
                 return place
-            if isinstance(cell, str) and not isinstance(reason, str) and _equal(_number(cell), reason):
+            if (
+                isinstance(cell, str)
+                and not isinstance(reason, str)
+                and _equal(_number(cell), reason)
+            ):
                 return place
         return -1
 
@@ -190,7 +199,7 @@ class WithReasons:
         if self.dtype == "category":
             listed = [*self.inner.categories, *self.reasons]
             dtype = pd.CategoricalDtype(listed, ordered=self.inner.ordered)
-            cells = np.where(pd.isna(cells), None, cells)
+            cells[pd.isna(cells)] = None
             return pd.Series(pd.Categorical(cells, dtype=dtype), name=self.name)
         return pd.Series(cells, dtype=object, name=self.name).astype(self.dtype)
 
@@ -308,21 +317,18 @@ class WithReasons:
         return self._outer(self.inner.detail_possible(), last)
 
     def decode_detailed(
-        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`Column.decode_detailed`."""
         marks, own = self._split(codes)
-        return self._joined(self.inner.decode_detailed(own, details[marks < 0], rng), marks)
+        return self._joined(self.inner.decode_detailed(own, details[marks < 0], rng, within), marks)
 
     def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
         """As :meth:`Column.detail_restriction`."""
-        _, rest = self._named(values)
+        codes, rest = self._named(values)
         details: np.ndarray | None = self.inner.detail_restriction(rest) if rest else None
-        if details is not None and len(rest) < len(values):
-            raise InputError(
-                f"where: column {shown(self.name)}: parts of a node and reasons for missing; sample them one after"
-                " another."
-            )
+        if details is not None and codes:
+            details[-1] = True
         return details
 
     # Amounts: reasons have none.
@@ -390,6 +396,15 @@ class WithReasons:
         shares = self._outer(own, np.zeros(len(self.missing), dtype=bool))
         shares[codes] = 1
         return shares, within
+
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """As :meth:`Column.satisfies`."""
+        marks = self.reason_codes(values)
+        kept = shares[self.cells + np.maximum(marks, 0)] > 0
+        own = np.delete(shares, np.arange(self.cells, self.cells + len(self.missing)))
+        rest = marks < 0
+        kept[rest] = self.inner.satisfies(self._inner_values(values[rest]), own, within)
+        return np.asarray(kept)
 
     def stated(self, value: Any) -> Any:
         """As :meth:`Column.stated`; of a reason what stands for it."""

@@ -447,7 +447,7 @@ class Numeric(Column):
         return possible
 
     def decode_detailed(
-        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
+        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
         """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
@@ -455,8 +455,12 @@ class Numeric(Column):
         ----------
         codes, heaps : ndarray, shape (n,)
         rng : Generator
+        within : StepRanges, optional
+            As of :meth:`decode`; values then are any that it allows.
         """
-        values = self.decode(codes, rng)
+        values = self.decode(codes, rng, within)
+        if within is not None:
+            return values
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
         left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
@@ -610,6 +614,9 @@ class Numeric(Column):
         distinct, counts = np.unique(values, return_counts=True)
         if not np.isfinite(distinct).all():
             raise InputError(f"Column {shown(source.name)} holds an infinite value; remove it.")
+        different = len(distinct)
+        if least > 1:
+            distinct, counts = _without_stray(distinct, counts)
         low, high = _extremes(distinct, counts, least)
         decimals = _draft_decimals(source, high - low)
         step = None if decimals is None else float(f"1e-{decimals}")
@@ -618,9 +625,10 @@ class Numeric(Column):
         few = usual <= FEW or (usual <= MAX_CODES and _sparse(usual, low, high, step))
         often = len(values) >= OFTEN * usual
         listed = counts[counts >= least].sum() >= CODED * len(values)
-        if few and listed and (often or (decimals == 0 and usual <= FEW)):
+        codes = few and listed and (often or (decimals == 0 and usual <= FEW))
+        if codes and not (least > 1 and decimals == 0 and _counted(usual, low, high)):
             return None
-        if source.leave_out and decimals == 0 and _numbered(values, len(distinct)):
+        if source.leave_out and decimals == 0 and _numbered(values, different):
             raise LeftOut("nearly every row has a whole number of its own")
         if source.leave_out and decimals == 0 and high - low > MAX_STEPS:
             raise LeftOut("its whole numbers have too many digits")
@@ -693,10 +701,13 @@ def _is_number(value: object) -> bool:
 # Drafts. Whole numbers with at most FEW values are drafted as codes, not as amounts. Other numbers are, too, that
 # have so many rows a value, and more values if those are sparse: such a part of all steps between the bounds.
 OFTEN, MAX_CODES, SPARSE = 10, 256, 0.1
+MOST_CODES = 3  # whole numbers next to each other that are taken to be codes
 CODED = 0.9  # of the rows: codes that so many rows have are worth listing
 NEARLY_UNIQUE = 0.5  # distinct values for each row: of whole numbers of one length
 ALL_DIFFERENT = 0.98  # of other whole numbers, which may be amounts
 ONE_LENGTH = 0.99  # of the rows: numbers of so many digits each are numbers of records
+# Values beyond the outer hundredth of the rows by so many times its distance from the median are no bounds.
+TAIL, STRAY = 0.01, 10
 FINEST = 6  # decimals of a resolution
 # Where cells of a skewed column begin, in each power of ten; the second where these are too many.
 ROUND = (
@@ -718,6 +729,18 @@ def _numbered(values: np.ndarray, distinct: int) -> bool:
         return False
     least, most = np.quantile(values, (1 - ONE_LENGTH, ONE_LENGTH), method="nearest")
     return bool(least >= 10 ** (LONG - 2) and _power(least) == _power(most))
+
+
+def _without_stray(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and their counts without those that are so far from nearly all others that they may be typing errors."""
+    shares = np.cumsum(counts) / counts.sum()
+    few, half, most = (
+        float(distinct[np.searchsorted(shares, share)]) for share in (TAIL, 0.5, 1 - TAIL)
+    )
+    low = few - STRAY * (half - few) if few < half else -math.inf
+    high = most + STRAY * (most - half) if half < most else math.inf
+    kept = (distinct >= low) & (distinct <= high)
+    return distinct[kept], counts[kept]
 
 
 def _extremes(distinct: np.ndarray, counts: np.ndarray, least: int) -> tuple[float, float]:
@@ -763,6 +786,14 @@ def _rounded(number: float, power: int, way: Callable[[float], int]) -> float:
 
 def _sparse(distinct: int, low: float, high: float, step: float | None) -> bool:
     return step is None or distinct <= SPARSE * _step_count(low, high, step)
+
+
+def _counted(distinct: int, low: float, high: float) -> bool:
+    """Whether few whole numbers may be counts or grades: more than half of those from the least to the largest.
+
+    Another table has others of them. As codes these would be refused, and as numbers they become the nearest bound.
+    """
+    return distinct > MOST_CODES and distinct > (high - low + 1) / 2
 
 
 def _draft_decimals(source: DraftSource, span: float) -> int | None:

@@ -22,7 +22,7 @@ import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
-from tabsynth.errors import InputError, TabsynthError
+from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
     VIOLATIONS,
@@ -531,6 +531,18 @@ class Schema:
         if not problems:
             problems = self._broken_rules(frame.set_axis(names, axis=1), parse)
         return problems
+
+    def refusal(
+        self, table: pd.DataFrame, what: str, cause: InputError, *, parse: bool = False
+    ) -> InputError:
+        """The error for a table that was refused: with all of its problems, or ``cause`` where there is no other."""
+        problems = [
+            str(problem)
+            for problem in self.validate(table, parse=parse)
+            # Of other tables, rows that break a rule are no problem.
+            if problem.column is not None or self.violations == "refuse"
+        ]
+        return TableError(what, problems, str(cause)) if len(problems) > 1 else cause
 
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""

@@ -459,7 +459,10 @@ class Date(Temporal):
         if base == "datetime":
             if getattr(values.dtype, "tz", None) is not None:
                 return None
-        elif base != "text" or not _looks_like(values, r"\d{4}-\d{2}-\d{2}"):
+        elif base != "text" or not (
+            all(type(value) is datetime.date for value in values)
+            or _looks_like(values, r"\d{4}-\d{2}-\d{2}")
+        ):
             return None
         numbers = _instants(values, None)
         if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():

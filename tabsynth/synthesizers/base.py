@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -50,9 +50,11 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.kinds import CHOICES, PANDAS, TableKind, in_kind
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
@@ -61,14 +63,16 @@ MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
 DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
 SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+# What a fit leaves, besides the ledger.
+FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
 
@@ -133,6 +137,7 @@ class Trained:
         default_factory=dict
     )  # released numbers that a certificate states
     rows: float | None = None  # declared, or released with noise
+    likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -186,6 +191,7 @@ class Synthesizer(BaseEstimator):
     rows: int | None = None
     time_limit: float | None = None
     accept_drafted_domain: bool = False
+    draft_options: Mapping[str, Any] | None = None
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
@@ -193,7 +199,8 @@ class Synthesizer(BaseEstimator):
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
 
-        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
+        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000. Under a time limit of less than a
+        minute there is no estimate.
         """
         self._check_parameters()
         earlier = self._earlier()
@@ -244,10 +251,12 @@ class Synthesizer(BaseEstimator):
             if run.finished:
                 run.restore_model()
             else:
-                self._fit_run(run, table, progress, started)
+                self._fit_run(run, table, TableKind.of(table), progress, started)
         return self
 
-    def _fit_run(self, run: Run, table: Any, progress: Progress | None, started: float) -> None:
+    def _fit_run(
+        self, run: Run, table: Any, kind: TableKind, progress: Progress | None, started: float
+    ) -> None:
         """Fit by the plan of a run."""
         if self.verbose or logger.isEnabledFor(logging.INFO):
             self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
@@ -265,6 +274,7 @@ class Synthesizer(BaseEstimator):
         self.config_ = self._config()
         self.encoder_ = encoder
         self.trained_ = trained
+        self.table_kind_ = kind
         if monitor.stopped is None and run.checkpoint is not None:
             run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
@@ -312,7 +322,11 @@ class Synthesizer(BaseEstimator):
         for name in SPEAKS_OF_SCHEMA:
             if getattr(self, name, None) is not None:
                 raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
-        table = to_pandas(table)
+        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
+            raise InputError(
+                f"draft_options has {shown(name)}; its options are null_values and decimal."
+            )
+        kind, table = TableKind.of(table), to_pandas(table)
         self._stand_in(table)._check_parameters()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
@@ -323,7 +337,7 @@ class Synthesizer(BaseEstimator):
             fitted._check_parameters()
             run.go_on(fitted)
             try:
-                fitted._fit_run(run, table, progress, started)
+                fitted._fit_run(run, table, kind, progress, started)
             finally:
                 self._take_over(fitted)
         return self
@@ -334,7 +348,7 @@ class Synthesizer(BaseEstimator):
 
     def _take_over(self, fitted: Self) -> None:
         """Become as fitted as another synthesizer is."""
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_", "ledger_"):
+        for name in (*FITTED, "ledger_"):
             if hasattr(fitted, name):
                 setattr(self, name, getattr(fitted, name))
 
@@ -377,12 +391,14 @@ class Synthesizer(BaseEstimator):
         where: Mapping[str, Any] | None = None,
         max_draws: int | None = None,
         random_state: int | None = None,
-    ) -> pd.DataFrame:
+        dataframe: str = "fitted",
+    ) -> Any:
         """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
 
         The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
+        of a pandas DataFrame
         holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
-        or reordered has no certificate any more.
+        or reordered has no certificate any more. For other kinds of tables there is :meth:`certificate`.
 
         Parameters
         ----------
@@ -401,6 +417,9 @@ class Synthesizer(BaseEstimator):
             least 1,000,000.
         random_state : int, optional
             Default: the synthesizer's own. Makes the draw reproducible.
+        dataframe : {"fitted", "pandas", "polars", "pyarrow"}
+            The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
+            others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
 
         Raises
         ------
@@ -410,6 +429,7 @@ class Synthesizer(BaseEstimator):
             the fit released no number of rows.
         """
         self._check_fitted()
+        one_of("dataframe", dataframe, CHOICES)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.schema.columns))
         if max_draws is not None:
@@ -425,13 +445,13 @@ class Synthesizer(BaseEstimator):
         if condition is None:
             table = self.encoder_.from_index(draw(n), for_cells)
         else:
-            table = rows_where(
-                condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact
-            )
-        attach(table, self.certificate())
-        if condition is not None:
-            table.attrs["certificate"]["condition"] = condition.stated
-        return table
+            table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
+        made = in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
+        if isinstance(made, pd.DataFrame):
+            attach(made, self.certificate())
+            if condition is not None:
+                made.attrs["certificate"]["condition"] = condition.stated
+        return made
 
     def sample_to(
         self,
@@ -440,17 +460,22 @@ class Synthesizer(BaseEstimator):
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
+        sep: str | None = None,
+        decimal: str | None = None,
         **options: Any,
     ) -> Path:
-        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
+        """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``n`` as of :meth:`sample`; ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
+        :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
+        certificate.
         """
-        suffix(path)
+        suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        table = self.sample(n, random_state=random_state, **options)
-        write_table(table, path, formulas=formulas)
+        table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
+        mark = decimal or self.encoder_.whole.decimal
+        write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
 
     def certificate(self) -> dict[str, Any]:
@@ -719,6 +744,7 @@ class Synthesizer(BaseEstimator):
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
+            "table": self.table_kind_.to_dict(),
         }
 
     def _binding(self) -> dict[str, Any]:
@@ -752,8 +778,9 @@ class Synthesizer(BaseEstimator):
     ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
         whole = planned(spends, earlier)
-        rows = self.rows or NOMINAL_ROWS
-        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        rows, limit = self.rows or NOMINAL_ROWS, self.time_limit
+        estimate_time = estimate_time and (limit is None or limit >= SHORT)
+        seconds = estimated_seconds(self, spends, rows) if estimate_time else None
         return Plan(
             method=self.method,
             spends=tuple(spends),
@@ -764,7 +791,7 @@ class Synthesizer(BaseEstimator):
             rows_declared=self.rows is not None,
             device=str(self._device()),
             seconds=seconds,
-            at_most=self.stops_early,
+            time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
         )
 
@@ -796,33 +823,6 @@ class Synthesizer(BaseEstimator):
             )
         return [*notes, *self._notes(spends)]
 
-    def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
-        """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-        sizes, made_up = self.schema.learned.sizes, min(rows, TRIAL_ROWS)
-        rng = np.random.default_rng(0)
-        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
-        few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
-        times: dict[str, list[float]] = {}
-        monitor = TrainingMonitor(
-            progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
-        )
-        started = time.monotonic()
-        ledger = Ledger(math.inf, self.delta)
-        self._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
-        private, public = time.monotonic() - started, 0.0
-        charged = {s.purpose: s.count for s in spends}
-        for stage, steps in {**charged, **self._free_steps()}.items():
-            stamps = times.get(stage, [])
-            if len(stamps) >= TRIAL_STEPS:
-                # The first steps warm up (imports, allocators): they say nothing of the others.
-                left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-                if stage in charged:
-                    private += left
-                else:  # such steps read no rows
-                    tried = stamps[-1] - stamps[0]
-                    private, public = private - tried, public + tried + left
-        return private * rows / made_up + public
-
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """A fitted synthesizer from the facts and weights of a model file.
@@ -847,6 +847,8 @@ class Synthesizer(BaseEstimator):
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
+            kind = facts.get("table")  # older files have none
+            model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             project = model.facts_.get("project", {})
             model.ledger_.project, model.ledger_.run = (
                 project.get("project"),
@@ -882,6 +884,6 @@ class Synthesizer(BaseEstimator):
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
         restored = self._from_file(*read_model(path), path)
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+        for name in FITTED:
             setattr(self, name, getattr(restored, name))
         self.ledger_ = ledger

@@ -13,7 +13,10 @@ from tabsynth.schema.column import Column, plain
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
 
-MOST_DRAWS, DRAWS_EACH = 1_000_000, 100  # by default: rows in all, and for each row that is asked for
+MOST_DRAWS, DRAWS_EACH = (
+    1_000_000,
+    100,
+)  # by default: rows in all, and for each row that is asked for
 LEAST_BATCH, LARGEST_BATCH = 1_000, 100_000  # rows that are drawn together
 SPARE = 1.2  # rows drawn for each one that is expected to be needed
 
@@ -65,14 +68,23 @@ class Condition:
             elif not modelled:
                 self.computed.append(name)
                 continue
-            else:
-                details = column.detail_restriction(values)
-                if details is not None and column.detail is not None:
-                    self.box[schema.learned.names.index(column.detail.name)] = details
+            elif (
+                column.detail is not None
+                and (details := column.detail_restriction(values)) is not None
+            ):
+                self.box[schema.learned.names.index(column.detail.name)] = details
             number = schema.learned.names.index(column.name)
             self.box[number] = shares * self.box.get(number, 1)
             if within is not None:
                 self.within[name] = within
+
+    def leaves_details(self, schema: Schema) -> bool:
+        """Whether it allows whole codes of a column whose values a detail says."""
+        names = [schema.learned.names[number] for number in self.box]
+        return any(
+            name in schema.names and schema[name].detail is not None and name not in self.within
+            for name in names
+        )
 
     def __str__(self) -> str:
         conditions = {n: v[0] if len(v) == 1 else v for n, v in self.stated.items()}

@@ -115,7 +115,9 @@ def draft_private(
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
     if ledger is None:
-        return draft_on_ledger(table, mu, Ledger(epsilon, delta), null_values, random_state, decimal)
+        return draft_on_ledger(
+            table, mu, Ledger(epsilon, delta), null_values, random_state, decimal
+        )
     with ProjectLedger(ledger) as project:
         if random_state is not None:
             raise InputError(

@@ -175,7 +175,7 @@ def in_kind(table: pd.DataFrame, schema: Schema, kind: TableKind, choice: str) -
 def _polars(whole: Any, schema: Schema, kind: TableKind) -> Any:
     import polars as pl
 
-    frame = pl.from_arrow(whole)
+    frame: Any = pl.from_arrow(whole)
     enums = {
         name: pl.Enum([str(value) for value in (*schema[name].categories, *schema[name].reasons)])
         for name, text in kind.types.items()
@@ -239,10 +239,17 @@ def _holds(wanted: Any, column: Column, own: Any) -> bool:
     read = str(column_from_arrow(pa.chunked_array([], type=wanted), column.name).dtype)
     if pa.types.is_integer(own) or pa.types.is_floating(own) or pa.types.is_boolean(own):
         same = pa.types.is_boolean(own) == pa.types.is_boolean(wanted)
-        number = pa.types.is_integer(wanted) if pa.types.is_integer(own) else pa.types.is_floating(wanted)
+        number = (
+            pa.types.is_integer(wanted)
+            if pa.types.is_integer(own)
+            else pa.types.is_floating(wanted)
+        )
         if pa.types.is_decimal(wanted):
             return False
-        return same and (pa.types.is_boolean(wanted) or (number and wanted.bit_width >= own.bit_width and _signs(wanted, own)))
+        return same and (
+            pa.types.is_boolean(wanted)
+            or (number and wanted.bit_width >= own.bit_width and _signs(wanted, own))
+        )
     if pa.types.is_timestamp(own) and pa.types.is_timestamp(wanted):
         return own.tz == wanted.tz and own.unit == wanted.unit
     dates = (pa.types.is_date, pa.types.is_time, pa.types.is_duration)

@@ -44,8 +44,10 @@ def test_texts_with_one_meaning(text, number, mark):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a", "1,2,3", "1,23,456", "1.2.3", "--5", "-$-5", "$5€", "5 kg", "1,", "1e5", "0,123,456"]
-    + ["12:30", "2020-01-01", "1" * 65, "²", "٣,٣"],
+    [
+        *("", "a", "1,2,3", "1,23,456", "1.2.3", "--5", "-$-5", "$5€", "5 kg", "1,", "1e5"),
+        *("0,123,456", "12:30", "2020-01-01", "1" * 65, "²", "٣,٣"),
+    ],
 )
 def test_texts_that_are_no_numbers(text):
     assert {plain_number(text, declared) for declared in (None, ".", ",")} == {None}

@@ -2,6 +2,7 @@
 
 import logging
 import math
+
 import numpy as np
 import pandas as pd
 import torch

@@ -36,6 +36,7 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
+RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -88,6 +89,8 @@ class MargNet(Synthesizer):
         is spent on the counts, which come first.
     accept_drafted_domain : bool
         Fit although the schema was drafted from a table; the certificate says so.
+    draft_options : dict, optional
+        For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts.
     random_state : int, optional
         Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
@@ -159,6 +162,11 @@ class MargNet(Synthesizer):
         """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
         generator: Mixture = self.trained_.generator
         boxes = boxes_of(generator, self.encoder_, condition)
+        # Which codes of a node rows have is held by exchanges among rows of all nodes.
+        detailed = condition is not None and condition.leaves_details(self.encoder_.whole)
+        if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
+            everything = boxes_of(generator, self.encoder_)
+            return partial(generator.sample, boxes=everything), False
         return partial(generator.sample, boxes=boxes), True
 
     def _settings(self) -> MargNetConfig:
@@ -239,7 +247,12 @@ class MargNet(Synthesizer):
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=estimate.curves, rows=estimate.rows)
+        return Trained(
+            generator=generator,
+            curves=estimate.curves,
+            rows=estimate.rows,
+            likely_steps=estimate.likely_steps() if most is not None else {},
+        )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
 from tabsynth._validate import between, one_of, shown
 from tabsynth.encoding import TableEncoder
@@ -62,7 +61,7 @@ class PATEACGAN(Voting):
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
-    accept_drafted_domain, random_state, device, verbose, config, autoencoder_config
+    accept_drafted_domain, draft_options, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
 
     Formal guarantees
@@ -87,12 +86,13 @@ class PATEACGAN(Voting):
         max_draws: int | None = None,
         label: Any = None,
         random_state: int | None = None,
-    ) -> pd.DataFrame:
+        dataframe: str = "fitted",
+    ) -> Any:
         """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
 
         Parameters
         ----------
-        n, where, max_draws, random_state
+        n, where, max_draws, random_state, dataframe
             As in :meth:`Synthesizer.sample`. A condition on the label draws its classes, without rejection.
         label : optional
             A value of the label's column, ``pandas.NA`` for null: short for a condition on it.
@@ -109,7 +109,9 @@ class PATEACGAN(Voting):
             if where is not None and name in where:
                 raise InputError(f"where and label both name column {shown(name)}; give one.")
             where = {**(where or {}), name: label}
-        return super().sample(n, where=where, max_draws=max_draws, random_state=random_state)
+        return super().sample(
+            n, where=where, max_draws=max_draws, random_state=random_state, dataframe=dataframe
+        )
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """As :meth:`Synthesizer._sampler`; classes of the label are drawn as a condition says."""
