@@ -22,9 +22,9 @@ from tabsynth.synthesizers import METHODS, timing  # noqa: E402
 
 RESULTS = HERE / "estimates.json"
 RUNS = [
-    *(("margnet", t, 1.0) for t in ("census", "adult", "hospital", "census-24")),
-    *(("dp-wgan", t, 1.0) for t in ("hospital", "census", "census-24", "adult")),
-    *(("margnet", t, 8.0) for t in ("census", "adult", "hospital", "census-24")),
+    *(("margnet", t, 1.0) for t in ("hospital", "census", "census-24", "adult")),
+    *(("dp-wgan", t, 1.0) for t in ("hospital", "census-24", "adult", "census")),
+    *(("margnet", t, 8.0) for t in ("hospital", "census", "census-24", "adult")),
 ]
 FACTOR = 2.0
 
