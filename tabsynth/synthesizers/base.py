@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth._files import check_writable
@@ -174,6 +175,27 @@ def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
     return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
+def _changed(thing: Any, values: Mapping[str, Any]) -> str:
+    """A dataclass in one line: its fields, but those that have their default."""
+    defaults = {f.name: f.default for f in fields(thing)}
+    parts = []
+    for name, value in values.items():
+        default = defaults.get(name)
+        if value is not default and not (type(value) is type(default) and value == default):
+            parts.append(f"{name}={_in_short(value)}")
+    return f"{type(thing).__name__}({', '.join(parts)})"
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, Schema):
+        return f"<Schema of {len(value.columns)} columns>"
+    if isinstance(value, pd.DataFrame):
+        return f"<table of {len(value)} rows>"
+    if is_dataclass(value) and not isinstance(value, type | Synthesizer):
+        return _changed(value, {f.name: getattr(value, f.name) for f in fields(value)})
+    return repr(value) if isinstance(value, Synthesizer) else shown(value, 80)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
     """What all synthesizers share: plan, fit, sample, save.
@@ -195,6 +217,29 @@ class Synthesizer(BaseEstimator):
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""
+        return _changed(self, self.get_params(deep=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        """A table has texts, categories and missing values; noise is drawn anew in each fit without a seed."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        for name in ("string", "categorical", "allow_nan"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the schema's columns, shape (columns,), of a fitted synthesizer."""
+        self._check_fitted()
+        return np.array(self.encoder_.whole.names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Their number."""
+        return len(self.feature_names_in_)
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
