@@ -10,6 +10,7 @@ from tabsynth.schema import (
     Date,
     Datetime,
     Duration,
+    Hierarchical,
     Identifier,
     Numeric,
     Ordinal,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         load,
     )
     from tabsynth.synthesizers.private_schema import draft_private
+    from tabsynth.synthesizers.suggestions import suggest_constraints
     from tabsynth.tables.counter import ParquetCounter, RowCounter
 
 __version__ = "0.1.0"
@@ -68,6 +70,7 @@ __all__ = [
     "Datetime",
     "Duration",
     "FileFormatError",
+    "Hierarchical",
     "Identifier",
     "InputError",
     "MargNet",
@@ -98,6 +101,7 @@ __all__ = [
     "load_hospital",
     "plan",
     "read_table",
+    "suggest_constraints",
     "verify",
     "write_table",
 ]
@@ -130,6 +134,7 @@ _LATER = {
     "fetch_acs": "datasets",
     "load_census": "datasets",
     "load_hospital": "datasets",
+    "suggest_constraints": "synthesizers.suggestions",
 }
 
 

@@ -115,7 +115,13 @@ def test_every_page_with_commands_is_run():
 
 
 def test_the_columns_of_the_schema_reference_are_valid():
-    columns, zeros, dates, rules = blocks("json", guide("schema-file"))
+    columns, zeros, dates, codes, missing, rules = blocks("json", guide("schema-file"))
+    for lines in (codes, missing):
+        items = [json.loads(line) for line in lines.splitlines()]
+        read = Schema.from_dict({"format": "tabsynth-schema/1", "columns": items})
+        assert [column.size for column in read.columns] == (
+            [7, 3] if lines is codes else [66, 12, 65]
+        )
     lines = ",\n".join(columns.splitlines())
     marital = (
         '{"name": "MSP", "kind": "categorical", "dtype": "str", "categories": ["1", "2", "3"]}'

@@ -2,6 +2,7 @@
 
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, register
+from tabsynth.schema.hierarchical import Hierarchical
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
@@ -18,6 +19,7 @@ register(Duration)
 register(Time)
 register(Datetime)
 register(Date)
+register(Hierarchical)
 
 __all__ = [
     "Categorical",
@@ -25,6 +27,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Duration",
+    "Hierarchical",
     "Identifier",
     "Numeric",
     "Ordinal",

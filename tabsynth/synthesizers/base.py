@@ -7,7 +7,8 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
 from tabsynth.privacy.certificate.certificate import (
@@ -42,27 +44,36 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
+from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
-from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
+from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.kinds import CHOICES, PANDAS, TableKind, in_kind
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
+DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
+# Parameters with values of a schema, which a fit that drafts one cannot take.
+SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+# What a fit leaves, besides the ledger.
+FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
 
@@ -78,6 +89,13 @@ def check_identifiers(schema: Schema) -> None:
             f" {', '.join(named[:MOST_NAMED])}{more}. Draft the schema again, which leaves them out, take"
             " them out of it, or declare them by hand if they may be learned."
         )
+
+
+def _bound(value: Any) -> Any:
+    """As :func:`json_default`, and configurations as dicts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return json_default(value)
 
 
 def check_size(n: int, columns: int) -> None:
@@ -119,6 +137,8 @@ class Trained:
     notes: dict[str, Any] = field(
         default_factory=dict
     )  # released numbers that a certificate states
+    rows: float | None = None  # declared, or released with noise
+    likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -180,7 +200,8 @@ class Synthesizer(BaseEstimator):
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
 
-        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
+        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000. Under a time limit of less than a
+        minute there is no estimate.
         """
         self._check_parameters()
         earlier = self._earlier()
@@ -194,6 +215,7 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
+        count_violations: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -210,6 +232,9 @@ class Synthesizer(BaseEstimator):
         ledger : path, optional
             A project's ledger (:class:`tabsynth.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
+        count_violations : bool
+            Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the
+            budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
 
         Raises
         ------
@@ -223,35 +248,44 @@ class Synthesizer(BaseEstimator):
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
         if not isinstance(self.schema, Schema):
-            return self._fit_with_schema(table, progress, checkpoint, ledger)
+            return self._fit_with_schema(table, progress, checkpoint, ledger, count_violations)
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
+        if count_violations:
+            self._count_violations(table, checkpoint, ledger)
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.restore_model()
-                return self
-            if self.verbose or logger.isEnabledFor(logging.INFO):
-                self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
-            encoder = TableEncoder(self.schema, self._encoding())
-            index = self._rows(encoder, table)
-            run.start()
-            deadline = None if self.time_limit is None else started + self.time_limit
-            bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
-            with bar as shown_progress:
-                monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
-                trained = run.train(index, monitor)
-            # What a later save or sample needs, as it was for this fit, even if parameters change later.
-            self.seeded_ = run.seeded
-            self.facts_ = self._facts(monitor, trained) | run.project_facts()
-            self.config_ = self._config()
-            self.encoder_ = encoder
-            self.trained_ = trained
-            if monitor.stopped is None and run.checkpoint is not None:
-                run.checkpoint.finish(self.save)
+            else:
+                self._fit_run(run, table, TableKind.of(table), progress, started)
+        return self
+
+    def _fit_run(
+        self, run: Run, table: Any, kind: TableKind, progress: Progress | None, started: float
+    ) -> None:
+        """Fit by the plan of a run."""
+        if self.verbose or logger.isEnabledFor(logging.INFO):
+            self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
+        encoder = TableEncoder(self.schema, self._encoding())
+        index = self._rows(encoder, table)
+        run.start()
+        deadline = None if self.time_limit is None else started + self.time_limit
+        bar = progress_bar(True, progress) if self.verbose else nullcontext(progress)
+        with bar as shown_progress:
+            monitor = TrainingMonitor(progress=shown_progress, deadline=deadline)
+            trained = run.train(index, monitor)
+        # What a later save or sample needs, as it was for this fit, even if parameters change later.
+        self.seeded_ = run.seeded
+        self.facts_ = self._facts(monitor, trained) | run.project_facts()
+        self.config_ = self._config()
+        self.encoder_ = encoder
+        self.trained_ = trained
+        self.table_kind_ = kind
+        if monitor.stopped is None and run.checkpoint is not None:
+            run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
-        return self
 
     def _fit_with_schema(
         self,
@@ -259,50 +293,118 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None,
         checkpoint: str | Path | None,
         ledger: str | Path | None,
+        count_violations: bool,
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
+        if given is None:
+            if count_violations:
+                raise InputError(
+                    "count_violations needs a schema with rules between columns; a fit that drafts one has none."
+                )
+            return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
         elif isinstance(given, str | Path):
             schema = Schema.load(given)
-        elif given is None:
-            schema = self._drafted(table, checkpoint, ledger)
         else:
             raise InputError(
                 f"Expected schema to be a Schema, a dict, a path or None, got {shown(given)}."
             )
-        fitted = type(self)(**{**self.get_params(deep=False), "schema": schema})
-        if given is not None and hasattr(self, "ledger_"):
+        fitted = self._with(schema)
+        if hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_
-        fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_", "ledger_"):
-            setattr(self, name, getattr(fitted, name))
+        try:
+            fitted.fit(
+                table,
+                progress=progress,
+                checkpoint=checkpoint,
+                ledger=ledger,
+                count_violations=count_violations,
+            )
+        finally:
+            self._take_over(fitted)
         return self
 
-    def _drafted(
-        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
-    ) -> Schema:
-        """A schema that is released from the rows, for a part of this fit's budget."""
-        if checkpoint is not None or ledger is not None:
-            raise InputError(
-                "A fit that drafts its schema takes no checkpoint and no project ledger; draft the schema first (tabsynth"
-                " schema TABLE --epsilon, draft_private), or declare it."
-            )
+    def _fit_drafting(
+        self,
+        table: Any,
+        progress: Progress | None,
+        checkpoint: str | Path | None,
+        ledger: str | Path | None,
+    ) -> Self:
+        """Draft a schema privately, for a part of the budget, and fit with it for the rest."""
+        started = time.monotonic()
         if isinstance(table, RowCounter):
             raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
-        self._check_budget()
-        spent = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
-        if spent.used_up:
-            check_left(spent)
-        mu = draft_share(self.epsilon, self.delta)
-        self.ledger_ = spent  # what a draft spends is spent, whatever comes of the fit
-        options = dict(self.draft_options or {})
-        for name in options.keys() - {"null_values", "decimal"}:
+        for name in SPEAKS_OF_SCHEMA:
+            if getattr(self, name, None) is not None:
+                raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
+        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
             raise InputError(
                 f"draft_options has {shown(name)}; its options are null_values and decimal."
             )
-        return draft_on_ledger(table, mu, spent, random_state=self.random_state, **options)
+        kind, table = TableKind.of(table), to_pandas(table)
+        self._stand_in(table)._check_parameters()
+        with Run(self, checkpoint, ledger) as run:
+            if run.finished:
+                run.restore_model()
+                return self
+            schema = run.draft(table, self._plan_after_draft(table))
+            fitted = self._with(schema)
+            fitted._check_parameters()
+            run.go_on(fitted)
+            try:
+                fitted._fit_run(run, table, kind, progress, started)
+            finally:
+                self._take_over(fitted)
+        return self
+
+    def _with(self, schema: Schema) -> Self:
+        """A synthesizer with the same parameters and another schema, not fitted."""
+        return type(self)(**{**self.get_params(deep=False), "schema": schema})
+
+    def _take_over(self, fitted: Self) -> None:
+        """Become as fitted as another synthesizer is."""
+        for name in (*FITTED, "ledger_"):
+            if hasattr(fitted, name):
+                setattr(self, name, getattr(fitted, name))
+
+    def _stand_in(self, table: pd.DataFrame) -> Self:
+        """With a schema that has the names of a table's columns, which are public, and no fact of its rows.
+
+        It serves for what must be refused before a draft is charged.
+        """
+        columns = [
+            Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
+            for name in table.columns
+        ]
+        return self._with(Schema(columns))
+
+    def _plan_after_draft(self, table: pd.DataFrame) -> Callable[[Ledger], list[Spend]]:
+        """From a ledger with a draft on it to what a fit of the table's columns spends."""
+
+        def spends(ledger: Ledger) -> list[Spend]:
+            return [(s.mechanism, s.count) for s in self._stand_in(table)._spends(ledger)]
+
+        return spends
+
+    def _count_violations(
+        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
+    ) -> None:
+        """Release the noisy number of rows that break a rule, and put its cost on the ledger of this fit."""
+        if checkpoint is not None or ledger is not None:
+            raise InputError(
+                "A fit that counts rows that break a rule takes no checkpoint and no project ledger; leave"
+                " count_violations (--count-violations) out."
+            )
+        encoder = TableEncoder(self.schema, self._encoding())
+        self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
+        spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
+        # Most fits do without.
+        violations = import_module("tabsynth.synthesizers.violations")
+        violations.release_violations(table, encoder, spent, self.random_state)
+        self.ledger_ = spent
 
     @property
     def schema_(self) -> Schema:
@@ -310,20 +412,86 @@ class Synthesizer(BaseEstimator):
         self._check_fitted()
         return self.encoder_.whole
 
-    def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
+    @property
+    def rows_(self) -> int | None:
+        """The declared number of rows, or the noisy one that the fit released; None where it released none."""
+        self._check_fitted()
+        rows = self.trained_.rows
+        return None if rows is None else max(1, round(rows))
 
-        Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
-        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
-        content: a table that was edited, filtered or reordered has no certificate any more.
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
+        random_state: int | None = None,
+        dataframe: str = "fitted",
+    ) -> Any:
+        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
+
+        The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
+        of a pandas DataFrame
+        holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
+        or reordered has no certificate any more. For other kinds of tables there is :meth:`certificate`.
+
+        Parameters
+        ----------
+        n : int, optional
+            Default: the declared number of rows, or the noisy one that the fit released (``rows_``).
+        where : dict, optional
+            From columns to a value, a range ``{"low": a, "high": b}`` of an ordered column,
+            both ends included, or several of these, any of which will do; None for null. Rows have the
+            very numbers that are asked for, but where a column of reals declares no resolution: there
+            a number stands for its cell, which the certificate then names, and a range must fill whole
+            cells. MargNet draws rows from the fitted mixture given the condition, exactly, by Bayes' rule. PATEACGAN
+            does so for its label. All else is rejection: rows are drawn, with the rules of the schema held among
+            them, and those that satisfy the condition are kept.
+        max_draws : int, optional
+            The largest number of rows to draw for a condition. Default: 100 for each row that is asked for, and at
+            least 1,000,000.
+        random_state : int, optional
+            Default: the synthesizer's own. Makes the draw reproducible.
+        dataframe : {"fitted", "pandas", "polars", "pyarrow"}
+            The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
+            others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
+
+        Raises
+        ------
+        InputError
+            For an unknown column, an undeclared value, or a condition that the schema declares
+            impossible, that has probability 0 in the model, or that is too rare for ``max_draws``. If ``n`` is not given and
+            the fit released no number of rows.
         """
         self._check_fitted()
-        return self._table(n, random_state, self.trained_.generator.sample)
+        one_of("dataframe", dataframe, CHOICES)
+        n = self._number_of_rows(n)
+        check_size(n, len(self.encoder_.schema.columns))
+        if max_draws is not None:
+            integer("max_draws", max_draws)
+        unconditional = where is None or (isinstance(where, Mapping) and not where)
+        condition = None if unconditional else Condition(self.encoder_.whole, where)
+        for_codes, for_cells = self._streams(random_state)
+        sampler, exact = self._sampler(condition)
+
+        def draw(rows: int) -> np.ndarray:
+            return self._holding_rules(lambda more: sampler(more, for_codes), rows, for_cells)
+
+        if condition is None:
+            table = self.encoder_.from_index(draw(n), for_cells)
+        else:
+            table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
+        made = in_kind(table, self.encoder_.whole, self.table_kind_, dataframe)
+        if isinstance(made, pd.DataFrame):
+            attach(made, self.certificate())
+            if condition is not None:
+                made.attrs["certificate"]["condition"] = condition.stated
+        return made
 
     def sample_to(
         self,
         path: str | Path,
-        n: int,
+        n: int | None = None,
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
@@ -333,13 +501,14 @@ class Synthesizer(BaseEstimator):
     ) -> Path:
         """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of :func:`tabsynth.write_table`;
-        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
+        :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
+        certificate.
         """
         suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        table = self.sample(n, random_state=random_state, **options)
+        table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         mark = decimal or self.encoder_.whole.decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
@@ -457,27 +626,30 @@ class Synthesizer(BaseEstimator):
         drafted = encoder.whole.released is not None
         return encoder.to_index(conformed(table, encoder.whole) if drafted else to_pandas(table))
 
-    def _table(
-        self,
-        n: int,
-        random_state: int | None,
-        draw: Callable[[int, torch.Generator], np.ndarray],
-        within: Mapping[str, Any] | None = None,
-    ) -> pd.DataFrame:
-        """A table of ``n`` rows with its certificate, from a sampler of category codes.
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
+        sampler: Sampler = self.trained_.generator.sample
+        return sampler, False
 
-        ``within``: as of :meth:`TableEncoder.from_index`.
-        """
-        check_size(n, len(self.encoder_.schema.columns))
-        for_codes, for_cells = self._streams(random_state)
-        rows = draw(n, for_codes)
+    def _number_of_rows(self, n: int | None) -> int:
+        """The number of rows of a sample: as given, else that of the fit."""
+        number = self.rows_ if n is None else n
+        if number is None:
+            raise InputError(
+                "This fit released no number of rows; give n (-n), or declare rows when fitting."
+            )
+        return number
+
+    def _holding_rules(
+        self, draw: Callable[[int], np.ndarray], n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """``n`` rows of codes that satisfy the schema's rules, from a sampler."""
+        rows = draw(n)
         if self.encoder_.whole.ruled and self.encoder_.rules.broken(rows).any():
             if n < MIN_ROWS:  # exchanges need rows to exchange with
-                rows = np.concatenate([rows, draw(MIN_ROWS - n, for_codes)])
-            rows = self.encoder_.rules.hold(rows, for_cells)[:n]
-        table = self.encoder_.from_index(rows, for_cells, within)
-        attach(table, self.certificate())
-        return table
+                rows = np.concatenate([rows, draw(MIN_ROWS - n)])
+            rows = self.encoder_.rules.hold(rows, rng)[:n]
+        return rows
 
     def _streams(self, random_state: int | None) -> tuple[torch.Generator, np.random.Generator]:
         """Of one draw from a fitted model: for category codes, on its device, and for numbers in cells."""
@@ -504,7 +676,7 @@ class Synthesizer(BaseEstimator):
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
         if self.schema.ruled:
-            CodeRules(self.schema)  # refuses what cannot be held
+            _ = CodeRules(self.schema).merged  # refuses what cannot be held
         self._check()
 
     def _check_budget(self) -> None:
@@ -603,9 +775,11 @@ class Synthesizer(BaseEstimator):
             "delta": self.ledger_.delta,
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "config": self.config_,
+            "rows": self.rows_,
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
+            "table": self.table_kind_.to_dict(),
         }
 
     def _binding(self) -> dict[str, Any]:
@@ -616,25 +790,32 @@ class Synthesizer(BaseEstimator):
             if name not in NOT_BOUND
             and (value is None or isinstance(value, bool | int | float | str | np.generic))
         }
-        encoding = self._encoding()
-        facts = {
-            "method": self.method,
-            "schema": self.schema.fingerprint(),
-            **options,
-            "epsilon": epsilon_to_json(self.epsilon),
-            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-            "public_table": self._public_facts(),
-            "config": self._config(),
-        }
-        return dict(json.loads(json.dumps(facts, default=json_default)))
+        facts: dict[str, Any] = {"method": self.method, **options}
+        facts["epsilon"] = epsilon_to_json(self.epsilon)
+        if (
+            self.schema is None
+        ):  # it is drafted: all follows from the parameters, and from what is released
+            given = self.get_params(deep=False)
+            rest = {name: given[name] for name in given if name not in {*NOT_BOUND, *options}}
+            facts |= {"schema": DRAFTED, "parameters": rest}
+        else:
+            encoding = self._encoding()
+            facts |= {
+                "schema": self.schema.fingerprint(),
+                "encoding": encoding if isinstance(encoding, str) else dict(encoding),
+                "public_table": self._public_facts(),
+                "config": self._config(),
+            }
+        return dict(json.loads(json.dumps(facts, default=_bound)))
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
     ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
         whole = planned(spends, earlier)
-        rows = self.rows or NOMINAL_ROWS
-        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        rows, limit = self.rows or NOMINAL_ROWS, self.time_limit
+        estimate_time = estimate_time and (limit is None or limit >= SHORT)
+        seconds = estimated_seconds(self, spends, rows) if estimate_time else None
         return Plan(
             method=self.method,
             spends=tuple(spends),
@@ -645,7 +826,7 @@ class Synthesizer(BaseEstimator):
             rows_declared=self.rows is not None,
             device=str(self._device()),
             seconds=seconds,
-            at_most=self.stops_early,
+            time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
         )
 
@@ -677,33 +858,6 @@ class Synthesizer(BaseEstimator):
             )
         return [*notes, *self._notes(spends)]
 
-    def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
-        """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-        sizes, made_up = self.schema.learned.sizes, min(rows, TRIAL_ROWS)
-        rng = np.random.default_rng(0)
-        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
-        few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
-        times: dict[str, list[float]] = {}
-        monitor = TrainingMonitor(
-            progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
-        )
-        started = time.monotonic()
-        ledger = Ledger(math.inf, self.delta)
-        self._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
-        private, public = time.monotonic() - started, 0.0
-        charged = {s.purpose: s.count for s in spends}
-        for stage, steps in {**charged, **self._free_steps()}.items():
-            stamps = times.get(stage, [])
-            if len(stamps) >= TRIAL_STEPS:
-                # The first steps warm up (imports, allocators): they say nothing of the others.
-                left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-                if stage in charged:
-                    private += left
-                else:  # such steps read no rows
-                    tried = stamps[-1] - stamps[0]
-                    private, public = private - tried, public + tried + left
-        return private * rows / made_up + public
-
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """A fitted synthesizer from the facts and weights of a model file.
@@ -728,6 +882,8 @@ class Synthesizer(BaseEstimator):
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
+            kind = facts.get("table")  # older files have none
+            model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             project = model.facts_.get("project", {})
             model.ledger_.project, model.ledger_.run = (
                 project.get("project"),
@@ -752,12 +908,17 @@ class Synthesizer(BaseEstimator):
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
-        model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
+        rows = facts.get("rows")  # older files do not say
+        if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+            raise damaged
+        model.trained_ = Trained(
+            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+        )
         return model
 
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
         restored = self._from_file(*read_model(path), path)
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+        for name in FITTED:
             setattr(self, name, getattr(restored, name))
         self.ledger_ = ledger

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +13,13 @@ import numpy as np
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
+from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
 from tabsynth.privacy.ledger.journal import MOST_USES
-from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, recorder
+from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 
@@ -46,8 +49,8 @@ class Plan:
         Name of the accountant.
     seconds : float or None
         Estimated on this machine, for a table of ``rows`` rows.
-    at_most : bool
-        Whether the fit may end earlier.
+    time_limit : float or None
+        Seconds after which the fit stops.
     rows : int
         The number of rows the estimate is for: what the caller declared, or a nominal one. It is
         never that of the private table.
@@ -64,7 +67,7 @@ class Plan:
     rows_declared: bool
     device: str
     seconds: float | None = None
-    at_most: bool = False
+    time_limit: float | None = None
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
@@ -79,10 +82,12 @@ class Plan:
             )
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
+            other = "" if self.rows_declared else "; declare rows (--rows) for another number"
             out.append(
-                f"takes about {duration(self.seconds)}{' at most' * self.at_most} on {self.device}"
-                f" for {whose} {self.rows:,} rows"
+                f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows{other}"
             )
+        elif self.time_limit is not None:
+            out.append(f"stops at the time limit of {duration(self.time_limit)}")
         return [*out, *self.notes]
 
     def __str__(self) -> str:
@@ -114,6 +119,7 @@ class Run:
     Parameters
     ----------
     model : Synthesizer
+        One without a schema has no plan until :meth:`draft` and :meth:`go_on` were called.
     path : path, optional
         The checkpoint: opened now if it is there, else made when the fit starts.
     ledger : path, optional
@@ -123,7 +129,7 @@ class Run:
     def __init__(
         self, model: Any, path: str | Path | None, ledger: str | Path | None = None
     ) -> None:
-        self.model = model
+        self.model = self._given = model
         self.path = None if path is None else Path(path)
         self.checkpoint: Checkpoint | None = None
         self.ledger = Ledger(model.epsilon, model.delta)
@@ -133,6 +139,8 @@ class Run:
             self._check_sources(self.project)
             if self.path is not None and (self.path / INDEX).exists():
                 self._open(self.path)
+            elif model.schema is None:
+                self.ledger = self._fresh()
             else:
                 self._plan(self._fresh())
         except BaseException:
@@ -156,17 +164,22 @@ class Run:
                 "A seeded fit is not private, so ledger"
                 f" {project.name} cannot count it; leave out the seed, or the ledger."
             )
-        warm = getattr(self.model, "warm_start", None)
+        sources: list[tuple[str, Any, Any]] = []
         for what, before in (
             ("What this synthesizer was fitted to", self.model),
-            ("warm_start", warm),
+            ("warm_start", getattr(self.model, "warm_start", None)),
         ):
             source_ledger: Ledger | None = getattr(before, "ledger_", None)
-            if source_ledger is None or not source_ledger.spends():
-                continue
+            if source_ledger is not None and source_ledger.spends():
+                sources.append((what, source_ledger.project, source_ledger.run))
+        released = getattr(self.model.schema, "released", None)
+        if released is not None:
+            draft = ("The draft of the schema", released.get("project"), released.get("run"))
+            sources.append(draft)
+        for what, project_id, run in sources:
             if project is not None:
-                project.check_on_it(what, source_ledger.project, source_ledger.run)
-            elif source_ledger.project:
+                project.check_on_it(what, project_id, run)
+            elif project_id:
                 raise InputError(
                     f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
                     " there too."
@@ -205,6 +218,59 @@ class Run:
         """Make the checkpoint, if there is to be one: the table is sound, and about to be read."""
         if self.path is not None and self.checkpoint is None:
             self._open(self.path)
+
+    def draft(self, table: Any, after: Callable[[Ledger], Sequence[Spend]]) -> Schema:
+        """The schema that this fit releases first, charged as all else is; from the checkpoint if that has it.
+
+        A draft of which a crash lost the result is made again, for a part of what is left.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The private rows.
+        after : callable
+            From a ledger that has the draft on it to a plan of the fit, for a project's ledger to admit both.
+        """
+        self.start()
+        if self.checkpoint is not None:
+            kept = self.checkpoint.schema()
+            if kept is not None:
+                return Schema.from_dict(kept, str(self.path))
+            if self.checkpoint.begun:
+                logger.warning(
+                    "the draft of the schema: charged, but lost in a crash; it is made again"
+                )
+                self.checkpoint.start_over()
+                self.ledger = self.checkpoint.ledger()
+            self.checkpoint.begin(None, seeded=self.seeded)
+        check_left(self.ledger)
+        mu = draft_share(self.model.epsilon, self.model.delta)
+        if self.project is not None:
+            self.project.admit_draft(self.ledger, mu, after)
+        self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
+        seed = self.model.random_state
+        if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
+            resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
+            seed = int(seed) + (1 << 127) + (resumes << 128)
+        options = dict(self.model.draft_options or {})
+        schema = draft_on_ledger(table, mu, self.ledger, random_state=seed, **options)
+        if self.checkpoint is not None:
+            self.checkpoint.keep_schema(schema.to_dict())
+        return schema
+
+    def go_on(self, model: Any) -> None:
+        """Plan the fit of ``model``, which has the drafted schema: adaptively, so that filters compose."""
+        self.model = model
+        if self.checkpoint is not None:
+            self._adopt(self.checkpoint)
+            return
+        before = as_earlier(self.ledger.to_list())
+        if self.project is not None:
+            ledger = self.project.ledger(model.epsilon, model.delta, earlier=before)
+        else:
+            ledger = Ledger.from_list(model.epsilon, model.delta, before)
+        check_left(ledger)
+        self._plan(ledger)
 
     def train(self, index: np.ndarray, monitor: TrainingMonitor) -> Any:
         """Train by the plan; after a crash that lost a charged release, by a new plan for the rest of the budget."""
@@ -281,7 +347,7 @@ class Run:
     def _adopt(self, checkpoint: Checkpoint) -> None:
         """Take ledger and plan from the checkpoint; make the plan where it has none."""
         self.ledger = checkpoint.ledger()
-        if checkpoint.finished:
+        if checkpoint.finished or self.model.schema is None:
             return
         if checkpoint.plan is None:
             check_left(self.ledger)
@@ -304,12 +370,14 @@ class Run:
 
     def _before(self, path: Path) -> list[dict[str, Any]]:
         """What this model spent before the fit that the checkpoint is of."""
-        ledger: Ledger = getattr(self.model, "ledger_", self.ledger)
-        # This object began, or continued, the very same fit: that is not spent twice.
+        ledger: Ledger = getattr(self._given, "ledger_", self.ledger)
         index = path / INDEX
-        if ledger.journal is not None and index.exists() and read_index(index)["run"] == ledger.run:
-            return ledger.of_run(EARLIER)
-        return self.model._earlier_spends()
+        if ledger.journal is not None and index.exists():
+            facts = read_index(index)
+            # This object began, or continued, the very same fit: that is not spent twice.
+            if ledger.run in (facts["run"], *facts.get("given_up", [])):
+                return ledger.of_run(EARLIER)
+        return self._given._earlier_spends()
 
 
 def check_left(ledger: Ledger) -> None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ from tabsynth._validate import between, positive, shown
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
+    THRESHOLD_SHARE,
     Gaussian,
     Mechanism,
     NoPrivacy,
     ThresholdedGaussian,
 )
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
+from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
@@ -44,7 +47,6 @@ from tabsynth.tables.frames import to_pandas
 FORMATS, VALUES = "formats of columns", "values of columns"
 SHARE = 0.1  # of the budget, in units of μ², that a fit without a schema spends on the draft
 FORMATS_SHARE = 0.2  # of the draft
-THRESHOLD_SHARE = 0.1  # of δ, for the thresholds of categories
 CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
 IDENTIFYING = (
     0.05  # of the rows: values that look like identifiers, above which a column is left out
@@ -75,6 +77,7 @@ def draft_private(
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
     decimal: str | None = None,
+    ledger: str | Path | None = None,
 ) -> Schema:
     """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
@@ -90,6 +93,9 @@ def draft_private(
         For tests; a seeded draft is not private.
     decimal : {".", ","}, optional
         The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
+    ledger : path, optional
+        A project's ledger (:class:`tabsynth.ProjectLedger`), to which the draft is charged before rows are read. Fits
+        that take the schema must be made under it, and it counts the draft once.
 
     Returns
     -------
@@ -100,14 +106,27 @@ def draft_private(
     ------
     InputError
         If nothing could be released at this budget. It is spent all the same.
+    BudgetError
+        If the draft would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
     mu = math.inf
     if math.isfinite(epsilon):
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
-    ledger = Ledger(epsilon, delta)
-    return draft_on_ledger(table, mu, ledger, null_values, random_state, decimal)
+    if ledger is None:
+        return draft_on_ledger(
+            table, mu, Ledger(epsilon, delta), null_values, random_state, decimal
+        )
+    with ProjectLedger(ledger) as project:
+        if random_state is not None:
+            raise InputError(
+                f"A seeded draft is not private, so ledger {project.name} cannot count it; leave out the seed, or the"
+                " ledger."
+            )
+        own = project.ledger(epsilon, delta)
+        project.admit_draft(own, mu)
+        return draft_on_ledger(table, mu, own, null_values, decimal=decimal)
 
 
 def draft_share(epsilon: float, delta: float) -> float:
@@ -132,11 +151,16 @@ def draft_on_ledger(
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
     draft = _Draft(PrivateTable(frame, ledger), ledger, mu, null_values, random_state, decimal)
     dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
-    columns, left_out = draft.columns(dtypes)
-    released = {
+    try:
+        columns, left_out = draft.columns(dtypes)
+    finally:
+        ledger.close()
+    released: dict[str, Any] = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
     }
+    if ledger.project is not None:  # which counts it already
+        released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
         first = left_out[0]
         raise InputError(
@@ -160,6 +184,7 @@ class _Draft:
     ) -> None:
         self.decimal = decimal  # else decided by the noisy counts of formats
         self._table, self._ledger, self._mu = table, ledger, mu
+        self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
 
@@ -211,7 +236,7 @@ class _Draft:
 
     def _open(self, stage: str, columns: int) -> tuple[Account, float]:
         """The account of a stage, and the standard deviation of the noise on each count, in rows."""
-        mechanism = self._mechanism(stage, THRESHOLD_SHARE * self._ledger.delta)
+        mechanism = self._mechanism(stage, self._threshold_delta)
         details = {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
         account = self._ledger.open(f"schema: {stage}", mechanism, 1, details)
         return account, self._std(stage, columns)
@@ -249,7 +274,7 @@ class _Draft:
         account, std = self._open(VALUES, len(plans))
         frame = self._table.read(account)
         texts = sum(plan.grid is None for plan in plans.values())
-        chance = THRESHOLD_SHARE * self._ledger.delta / max(texts, 1)
+        chance = self._threshold_delta / max(texts, 1)
         threshold = 1 + std * float(norm.isf(chance)) if std else 1.0
         out: dict[str, tuple[Any, float]] = {}
         for name, plan in plans.items():
@@ -568,7 +593,8 @@ def _breaks(
     starts, total = [], 0.0
     for cell in inside:
         start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
-        if total > clear and start > low and start <= high and start not in starts:
+        within = start <= high if step is not None else start < high
+        if total > clear and start > low and within and start not in starts:
             starts.append(float(start))
             total = 0.0
         total += float(counts[cell + 1])

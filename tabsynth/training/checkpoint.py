@@ -36,6 +36,9 @@ STATE_FILE = re.compile(r"state-\d{1,18}\.safetensors")
 INDEX, LEDGER = "checkpoint.json", "ledger.jsonl"
 
 
+SCHEMA = "schema"  # of the file with the schema that a fit has drafted
+
+
 def write_index(path: Path, index: Mapping[str, Any]) -> None:
     """Write the list with its own checksum, whole or not at all."""
     signed = {**index, "sha256": _digest(index)}
@@ -151,7 +154,8 @@ def standing(path: str | Path) -> list[str]:
     index = read_index(folder / INDEX)
     if index["model"] is not None:
         return [f"{path}: this fit is complete; its model is restored, and nothing is charged."]
-    done = [
+    done = ["the drafted schema" for item in index["kept"] if item["kind"] == SCHEMA]
+    done += [
         f"{item['name']}: {item['done']:,} steps"
         for item in index["kept"]
         if item["kind"] == "stage"
@@ -293,8 +297,8 @@ class StateFiles:
                 return dict(item)
         return None
 
-    def _keep(self, kind: str, name: str, value: Any, done: int) -> None:
-        """A new file, then the index that lists it, then the end of the file it replaces."""
+    def _keep(self, kind: str, name: str, value: Any, done: int, **changes: Any) -> None:
+        """A new file, then the index that lists it, with other ``changes``, then the end of the file it replaces."""
         self.journal.check_process()
         file = f"state-{self._index['next']}.safetensors"
         self._index["next"] += 1
@@ -306,7 +310,7 @@ class StateFiles:
             kept.append(item)
         else:
             kept[kept.index(before)] = item
-        self._index["kept"] = kept
+        self._index |= {"kept": kept, **changes}
         self._write_index()
         if before is not None:
             self._drop([before["file"]])
@@ -478,17 +482,43 @@ class Checkpoint(StateFiles):
             *self._limit, before, journal=self.journal, run=self.run, given_up=self.runs
         )
 
-    def begin(self, plan: list[dict[str, Any]], *, seeded: bool) -> None:
-        """Record the plan, and whether this part of the fit is seeded, before the first account."""
+    def schema(self) -> dict[str, Any] | None:
+        """The schema that this fit has drafted, as a schema file has it; None if it has drafted none."""
+        entry = self._find(SCHEMA, SCHEMA)
+        if entry is None:
+            return None
+        return dict(json.loads(read_state(self.path / entry["file"], entry["sha256"])["json"]))
+
+    def keep_schema(self, schema: Mapping[str, Any]) -> None:
+        """Keep the schema that this fit has drafted, and end the run that has drafted it, in one write.
+
+        What follows is another run, planned after it.
+        """
+        text = {"json": json.dumps(schema)}
+        runs = {"given_up": self.runs, "run": new_name(), "plan": None}
+        self._keep(SCHEMA, SCHEMA, text, 1, **runs)
+        self._close_others()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was charged, or granted, to the present run."""
+        return any(entry.run == self.run for entry in self.journal.entries.values())
+
+    def begin(self, plan: list[dict[str, Any]] | None, *, seeded: bool) -> None:
+        """Record the plan (None of a draft), and whether this part of the fit is seeded, before the first account."""
         self._index["plan"] = plan
         self._index["seeded"] = self.seeded or seeded
         self._write_index()
 
     def start_over(self) -> None:
-        """Abandon the plan: its charges stay, its results are deleted, and a new plan may begin."""
-        dropped = [item["file"] for item in self._index["kept"]]
+        """Abandon the plan: its charges stay, its results are deleted, and a new plan may begin.
+
+        A schema that the fit has drafted is kept: it was charged to a run of its own.
+        """
+        kept = [item for item in self._index["kept"] if item["kind"] == SCHEMA]
+        dropped = [item["file"] for item in self._index["kept"] if item not in kept]
         self._index["given_up"] = self.runs
-        self._index |= {"run": new_name(), "plan": None, "kept": []}
+        self._index |= {"run": new_name(), "plan": None, "kept": kept}
         self._index["resumes"] += 1  # never twice the same noise
         self._went_on = False
         self._write_index()

@@ -12,13 +12,16 @@ import numpy as np
 import torch
 from fitted_tables import coder, frame, small, wgan
 
+from tabsynth import MargNet
 from tabsynth.privacy.ledger import ledger
 from tabsynth.privacy.ledger.ledger import PrivateTable
+from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.training import checkpoint as checkpoints
 from tabsynth.training.loop import TrainingMonitor
 
 EPSILON = 3.0
 STEPS = {"autoencoder": 5, "critic": 16}
+DRAFTED_ROWS = 1_000  # of fits that draft their schema
 BLOCKS = 8  # so that the critic's steps are reserved two at a time
 
 
@@ -26,6 +29,12 @@ def model(**changes: Any) -> Any:
     critic = wgan(critic_steps=STEPS["critic"])
     parameters = {"config": critic, "autoencoder_config": coder(steps=STEPS["autoencoder"])}
     return small(**{"epsilon": EPSILON, **parameters, **changes})
+
+
+def drafting() -> MargNet:
+    """A small fit that drafts its schema."""
+    config = MargNetConfig(components=10, hidden=(8,), steps=3, max_unscored=0)
+    return MargNet(epsilon=EPSILON, config=config)
 
 
 class Kill:
@@ -86,7 +95,12 @@ def fit(folder: str, at: float, read: str | None, every: float, changes: dict[st
     for name in ("fsync", "pwrite", "replace", "ftruncate", "unlink"):
         kill.around(os, name)
     checkpoints.EVERY, ledger.BLOCKS = every, BLOCKS
-    fitted = model(**changes).fit(frame(), checkpoint=place / "ck")
+    project = changes.pop("ledger", None)
+    if changes.pop("drafts", False):
+        estimator, table = drafting(), frame(DRAFTED_ROWS)
+    else:
+        estimator, table = model(**changes), frame()
+    fitted = estimator.fit(table, checkpoint=place / "ck", ledger=project)
     fitted.save(place / "model")
     (place / "moments").write_text(str(kill.moments))
 
@@ -99,7 +113,10 @@ def run(
     every: float = 1e-9,
     **changes: Any,
 ) -> int | None:
-    """The exit code of :func:`fit` in a process of its own: −9 if it was killed."""
+    """The exit code of :func:`fit` in a process of its own: −9 if it was killed.
+
+    ``changes`` of the model's parameters; ``drafts=True`` fits :func:`drafting` in its place, ``ledger`` is a project's.
+    """
     process = forked.CONTEXT.Process(target=fit, args=(str(folder), at, read, every, changes))
     process.start()
     process.join(120)

@@ -211,9 +211,7 @@ def test_declared_types_are_kept() -> None:
     assert set(made["constant"]) <= {"same", "other"}
 
 
-def test_a_fit_that_drafts_takes_no_checkpoint(tmp_path) -> None:
-    with pytest.raises(InputError, match="takes no checkpoint and no project ledger"):
-        MargNet(epsilon=1).fit(patients(), checkpoint=tmp_path / "c")
+def test_a_plan_drafts_nothing() -> None:
     with pytest.raises(InputError, match="only fit drafts one"):
         MargNet(epsilon=1).plan()
 

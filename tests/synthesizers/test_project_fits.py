@@ -227,7 +227,7 @@ def test_others_took_the_rest(project: Path, tmp_path: Path, reads: list[str]) -
     where = {"checkpoint": tmp_path / "ck", "ledger": project}
     with pytest.raises(RuntimeError):
         small().fit(frame(), progress=stopped("autoencoder", 1), **where)
-    margnet(3.5).fit(frame(), ledger=project)
+    margnet(3.4).fit(frame(), ledger=project)
     before, count = project.read_bytes(), len(reads)
     with pytest.raises(BudgetError, match="exceed its limit of 4"):
         small().fit(frame(), **where)

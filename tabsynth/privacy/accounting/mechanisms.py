@@ -1,5 +1,6 @@
 """Private mechanisms as frozen values. Units are in the docstrings: there is one meaning a name."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ LEAST_NOISE, MOST_NOISE = 1e-50, 1e50
 MOST_TEACHERS = 100_000
 # Different ones in an untrusted file: each takes the accountant a part of a second.
 MOST_MECHANISMS = 50
+THRESHOLD_SHARE = 0.1  # of δ: set aside for the thresholds of drafts of schemas
 EXACT_BINARY, GAUSSIAN, LAPLACE = "exact-binary", "gaussian", "laplace"
 ACCOUNTINGS = (EXACT_BINARY, GAUSSIAN, LAPLACE)
 
@@ -289,6 +291,11 @@ def without_thresholds(
         else:
             plain.append((mechanism, count))
     return plain, delta
+
+
+def thresholds_of(spends: Iterable[tuple[Mechanism, int]]) -> float:
+    """What the thresholds of drafts among ``spends`` take of δ."""
+    return math.fsum(n * m.threshold_delta for m, n in spends if isinstance(m, ThresholdedGaussian))
 
 
 def is_private(mechanism: Mechanism) -> bool:

@@ -405,7 +405,7 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     )
     kind = next(kind for kind, name in NAMES.items() if name == composition["name"])
     try:
-        kept = PrivacyFilter.of(limit, stated["delta"], kind)
+        kept = PrivacyFilter.of(limit, stated["delta"] - stated.get("threshold_delta", 0.0), kind)
         own = kept.share(ledger.spends())
     except (BudgetError, InputError) as error:
         return [f"its project's filter does not admit it: {error}"]

@@ -17,6 +17,7 @@ does (:mod:`tabsynth.privacy.ledger.project`); a line of kind ``run`` says what 
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -156,6 +157,10 @@ class Journal:
         alone: bool | None = None,
     ) -> None:
         """Refuse what the limit of a project does not cover; the journal of one fit leaves that to the fit."""
+
+    def thresholds_left(self) -> float:
+        """What a project has left of δ for thresholds of drafts; the journal of one fit leaves that to the fit."""
+        return math.inf
 
     def begin(self, run: str, about: Mapping[str, Any]) -> None:
         """Note what a run is, once; ``about`` is JSON-ready."""

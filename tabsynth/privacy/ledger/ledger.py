@@ -24,11 +24,12 @@ from tabsynth.privacy.accounting.accountants import (
     rdp_epsilon,
 )
 from tabsynth.privacy.accounting.mechanisms import (
+    THRESHOLD_SHARE,
     Mechanism,
     is_private,
     mechanism_from,
     of_sum,
-    without_thresholds,
+    thresholds_of,
 )
 from tabsynth.privacy.ledger.journal import MOST_USES, Journal
 
@@ -167,15 +168,40 @@ class Ledger:
     def filter(self) -> PrivacyFilter:
         """Composes this fit with what was spent before its plan was made.
 
-        What thresholds took of δ is not there for it: how much follows from the earlier accounts' own parameters.
+        Where there were drafts of schemas, what is set aside for their thresholds is not there for it, nor what they
+        took beyond that: both follow from parameters that were fixed before the first output.
         """
-        spends = [(a.mechanism, a.spent) for a in self.accounts]
-        delta = without_thresholds(spends, self.delta)[1]
-        if delta <= 0:
+        taken = thresholds_of((a.mechanism, a.spent) for a in self.accounts)
+        if taken:
+            taken = max(taken, THRESHOLD_SHARE * self.delta)
+        if taken >= self.delta:
             raise BudgetError(
                 f"The draft of the schema takes all of delta={self.delta:g}; draft it with a smaller delta."
             )
-        return PrivacyFilter.of(self.epsilon, delta)
+        return PrivacyFilter.of(self.epsilon, self.delta - taken)
+
+    @property
+    def threshold_delta(self) -> float:
+        """What the thresholds of one more draft of a schema may take of δ.
+
+        Without a journal all that is set aside and not taken; with one half of that, since a crash may lose the draft,
+        and others may need one. So there is always some left.
+
+        Raises
+        ------
+        BudgetError
+            If there is none.
+        """
+        left = THRESHOLD_SHARE * self.delta
+        left -= thresholds_of((a.mechanism, a.granted) for a in self.accounts)
+        if self.journal is not None:
+            left = min(left, self.journal.thresholds_left()) / 2
+        if left <= 0:
+            raise BudgetError(
+                "No part of delta is left for the draft of a schema; fit with a schema that was drafted before"
+                " (--schema), or make a new project ledger. Nothing was read."
+            )
+        return left
 
     @property
     def adaptive(self) -> bool:
