@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
 # Pages with commands, in an order in which later ones may use the files of earlier ones.
-GUIDES = ("tutorial", "drafting", "schema-tools", "warm-starts", "project-ledger", "signing")
+GUIDES = (
+    "tutorial",
+    "drafting",
+    "schema-tools",
+    "warm-starts",
+    "project-ledger",
+    "signing",
+    "files",
+)
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -42,6 +50,7 @@ def people(tmp_path):
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
+    (tmp_path / "clinic.csv").write_text(blocks("csv", guide("files"))[0], "utf-8")
     (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")
     return tmp_path
 
