@@ -26,6 +26,7 @@ from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.privacy.accounting.accountants import RENYI
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
 from tabsynth.privacy.certificate.certificate import (
@@ -166,6 +167,7 @@ class Synthesizer(BaseEstimator):
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
+    composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
     schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
@@ -294,9 +296,11 @@ class Synthesizer(BaseEstimator):
         spent = Ledger.from_list(self.epsilon, self.delta, self._earlier_spends())
         if spent.used_up:
             check_left(spent)
-        mu = draft_share(self.epsilon, self.delta)
+        mu = draft_share(self.epsilon, self.delta, to_pandas(table).shape[1])
         self.ledger_ = spent  # what a draft spends is spent, whatever comes of the fit
-        return draft_on_ledger(table, mu, spent, random_state=self.random_state)
+        return draft_on_ledger(
+            table, mu, spent, random_state=self.random_state, composition=self.composition
+        )
 
     @property
     def schema_(self) -> Schema:

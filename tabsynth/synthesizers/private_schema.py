@@ -12,7 +12,7 @@ In a table of many columns most values of a row are common, and are released in 
 rounds are then as accurate for what is left as they would be in a table of few columns.
 
 NOTE[DIFF] DP-SIPS releases one set. Here every column has one of its own, and columns of numbers and dates have cells of a
-fixed grid, which need no threshold of δ. What one column has released is a candidate in others: see :meth:`_Draft._learn`.
+fixed grid, which need no threshold of δ.
 """
 
 import math
@@ -26,7 +26,7 @@ from scipy.stats import norm
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive, shown
 from tabsynth.errors import InputError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy, ThresholdedGaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
@@ -46,11 +46,10 @@ from tabsynth.synthesizers.released_columns import (
 from tabsynth.tables.frames import to_pandas
 
 FORMATS = "formats of columns"
-SHARE = 0.2  # of the budget, in units of μ², that a fit without a schema spends on the draft
+SHARE, MOST_SHARE = 1 / 120, 0.4  # for each column, of the budget in μ² that a fit without a schema spends on the draft
 THRESHOLD_SHARE = 0.1  # of δ, for the thresholds of values
 FORMATS_SHARE = 0.05  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
-CANDIDATE = 3.0  # the same, of a text that another column has released
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
 
 
@@ -94,11 +93,12 @@ def draft_private(
     return draft_on_ledger(table, mu, ledger, null_values, random_state)
 
 
-def draft_share(epsilon: float, delta: float) -> float:
+def draft_share(epsilon: float, delta: float, columns: int) -> float:
     """μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
     if math.isinf(epsilon):
         return math.inf
-    return math.sqrt(SHARE) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
+    share = min(MOST_SHARE, SHARE * columns)
+    return math.sqrt(share) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
 
 
 def draft_on_ledger(
@@ -107,13 +107,18 @@ def draft_on_ledger(
     ledger: Ledger,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
+    composition: str = RENYI,
 ) -> Schema:
-    """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger."""
+    """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
+
+    ``composition`` is the filter that composes the draft with later mechanisms, whose parameters may follow from it:
+    ``"gaussian"`` only where all of these are Gaussian mechanisms on the whole table.
+    """
     frame = to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    draft = _Draft(frame, ledger, mu, null_values, random_state)
+    draft = _Draft(frame, ledger, mu, null_values, random_state, composition)
     columns, left_out = draft.columns()
     released = {
         "mechanisms": ledger.to_list(),
@@ -138,8 +143,9 @@ class _Draft:
         mu: float,
         null_values: Sequence[str],
         seed: int | None,
+        composition: str,
     ) -> None:
-        self._ledger, self._mu = ledger, mu
+        self._ledger, self._mu, self._composition = ledger, mu, composition
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
         self._dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
@@ -201,18 +207,13 @@ class _Draft:
         share = (1 - FORMATS_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
         chance = THRESHOLD_SHARE * self._ledger.delta / len(ROUNDS)
         mechanism = self._mechanism(share, chance)
-        vocabulary = frozenset(text for draft in drafts.values() for text in draft.texts)
-
         def questions(columns: Mapping[str, Distinct]) -> list[Question]:
             return [q for name, draft in drafts.items() for q in draft.questions(columns[name], number)]
 
         counts, std = self._release(f"schema: values of columns, round {number}", mechanism, questions)
         threshold = self._threshold(std, chance, sum(q.values is not None for q, _ in counts))
         for question, noisy in counts:
-            least = np.array([0.0])
-            if question.values is not None:
-                known = np.array([v in vocabulary for v in question.values], dtype=bool)
-                least = np.where(known, CANDIDATE * std, threshold)
+            least = CLEAR * std if question.values is None else threshold
             drafts[question.column].learn(question, noisy, std, noisy > least)
 
     def _mechanism(self, share: float, chance: float | None) -> Mechanism:
@@ -247,7 +248,11 @@ class _Draft:
         values it adds ⌊UNIT/√k⌋/UNIT to the sum of each, so the L2 norm of what one row adds is at most 1, and so is the
         sensitivity. Sums are of whole multiples of 1/UNIT, without rounding.
         """
-        details = {"l2_sensitivity": 1.0, "unit": "rows, each with weights of L2 norm 1 over its values"}
+        details = {
+            "l2_sensitivity": 1.0,
+            "unit": "rows, each with weights of L2 norm 1 over its values",
+            "composition": self._composition,
+        }
         account = self._ledger.open(purpose, mechanism, 1, details)
         std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier  # type: ignore[union-attr]
         columns = self._table.read(account)

@@ -31,7 +31,7 @@ EACH = 128  # whole steps between bounds, below which each has a cell of its own
 OTHER = "other"
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
-CLEAR = 4.0  # standard deviations of its noise: a sum above is taken to be of rows
+CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
 FAR, NEAR = 5.5, 4  # the same, of cells that are no near ones: at most so many beyond the bounds
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
 
@@ -189,8 +189,8 @@ class ColumnDraft:
         """What round ``number`` asks; the first is 1."""
         return []
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, passed: np.ndarray) -> None:
-        """Take an answer: noisy sums of rows' weights, their noise, and of new values which passed the threshold."""
+    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
+        """Take an answer: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
 
     def column(self) -> Column | str:
         """The column, or why it is left out."""
@@ -213,17 +213,17 @@ class TextDraft(ColumnDraft):
         new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
         keys = np.full(len(missing), -1)
         keys[:-1][new] = np.arange(new.sum())
-        asked = [Question(self.name, keys, int(new.sum()), values[new].tolist(), "texts")]
+        asked = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
         if not self.nulls:
-            asked.append(Question(self.name, np.where(missing, 0, -1), 1, about="nulls"))
+            asked.append(Question(self.name, np.where(missing, 0, -1), 1))
         return asked
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, passed: np.ndarray) -> None:
+    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
         """As :meth:`ColumnDraft.learn`."""
         if question.values is None:
-            self.nulls = bool(sums[0] > CLEAR * std)
+            self.nulls = bool(clear[0])
             return
-        found = sorted(np.flatnonzero(passed).tolist(), key=lambda i: -sums[i])
+        found = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
         found = found[: MOST_CATEGORIES - len(self.texts)]
         self.texts |= {question.values[i] for i in found}
 
@@ -312,28 +312,28 @@ class GridDraft(ColumnDraft):
             asked.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
         return asked
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, passed: np.ndarray) -> None:
+    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
         """As :meth:`ColumnDraft.learn`."""
         if question.about == "cells":
-            self.nulls |= bool(sums[-1] > CLEAR * std)
+            self.nulls |= bool(clear[-1])
             least = np.full(len(self.grid) - 1, FAR * std)
             found = []
             if self.bounds is not None:
                 found = list(self.bounds)
-                least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = CLEAR * std
-            found += np.flatnonzero(sums[:-1] > least).tolist()
+                least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = 0
+            found += np.flatnonzero(clear[:-1] & (sums[:-1] > least)).tolist()
             if found:
                 self.bounds = min(found), max(found)
         elif question.about == "shape":
-            self.counts = np.where(sums > CLEAR * std, sums, 0.0)
+            self.counts = np.where(clear, sums, 0.0)
         elif question.about == "common values":
             assert question.values is not None
-            new = {question.values[i] for i in np.flatnonzero(passed)}
+            new = {question.values[i] for i in np.flatnonzero(clear)}
             self.common |= new
             self.searched = bool(new)
         else:
             more = np.maximum(sums, 0) - _shares_of_heaps() * np.maximum(sums, 0).sum()
-            often = more > np.maximum(CLEAR * std, HEAPED * np.maximum(sums, 0).sum())
+            often = more > max(CLEAR * std, HEAPED * np.maximum(sums, 0).sum())
             self.heaping = tuple(h for h, some in zip(HEAPS, often, strict=False) if some)
 
     def column(self) -> Column | str:
