@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.accountants import (
+    GAUSSIAN_FILTER,
+    RENYI,
     PrivacyFilter,
     Spend,
     accountant_of,
@@ -121,7 +123,8 @@ class Ledger:
     :mod:`tabsynth.privacy.accounting.accountants`; a use beyond what was granted raises before the data is read.
     That accountant is for a list of mechanisms that was fixed before the first of them ran, as the plan of a fit
     is. Where accounts are marked as earlier, the plan may depend on what they released: then all are composed
-    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.accounting.accountants`), and the claim is ε itself.
+    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.accounting.accountants`), or by a Gaussian
+    filter if the first account states so, and the claim is ε itself.
     It holds if (ε, δ) was chosen before the first of all these outputs was seen.
     Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
     the disk by then. In a shared journal, the filter of the project admits what all fits have spent and
@@ -169,7 +172,9 @@ class Ledger:
         """Composes this fit with what was spent before its plan was made.
 
         Where there were drafts of schemas, what is set aside for their thresholds is not there for it, nor what they
-        took beyond that: both follow from parameters that were fixed before the first output.
+        took beyond that: both follow from parameters that were fixed before the first output. The first account states
+        the composition, which is fixed with it: by a Gaussian filter where all that follows will be Gaussian, else by a
+        Rényi filter.
         """
         taken = thresholds_of((a.mechanism, a.spent) for a in self.accounts)
         if taken:
@@ -178,7 +183,9 @@ class Ledger:
             raise BudgetError(
                 f"The draft of the schema takes all of delta={self.delta:g}; draft it with a smaller delta."
             )
-        return PrivacyFilter.of(self.epsilon, self.delta - taken)
+        gaussian = self.accounts and self.accounts[0].details.get("composition") == GAUSSIAN_FILTER
+        composition = GAUSSIAN_FILTER if gaussian else RENYI
+        return PrivacyFilter.of(self.epsilon, self.delta - taken, composition)
 
     @property
     def threshold_delta(self) -> float:
