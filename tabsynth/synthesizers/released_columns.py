@@ -14,7 +14,7 @@ import pandas as pd
 
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
-from tabsynth.schema.conforming import numbers_of, truths_of
+from tabsynth.schema.conforming import numbers_of
 from tabsynth.schema.identifiers import value_format
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
@@ -492,7 +492,8 @@ def _breaks(
     starts, total = [], 0.0
     for cell in inside:
         start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
-        if total > 0 and start > low and start <= high and start not in starts:
+        within = start <= high if step is not None else start < high
+        if total > 0 and start > low and within and start not in starts:
             starts.append(float(start))
             total = 0.0
         total += float(counts[cell])
