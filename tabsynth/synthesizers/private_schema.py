@@ -47,6 +47,7 @@ from tabsynth.synthesizers.released_columns import (
     ColumnDraft,
     Distinct,
     Question,
+    TextDraft,
     distinct,
     draft_of,
     format_codes,
@@ -58,7 +59,7 @@ SHARE, MOST_SHARE = (
     1 / 120,
     0.4,
 )  # for each column, of the budget in μ² that a fit without a schema spends on the draft
-FORMATS_SHARE = 0.05  # of the draft
+FORMATS_SHARE, REST_SHARE = 0.05, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
 
@@ -201,6 +202,7 @@ class _Draft:
             drafts = self._formats()
             for number in range(1, len(ROUNDS) + 1):
                 self._round(drafts, number)
+            self._rest(drafts)
         columns = []
         for name, draft in drafts.items():
             column = draft.column()
@@ -239,7 +241,7 @@ class _Draft:
 
     def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
         """One round of values: of each row those that were not released before."""
-        share = (1 - FORMATS_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
+        share = (1 - FORMATS_SHARE - REST_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
         chance = self._threshold_delta / len(ROUNDS)
         mechanism = self._mechanism(share, chance)
 
@@ -255,6 +257,17 @@ class _Draft:
         for question, noisy in counts:
             least = CLEAR * std if question.values is None else threshold
             drafts[question.column].learn(question, noisy, std, noisy > least)
+
+    def _rest(self, drafts: Mapping[str, ColumnDraft]) -> None:
+        """Whether texts that were not released are together clearly more rows than noise, for each column."""
+
+        def questions(columns: Mapping[str, Distinct]) -> list[Question]:
+            return [d.rest(columns[n]) for n, d in drafts.items() if isinstance(d, TextDraft)]
+
+        mechanism = self._mechanism(REST_SHARE, None)
+        counts, std = self._release("schema: values that are not released", mechanism, questions)
+        for question, noisy in counts:
+            drafts[question.column].others = bool(noisy[0] > CLEAR * std)
 
     def _mechanism(self, share: float, chance: float | None) -> Mechanism:
         if math.isinf(self._mu):

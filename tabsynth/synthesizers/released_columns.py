@@ -174,7 +174,6 @@ class ColumnDraft:
     nulls: bool
     null_values: tuple[str, ...]
     make: Callable[[dict[str, Any]], Column | str]
-    texts: set[str] = field(default_factory=set)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -204,7 +203,14 @@ class ColumnDraft:
 
 @dataclass(eq=False, kw_only=True)
 class TextDraft(ColumnDraft):
-    """Texts that enough rows have become categories."""
+    """Texts that enough rows have become categories.
+
+    The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
+    other values become the category ``other`` if they are clearly any, else the most common one.
+    """
+
+    texts: dict[str, float] = field(default_factory=dict)
+    others: bool = True
 
     def questions(self, column: Distinct, number: int) -> list[Question]:
         """As :meth:`ColumnDraft.questions`."""
@@ -225,15 +231,21 @@ class TextDraft(ColumnDraft):
             return
         found = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
         found = found[: MOST_CATEGORIES - len(self.texts)]
-        self.texts |= {question.values[i] for i in found}
+        self.texts |= {question.values[i]: float(sums[i]) for i in found}
+
+    def rest(self, column: Distinct) -> Question:
+        """Which rows have a value that was not released."""
+        values, missing = column.values.map(str), self._missing(column.values)
+        known = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
+        return Question(self.name, np.where(known, -1, 0), 1)
 
     def column(self) -> Column | str:
         """As :meth:`ColumnDraft.column`."""
-        if not self.texts - {OTHER}:
+        texts = set(self.texts) | ({OTHER} if self.others else set())
+        if not texts - {OTHER}:
             return "no value has enough rows to be released"
-        return Categorical(
-            **self.facts, categories=(*sorted(self.texts - {OTHER}), OTHER), other=OTHER
-        )
+        other = OTHER if OTHER in texts else next(iter(self.texts))
+        return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
 
 
 @dataclass(eq=False, kw_only=True)
