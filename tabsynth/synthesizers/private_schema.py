@@ -17,6 +17,7 @@ fixed grid, which need no threshold of δ.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     ThresholdedGaussian,
 )
-from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.column import Column, base_dtype
@@ -250,13 +251,17 @@ class _Draft:
                 q for name, draft in drafts.items() for q in draft.questions(columns[name], number)
             ]
 
-        counts, std = self._release(
-            f"schema: values of columns, round {number}", mechanism, questions
-        )
+        purpose = f"schema: values of columns, round {number}"
+        counts, std = self._release(purpose, mechanism, questions)
         threshold = self._threshold(std, chance, sum(q.values is not None for q, _ in counts))
+        passed: list[list[Any]] = []
         for question, noisy in counts:
             least = CLEAR * std if question.values is None else threshold
-            drafts[question.column].learn(question, noisy, std, noisy > least)
+            clear = noisy > least
+            drafts[question.column].learn(question, noisy, std, clear)
+            if question.values is not None:
+                passed.append([question.values[i] for i in np.flatnonzero(clear).tolist()])
+        note_passed(purpose, passed)
 
     def _rest(self, drafts: Mapping[str, ColumnDraft]) -> None:
         """Whether texts that were not released are together clearly more rows than noise, for each column."""
@@ -324,6 +329,8 @@ class _Draft:
             some = keys >= 0
             sums.append(np.bincount(keys[some], weights[some], minlength=question.size))
         stds = [std * UNIT] * len(sums)
-        sums = exact(account, sums, stds, units=[float(UNIT)] * len(sums))
+        labels = [q.values for q in questions]
+        labels, sums = exact_of(account, labels, sums, stds, [float(UNIT)] * len(sums))
+        questions = [replace(q, values=v) for q, v in zip(questions, labels, strict=True)]
         noisy = [samplers.noisy(s, std * UNIT, self._bits, whole=True) / UNIT for s in sums]
         return list(zip(questions, noisy, strict=True)), std

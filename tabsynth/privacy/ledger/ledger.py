@@ -470,6 +470,19 @@ class Recorder(Protocol):
     ) -> list[Any]:
         """As :func:`exact`."""
 
+    def exact_of(
+        self,
+        account: "Account",
+        labels: Sequence[Any],
+        values: Sequence[Any],
+        stds: Sequence[float],
+        units: Sequence[float],
+    ) -> tuple[list[Any], list[Any]]:
+        """As :func:`exact_of`."""
+
+    def passed(self, purpose: str, labels: Sequence[Any]) -> None:
+        """As :func:`note_passed`."""
+
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
         """Row numbers of a Poisson batch, by coins that each record keeps."""
 
@@ -553,6 +566,34 @@ def exact(
     if active is None or not is_private(account.mechanism):
         return list(values)
     return active.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
+
+
+def exact_of(
+    account: "Account",
+    labels: Sequence[Sequence[Any] | None],
+    values: Sequence[Any],
+    stds: Sequence[float],
+    units: Sequence[float],
+) -> tuple[list[Sequence[Any] | None], list[Any]]:
+    """As :func:`exact`, of arrays with entries that may be there because some row holds a value.
+
+    Parameters
+    ----------
+    labels : sequence of sequence or None
+        For each array the values that its entries are of, in their order; None where the entries are known in advance.
+        An entry that is not there is 0. The caller goes on with the labels that are returned.
+    """
+    account.check_process()
+    active = _RECORDER.get()
+    if active is None or not is_private(account.mechanism):
+        return list(labels), list(values)
+    return active.exact_of(account, labels, values, stds, units)
+
+
+def note_passed(purpose: str, labels: Sequence[Sequence[Any]]) -> None:
+    """Tell a recorder, if there is one, which labels of :func:`exact_of` a threshold on noisy values has released."""
+    if (active := _RECORDER.get()) is not None:
+        active.passed(purpose, labels)
 
 
 T = TypeVar("T")
