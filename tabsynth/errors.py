@@ -9,6 +9,23 @@ class InputError(TabsynthError):
     """A table, a schema or a parameter that cannot be used as it is."""
 
 
+class TableError(InputError):
+    """A table with several problems.
+
+    Attributes
+    ----------
+    what : str
+        The table.
+    problems : list of str
+        A line for each, which names the column, the value and the remedy. They show values of the table.
+    """
+
+    def __init__(self, what: str, problems: list[str], first: str) -> None:
+        self.what, self.problems, self.first = what, problems, first
+        lines = [f"- {problem}" for problem in problems]
+        super().__init__("\n".join([first, f"In all, {what} has {len(lines)} problems:", *lines]))
+
+
 class BudgetError(TabsynthError):
     """A private read that the ledger does not allow."""
 

@@ -175,7 +175,8 @@ BAD_TABLES = {
     "null where none is allowed": ("sex,age,job\n,1,1\n", "'sex'"),
     "all null": ("sex,age,job\nf,,1\nm,,2\n", "'age'"),
     "ragged": ("sex,age,job\nf,1\n", "people.csv"),
-    "latin-1": ("sex,age,job\nf\xe9,1,1\n", "UTF-8"),
+    "latin-1": ("sex,age,job\nf\xe9,1,1\n", "'fé'"),
+    "no encoding": ("sex,age,job\nf\x81,1,1\n", "UTF-8"),
     "binary": ("\x00\x01\x02\xff\xfe", "people.csv"),
 }
 
@@ -201,7 +202,7 @@ def test_tables_of_no_row_and_of_one_are_fitted_alike(folder, rows):
 
 def test_bad_paths(folder):
     refused("fit", "nowhere.csv", *FIT[2:], "--epsilon", 1, cwd=folder, says="nowhere.csv")
-    refused("fit", "people.xlsx", *FIT[2:], "--epsilon", 1, cwd=folder, says=".csv or .parquet")
+    refused("fit", "people.xlsx", *FIT[2:], "--epsilon", 1, cwd=folder, says="people.xlsx")
     refused(
         *("fit", "people.csv", "--schema", "schema.json", "--epsilon", 1, "-o", "no/such/m"),
         cwd=folder,
@@ -223,7 +224,8 @@ def test_bad_paths(folder):
 
 def test_bad_sample_sizes_and_suffixes(fitted):
     refused("sample", "model.tabsynth", "-n", 0, "-o", "s.csv", cwd=fitted, says="n")
-    refused("sample", "model.tabsynth", "-n", 5, "-o", "s.xlsx", cwd=fitted, says=".csv")
+    refused("sample", "model.tabsynth", "-n", 5, "-o", "s.doc", cwd=fitted, says=".csv")
+    refused("sample", "model.tabsynth", "-n", 5, "-o", "s.sav", cwd=fitted, says=".csv")
 
 
 def test_damaged_model(fitted):

@@ -38,7 +38,7 @@ def folder(tmp_path):
         (("--epsilon", "1", "--delta", "1.5"), "delta=1.5"),
         (("--epsilon", "1", "--method", "magic"), "magic"),
         (("--epsilon", "1", "--preset", "magic"), "magic"),
-        (("--epsilon", "1", "--encoding", "magic"), "magic"),
+        (("--epsilon", "1", "--network-encoding", "magic"), "magic"),
         (("--epsilon", "1", "--autoencoder", "no-noise"), "no-noise"),
         (("--epsilon", "1", "--autoencoder", "public"), "public"),
         (("--epsilon", "1", "--device", "tpu"), "tpu"),
@@ -50,7 +50,10 @@ def folder(tmp_path):
         (("--epsilon", "1", "--method", "dp-gan", "--preset", "source"), ["dp-gan", "--preset"]),
         (("--epsilon", "1", "--method", "margnet", "--autoencoder", "none"), "--autoencoder"),
         (("--epsilon", "1", "--method", "margnet", "--public-source", "x"), "--public-source"),
-        (("--epsilon", "1", "--method", "margnet", "--encoding", "one-hot"), "--encoding"),
+        (
+            ("--epsilon", "1", "--method", "margnet", "--network-encoding", "one-hot"),
+            "--network-encoding",
+        ),
         (
             ("--epsilon", "1", "--method", "margnet", "--target", "town"),
             "target names column 'town'",

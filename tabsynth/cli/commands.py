@@ -27,6 +27,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    Decimal,
     DeclaredRows,
     DraftedUnlessGiven,
     Encoding,
@@ -37,6 +38,8 @@ from tabsynth.cli.options import (
     LedgerOption,
     Method,
     Mode,
+    Network,
+    Null,
     Overlap,
     PlannedMethod,
     Preset,
@@ -48,6 +51,8 @@ from tabsynth.cli.options import (
     SchemaIfAny,
     SchemaOption,
     Seed,
+    Sep,
+    Sheet,
     StepRule,
     Steps,
     Target,
@@ -59,17 +64,21 @@ from tabsynth.cli.options import (
     WarmStart,
     Where,
     WorkloadOption,
+    WrittenSep,
     class_argument,
     condition,
+    null_texts,
     parse_workload,
+    reading,
     seconds,
     taken,
+    without_decimal,
 )
 from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
 from tabsynth.cli.schema import app as schema_app
 from tabsynth.errors import InputError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, read_table, suffix
+from tabsynth.tables.files import read_any, read_table, suffix, taken_by
 from tabsynth.tables.formulas import HANDLINGS
 
 app = typer.Typer(
@@ -115,7 +124,8 @@ def fit(
     table: Annotated[
         Path,
         typer.Argument(
-            help="The private table: a .csv or .parquet file, or for margnet a folder of .parquet files."
+            help="The private table: a text file (.csv, .tsv, .csv.gz), .parquet, .xlsx or another format by its"
+            " suffix, or for margnet a folder of .parquet files."
         ),
     ],
     epsilon: Annotated[
@@ -146,7 +156,7 @@ def fit(
     labels: Labels = None,
     label: Label = None,
     mode: Mode = None,
-    encoding: Encoding = None,
+    network_encoding: Network = None,
     workload: WorkloadOption = None,
     target: Target = None,
     rows: Rows = None,
@@ -156,6 +166,11 @@ def fit(
     checkpoint: CheckpointOption = None,
     ledger: LedgerOption = None,
     accept_drafted_domain: AcceptDrafted = False,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    null: Null = None,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -166,23 +181,33 @@ def fit(
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
-    given |= {"warm_start": warm_start, "step_rule": step_rule, "encoding": encoding, "rows": rows}
+    given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
+    given |= {"encoding": network_encoding}
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
     given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
     arguments = taken(method, {**given, "random_state": seed})
     facts = None if schema is None else Schema.load(schema)
+    options = reading(sep, encoding, decimal, sheet)
     if not table.is_dir():
         suffix(table)
+    elif options:
+        raise InputError(
+            f"A folder of Parquet files takes no --{next(iter(options))}; leave it out."
+        )
+    if null and facts is not None:
+        raise InputError("--null goes without --schema: the schema's null_values list such texts.")
     if public is not None:
         if facts is None:
             raise InputError("--public needs --schema, which both tables have.")
-        arguments["public"] = read_table(public, facts)
+        arguments["public"] = read_table(public, facts, **taken_by(public, options))
     if warm_start is not None:
         arguments["warm_start"] = load(warm_start)
     if autoencoder == "none":
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
+    if facts is None:
+        arguments["draft_options"] = {"null_values": null_texts(null), "decimal": decimal}
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
     check_not_input(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
@@ -191,20 +216,30 @@ def fit(
     if save_schema is not None:
         check_not_input(save_schema, table, schema, public, warm_start, ledger, out)
         check_writable(save_schema)
-    fit_and_print(synthesizer, lambda: _rows_of(table, facts), out, checkpoint, ledger)
+    fit_and_print(
+        synthesizer,
+        lambda: _rows_of(table, facts, null_texts(null), options),
+        out,
+        checkpoint,
+        ledger,
+    )
     say(f"Model: {out}")
     if save_schema is not None:
         synthesizer.schema_.save(save_schema)
         say(f"Schema: {save_schema}")
 
 
-def _rows_of(table: Path, schema: Schema | None) -> Any:
+def _rows_of(
+    table: Path, schema: Schema | None, nulls: tuple[str, ...], options: dict[str, str]
+) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
 
     if table.is_dir():
         return ParquetCounter(table)
-    return read_any(table) if schema is None else read_table(table, schema)
+    if schema is not None:
+        return read_table(table, schema, **options)
+    return read_any(table, nulls, ask=True, **without_decimal(options))
 
 
 @app.command()
@@ -251,11 +286,20 @@ def plan(
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
     n: Annotated[int, typer.Option("-n", help="Number of synthetic rows to draw.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The table to write, .csv or .parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            help="The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, …",
+        ),
+    ],
     where: Where = None,
     label: SampledLabel = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
+    sep: WrittenSep = None,
+    decimal: Decimal = None,
     sign: Annotated[
         Path | None,
         typer.Option(help="A private key of tabsynth keygen, to sign the certificate with."),
@@ -268,8 +312,9 @@ def sample(
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
-    suffix(out)
+    suffix(out, writing=True)
     one_of("--formulas", formulas, HANDLINGS)
+    written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
@@ -277,7 +322,7 @@ def sample(
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
-    certificate = synthesizer.sample_to(out, n, random_state=seed, formulas=formulas, **options)
+    certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
     if key is not None:
         certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")
@@ -290,10 +335,8 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[
-        Path, typer.Option(help="The real table to which the model was fitted, .csv or .parquet.")
-    ],
-    synthetic: Annotated[Path, typer.Option(help="The synthetic table, .csv or .parquet.")],
+    real: Annotated[Path, typer.Option(help="The real table to which the model was fitted.")],
+    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
     schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
@@ -330,15 +373,23 @@ def evaluate(
             " with it."
         ),
     ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
-    Without --epsilon the report contains exact figures of the real table: do not publish it.
+    Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
+    --encoding, --decimal and --sheet are about the real tables.
     """
     facts = Schema.load(schema)
     check_folder(out)
-    frames = [read_table(path, facts) for path in (real, synthetic)]
-    holdout_table = None if holdout is None else read_table(holdout, facts)
+    given = reading(sep, encoding, decimal, sheet)
+    frames = [read_table(real, facts, **given), read_table(synthetic, facts)]
+    holdout_table = (
+        None if holdout is None else read_table(holdout, facts, **taken_by(holdout, given))
+    )
     options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
     options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)

@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 from tabsynth._progress import progress_bar
 from tabsynth._validate import shown
-from tabsynth.errors import TabsynthError
+from tabsynth.errors import TableError, TabsynthError
 
 INTERRUPTED = 130
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export by its name
@@ -86,6 +86,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
+        except TableError as error:
+            say_error(f"{error.what} has {len(error.problems)} problems:")
+            for problem in error.problems:
+                say(f"- {' '.join(problem.split())}", error=True)
+            raise typer.Exit(2) from None
         except TabsynthError as error:
             fail(str(error))
         except MemoryError:

@@ -6,8 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from tabsynth._validate import one_of
 from tabsynth.errors import InputError
 from tabsynth.methods import METHODS
+from tabsynth.schema.number_texts import DECIMAL_MARKS
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 
 METHOD_NAMES = tuple(METHODS)
 
@@ -142,11 +145,49 @@ StepRule = Annotated[
         help="For dp-wgan and dp-gan, the private optimizer: dp-sgd (default), dp-sat or bam."
     ),
 ]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        "--network-encoding",
+        help="For GANs, how category codes become network inputs: one-hot (default), ordinal (default of preset"
+        " source), binary or base-N, e.g. base-3.",
+    ),
+]
+Sep = Annotated[
+    str | None,
+    typer.Option(
+        help="The separator of cells in a text file: one character, or tab. Default: as the header says."
+    ),
+]
+WrittenSep = Annotated[
+    str | None,
+    typer.Option(
+        "--sep",
+        help="The separator of cells in a text file: , ; | or tab. Default: a tab in .tsv files, else a comma, or a"
+        " semicolon with decimal commas.",
+    ),
+]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        help="For GANs, how category codes become network inputs: one-hot (default), ordinal (default of preset"
-        " source), binary or base-N, e.g. base-3."
+        help="The encoding of a text file, e.g. latin-1. Default: by its byte order mark; else UTF-8, and Windows-1252"
+        " for lines that are not."
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        help="The decimal mark of numbers in texts: . or ,. Default: that of the schema; without one, a text that may"
+        " be two numbers, such as 1,234, is refused."
+    ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="The sheet of an Excel workbook that has several sheets.")
+]
+Null = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A text that marks a missing value, beside common ones such as NA; repeatable."
     ),
 ]
 Rows = Annotated[
@@ -248,7 +289,7 @@ Steps = Annotated[
 ]
 
 # Parameters with another name on the command line.
-FLAGS = {"provenance": "--public-source"}
+FLAGS = {"provenance": "--public-source", "encoding": "--network-encoding"}
 
 
 def check_method(method: str) -> None:
@@ -310,6 +351,26 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
             f"A model of method {synthesizer.method} takes no --where; leave it out, or use margnet."
         )
     return {"where": parse_where(synthesizer.encoder_.whole, texts)}
+
+
+def reading(
+    sep: str | None, encoding: str | None, decimal: str | None, sheet: str | None
+) -> dict[str, str]:
+    """The options of reading files that were given, as arguments of :func:`tabsynth.read_table`."""
+    given = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
+    if decimal is not None:
+        one_of("--decimal", decimal, DECIMAL_MARKS)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def without_decimal(options: dict[str, str]) -> dict[str, Any]:
+    """The options as :func:`tabsynth.tables.files.read_any` takes them, which leaves numbers as texts."""
+    return {name: value for name, value in options.items() if name != "decimal"}
+
+
+def null_texts(given: list[str] | None) -> tuple[str, ...]:
+    """Texts that mark missing values: common ones, and those of ``--null``."""
+    return tuple(dict.fromkeys((*DEFAULT_NULL_VALUES, *(given or ()))))
 
 
 def parse_workload(texts: list[str] | None) -> list[tuple[str, ...]] | None:

@@ -1,6 +1,7 @@
 """``tabsynth schema``: draft, check, import and export schema files, edit them, and show their differences."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,21 @@ from tabsynth._files import check_writable, write_text
 from tabsynth._validate import one_of, shown
 from tabsynth.cli.console import fail, guarded, say
 from tabsynth.cli.ledger import ledger_status
+from tabsynth.cli.options import (
+    Decimal,
+    Encoding,
+    Null,
+    Sep,
+    Sheet,
+    null_texts,
+    reading,
+    without_decimal,
+)
 from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema
-from tabsynth.tables.files import read_any
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.files import read_any, suffix
 
 DEFAULT = "table"
 DIFFERENT_CODE = 1
@@ -64,17 +75,18 @@ app = typer.Typer(cls=_SchemaGroup, help="Draft, check, import and export schema
 def schema(
     file: Annotated[
         Path | None,
-        typer.Argument(help="The table, a .csv or .parquet file; with --to, a schema file."),
+        typer.Argument(
+            help="The table: a text file, .parquet, .xlsx or another format by its suffix; with --to, a schema file."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The file to write (JSON).")
     ] = None,
-    null: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A text that marks a missing value; repeatable. Default: common ones, e.g. NA."
-        ),
-    ] = None,
+    null: Null = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
     min_count: Annotated[
         int,
         typer.Option(
@@ -155,13 +167,19 @@ def schema(
     if file is None:
         raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
     if check is not None:
-        return _check(file, check)
-    nulls = tuple(null) if null else DEFAULT_NULL_VALUES
+        return _check(file, check, reading(sep, encoding, decimal, sheet))
+    target, nulls = _given(out), null_texts(null)
+    check_not_input(target, file, ledger)
+    check_writable(target)
+    options = reading(sep, encoding, decimal, sheet)
+    frame = read_any(file, nulls, ask=True, **without_decimal(options))
+    mark = {"decimal": decimal}
     if epsilon is not None:
-        return _draft_private(file, _given(out), nulls, epsilon, delta, ledger)
+        options = {"null_values": nulls, **mark, "ledger": ledger}
+        return _draft_private(file, frame, target, epsilon, delta, options)
     if ledger is not None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
-    _draft(file, _given(out), nulls, min_count)
+    _draft(file, frame, target, {"null_values": nulls, "min_count": min_count, **mark})
 
 
 def _given(out: Path | None) -> Path:
@@ -170,13 +188,10 @@ def _given(out: Path | None) -> Path:
     return out
 
 
-def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> None:
+def _draft(table: Path, frame: Any, out: Path, options: dict[str, Any]) -> None:
     from tabsynth.schema.drafting import draft_schema, review
 
-    check_not_input(out, table)
-    check_writable(out)
-    frame = read_any(table, nulls)
-    drafted = draft_schema(frame, nulls, min_count)
+    drafted = _labelled(draft_schema(frame, **options), table)
     drafted.save(out)
     left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
     say(
@@ -189,20 +204,19 @@ def _draft(table: Path, out: Path, nulls: tuple[str, ...], min_count: int) -> No
         say(f"  - {line}")
 
 
+def _labelled(drafted: Schema, table: Path) -> Schema:
+    """With the labels that an SPSS or Stata file has for its values: they are facts of the file, as names are."""
+    from tabsynth.tables.labelled import SUFFIXES, with_labels
+
+    return with_labels(drafted, table) if suffix(table) in SUFFIXES else drafted
+
+
 def _draft_private(
-    table: Path,
-    out: Path,
-    nulls: tuple[str, ...],
-    epsilon: float,
-    delta: float,
-    ledger: Path | None,
+    table: Path, frame: Any, out: Path, epsilon: float, delta: float, options: dict[str, Any]
 ) -> None:
     from tabsynth.synthesizers.private_schema import draft_private
 
-    check_not_input(out, table, ledger)
-    check_writable(out)
-    frame = read_any(table, nulls)
-    released = draft_private(frame, epsilon, delta, null_values=nulls, ledger=ledger)
+    released = _labelled(draft_private(frame, epsilon, delta, **options), table)
     released.save(out)
     left = f", {len(released.left_out)} left out" if released.left_out else ""
     say(
@@ -211,13 +225,15 @@ def _draft_private(
     say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
     for item in released.left_out:
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
-    if ledger is not None:
-        say(ledger_status(ledger))
+    if options["ledger"] is not None:
+        say(ledger_status(options["ledger"]))
 
 
-def _check(table: Path, path: Path) -> None:
+def _check(table: Path, path: Path, options: dict[str, str]) -> None:
     facts = Schema.load(path)
-    problems = facts.validate(read_any(table, facts.null_values), parse=True)
+    facts = replace(facts, decimal=options.get("decimal") or facts.decimal)
+    frame = read_any(table, facts.null_values, **without_decimal(options))
+    problems = facts.validate(frame, parse=True)
     for problem in problems:
         say(problem.message)
     if problems:

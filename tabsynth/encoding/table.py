@@ -222,6 +222,12 @@ class TableEncoder:
         Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
         schema says; so there may be fewer rows of codes than of the table.
         """
+        try:
+            return self._to_index(table, what)
+        except InputError as error:
+            raise self.whole.refusal(table, f"the {what}", error) from None
+
+    def _to_index(self, table: pd.DataFrame, what: str) -> np.ndarray:
         self.whole.check_columns(table, what)
         named = table.set_axis([str(name) for name in table.columns], axis=1)
         if self.whole is self.schema and self.whole.violations == "refuse":

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
-from tabsynth.errors import InputError
+from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.metric import Metric, Part
 from tabsynth.evaluation.overlap import overlap, row_hashes, same_rows
 from tabsynth.evaluation.suite import Columns
@@ -41,6 +41,9 @@ def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
     frame = conformed(frame, encoder.whole)
     try:
         return encoder.to_index(frame, what)
+    except TableError as error:
+        first = error.first if what in error.first else f"In the {what}: {error.first}"
+        raise TableError(error.what, error.problems, first) from None
     except InputError as error:
         text = str(error)
         # Errors about values name the column; the reader has three tables to look at.

@@ -18,6 +18,7 @@ import pandas as pd
 
 from tabsynth._validate import check_text, one_of, shown
 from tabsynth.errors import FileFormatError, InputError, one_line
+from tabsynth.schema.number_texts import one_group
 from tabsynth.tables.formulas import unescaped
 
 Value = str | int | float | bool
@@ -674,6 +675,11 @@ class Column:
         """``other`` for a value of another type than the column's, or InputError."""
         if self.other is not None:
             return self.other
+        if isinstance(value, str) and one_group(value):
+            raise InputError(
+                f"Column {shown(self.name)}: {shown(value)} may be a whole number or a fraction; name the decimal mark"
+                " with --decimal, or as 'decimal' in the schema."
+            )
         types = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = types.get(self.value_type, f"a value of kind {self.kind}")
         raise InputError(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.number_texts import with_plain_numbers
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema
 from tabsynth.schema.temporal import Temporal
@@ -24,12 +25,13 @@ def truths_of(values: pd.Series) -> np.ndarray:
     return np.where(lower == "true", 1.0, np.where(lower == "false", 0.0, np.nan))
 
 
-def numbers_of(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-    """Values as numbers, shape (n,), NaN for what is none."""
+def numbers_of(values: pd.Series, nulls: Sequence[str], decimal: str | None = None) -> np.ndarray:
+    """Values as numbers, shape (n,), NaN for what is none; texts by the declared decimal mark, if there is one."""
     if base_dtype(str(values.dtype)) in ("int", "float"):
         numbers = values.to_numpy(dtype=float, na_value=np.nan).copy()
     else:
         texts = values.astype(object).where(~values.isin(list(nulls)), None)
+        texts = with_plain_numbers(texts, decimal)
         numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=float).copy()
     numbers[~np.isfinite(numbers)] = np.nan
     return numbers
@@ -46,7 +48,7 @@ def conformed(table: Any, schema: Schema) -> pd.DataFrame:
     if not released:
         return frame
     series = {
-        i: _conformed(released[name], frame.iloc[:, i], schema.null_values)
+        i: _conformed(released[name], frame.iloc[:, i], schema.null_values, schema.decimal)
         if name in released
         else frame.iloc[:, i]
         for i, name in enumerate(map(str, frame.columns))
@@ -54,9 +56,11 @@ def conformed(table: Any, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(series, index=frame.index).set_axis(frame.columns, axis=1)
 
 
-def _conformed(column: Column, values: pd.Series, nulls: Sequence[str]) -> pd.Series:
+def _conformed(
+    column: Column, values: pd.Series, nulls: Sequence[str], decimal: str | None
+) -> pd.Series:
     if isinstance(column, Numeric):
-        numbers = numbers_of(values, nulls)
+        numbers = numbers_of(values, nulls, decimal)
         if not column.nulls:
             numbers = np.where(np.isnan(numbers), column.bounds[0], numbers)
         return column.from_amounts(numbers).set_axis(values.index)

@@ -10,6 +10,7 @@ a break or a resolution does not follow fewer rows than that. This is no differe
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,13 @@ from tabsynth.schema.column import (
     base_dtype,
     check_dtype,
 )
-from tabsynth.schema.identifiers import identifying, named_for_one
+from tabsynth.schema.identifiers import identifying, named_for_one, value_format
+from tabsynth.schema.number_texts import (
+    DECIMAL_MARKS,
+    decimal_mark,
+    plain_number,
+    with_plain_numbers,
+)
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 
 MIN_COUNT = 10  # rows that a category must have to be listed
@@ -36,6 +43,7 @@ def draft_schema(
     table: pd.DataFrame,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     min_count: int = MIN_COUNT,
+    decimal: str | None = None,
 ) -> Schema:
     """Draft a schema from a table; texts that are all numbers become numbers.
 
@@ -49,6 +57,8 @@ def draft_schema(
         which no category has so many rows is left out, and so is a numeric column with fewer than twice
         as many values. With 1 every category is listed, and bounds are exact extremes: of public tables
         only.
+    decimal : {".", ","}, optional
+        The decimal mark of texts that are numbers. By default the one that more of them show.
 
     Returns
     -------
@@ -59,8 +69,8 @@ def draft_schema(
     Raises
     ------
     InputError
-        For an empty table, duplicate columns, an all-null column or an unsupported dtype, and if every
-        column would be left out.
+        For an empty table, duplicate columns or an unsupported dtype, and if every column would be left
+        out, as columns without any value are.
     """
     integer("min_count", min_count)
     for name in duplicates([str(name) for name in table.columns]):
@@ -69,9 +79,10 @@ def draft_schema(
         raise InputError("The table has no rows; give one with at least one row.")
     columns: list[Column] = []
     left_out: list[dict[str, str]] = []
+    mark = _decimal_mark(table) if decimal is None else decimal
     for label in table.columns:
         try:
-            columns.append(_draft(str(label), table[label], tuple(null_values), min_count))
+            columns.append(_draft(str(label), table[label], tuple(null_values), min_count, mark))
         except LeftOut as reason:
             left_out.append({"name": str(label), "reason": str(reason)})
     if not columns:
@@ -80,7 +91,7 @@ def draft_schema(
             f"The draft leaves out every column of the table, {shown(first['name'])} because"
             f" {first['reason']}; declare by hand the columns that may be learned."
         )
-    return Schema(columns, null_values, left_out=left_out)
+    return Schema(columns, null_values, left_out=left_out, decimal=mark)
 
 
 def draft_public(values: pd.Series) -> Column:
@@ -103,17 +114,26 @@ def review(schema: Schema) -> list[str]:
             f"Values of few rows are not listed, and taken together as 'other', in {len(grouped)} of the"
             f" columns: {', '.join(map(shown, grouped))}."
         )
+    if schema.decimal is not None and schema.drafted:
+        out.append(
+            f"Texts such as 1,234 and 1.234 are read with {shown(schema.decimal)} as the decimal mark; if that is wrong,"
+            " draft again with --decimal."
+        )
     for column in schema.columns:
         if column.provenance == "drafted":
             out += column.review()
     return out
 
 
-def _draft(name: str, values: pd.Series, null_values: Sequence[str], least: int) -> Column:
+def _draft(
+    name: str, values: pd.Series, null_values: Sequence[str], least: int, decimal: str | None
+) -> Column:
     """A column of a table, or why it is left out."""
     if named_for_one(name):
         raise LeftOut("its name is that of an identifier")
-    column = _column(name, values, null_values, least, leave_out=True)
+    if not values.notna().any():
+        raise LeftOut("all of its values are missing")
+    column = _column(name, values, null_values, least, leave_out=True, decimal=decimal)
     reason = identifying(column)
     if reason is not None:
         raise LeftOut(reason)
@@ -126,6 +146,7 @@ def _column(
     null_values: Sequence[str],
     least: int,
     leave_out: bool = False,
+    decimal: str | None = None,
 ) -> Column:
     """A column of the kind that takes the values; the arguments are those of :class:`DraftSource`."""
     present = values.dropna()
@@ -137,7 +158,7 @@ def _column(
             f"Column {shown(name)} holds only nulls; drop it, or declare its categories by hand."
         )
     if base_dtype(str(values.dtype)) == "text":
-        present = _numbers(present.infer_objects())
+        present = _numbers(present.infer_objects(), decimal)
     dtype = str(present.dtype) if present.dtype != values.dtype else str(values.dtype)
     if nulls and re.fullmatch(r"u?int\d+|bool", dtype):
         dtype = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
@@ -158,16 +179,54 @@ def _column(
     return column
 
 
-def _numbers(texts: pd.Series) -> pd.Series:
-    """Texts that are all plain numbers become numbers; leading zeros (postcodes) and long ones stay text."""
+def _decimal_mark(table: pd.DataFrame) -> str | None:
+    """The decimal mark that more of the texts of columns of numbers show; None where no text has a comma.
+
+    Where none shows it, commas are taken to be between thousands.
+    """
+    fractions = dict.fromkeys(DECIMAL_MARKS, 0)
+    commas = False
+    for j in range(table.shape[1]):
+        values = table.iloc[:, j]
+        if base_dtype(str(values.dtype)) != "text":
+            continue
+        distinct = values.dropna().unique()
+        if not _all_numbers(distinct):
+            continue
+        commas = commas or any("," in value for value in distinct)
+        for value in distinct:
+            mark = decimal_mark(value)
+            if mark is not None:
+                fractions[mark] += 1
+    if not commas:
+        return None
+    return "," if fractions[","] > fractions["."] else "."
+
+
+def _all_numbers(distinct: Any) -> bool:
+    """Whether all values are texts of numbers, with or without marks and signs, and none that looks like an identifier."""
+    return all(
+        isinstance(value, str)
+        and plain_number(value, ".") is not None
+        and value_format(value) != "identifier"
+        for value in distinct
+    )
+
+
+def _numbers(texts: pd.Series, decimal: str | None) -> pd.Series:
+    """Texts that are all numbers become numbers; leading zeros (postcodes) and long ones stay text."""
     distinct = texts.unique()
     if not all(isinstance(value, str) for value in distinct):
         return texts
+    given = texts
+    if _all_numbers(distinct):
+        texts = with_plain_numbers(texts, decimal or ".")
+        distinct = texts.unique()
     if all(_WHOLE.fullmatch(value) and len(value) < 16 for value in distinct):
         return texts.astype("int64")
     if any(re.fullmatch(r"[+-]?(0\d+|\d{16,})", value) for value in distinct):
-        return texts
+        return given
     if not all(NUMBER_TEXT.fullmatch(value.strip()) for value in distinct):
-        return texts
+        return given
     # strip() takes off spaces that neither float() nor numpy knows.
     return texts.map({value: float(value.strip()) for value in distinct}).astype("float64")

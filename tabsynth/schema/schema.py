@@ -22,7 +22,7 @@ import pandas as pd
 
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
-from tabsynth.errors import InputError, TabsynthError
+from tabsynth.errors import InputError, TableError, TabsynthError
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
@@ -34,6 +34,7 @@ from tabsynth.schema.constraints import (
     plainly,
     rules_from,
 )
+from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
@@ -165,6 +166,9 @@ class Schema:
         column is not read, and other rows are left out.
     released : dict, optional
         The mechanisms of the private draft that made the schema: its cost counts in every fit.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
+        1234 or 1.234, is refused in a column of numbers.
 
     Examples
     --------
@@ -186,6 +190,7 @@ class Schema:
     constraints: tuple[dict[str, Any], ...] = ()
     violations: str = "refuse"
     released: dict[str, Any] | None = None
+    decimal: str | None = None
 
     def __init__(
         self,
@@ -196,6 +201,7 @@ class Schema:
         constraints: Sequence[Mapping[str, Any]] = (),
         violations: str = "refuse",
         released: Mapping[str, Any] | None = None,
+        decimal: str | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -221,6 +227,9 @@ class Schema:
         object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
         object.__setattr__(self, "released", None if released is None else dict(released))
+        if decimal is not None:
+            one_of("decimal", decimal, DECIMAL_MARKS)
+        object.__setattr__(self, "decimal", decimal)
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
@@ -274,7 +283,13 @@ class Schema:
             return self
         names = {column.name for column in columns}
         impossible = [c for c in self.impossible if set(c) <= names]
-        return Schema(columns, self.null_values, impossible, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            impossible,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def coded(self) -> "Schema":
@@ -290,7 +305,14 @@ class Schema:
             *self.left_out,
             *({"name": c.name, "reason": f"it is of kind {c.kind}"} for c in kept if not c.learned),
         ]
-        return Schema(columns, self.null_values, self.impossible, left_out, released=self.released)
+        return Schema(
+            columns,
+            self.null_values,
+            self.impossible,
+            left_out,
+            released=self.released,
+            decimal=self.decimal,
+        )
 
     @cached_property
     def generated(self) -> tuple[Column, ...]:
@@ -372,7 +394,14 @@ class Schema:
         ]
         columns = [self[name] for name in names]
         return Schema(
-            columns, self.null_values, kept, self.left_out, rules, self.violations, self.released
+            columns,
+            self.null_values,
+            kept,
+            self.left_out,
+            rules,
+            self.violations,
+            self.released,
+            self.decimal,
         )
 
     def check_columns(
@@ -458,7 +487,9 @@ class Schema:
         for j, column in enumerate(self.columns):
             if names.count(column.name) == 1:
                 values = frame.iloc[:, names.index(column.name)]
-                found, index[:, j] = value_problems(column, values, _reader(column, values, parse))
+                found, index[:, j] = value_problems(
+                    column, values, _reader(column, values, parse, self.decimal)
+                )
                 problems += found
         for zero in zeros(self.columns, self.impossible):
             try:
@@ -469,10 +500,22 @@ class Schema:
             problems = self._broken_rules(frame.set_axis(names, axis=1), parse)
         return problems
 
+    def refusal(
+        self, table: pd.DataFrame, what: str, cause: InputError, *, parse: bool = False
+    ) -> InputError:
+        """The error for a table that was refused: with all of its problems, or ``cause`` where there is no other."""
+        problems = [
+            str(problem)
+            for problem in self.validate(table, parse=parse)
+            # Of other tables, rows that break a rule are no problem.
+            if problem.column is not None or self.violations == "refuse"
+        ]
+        return TableError(what, problems, str(cause)) if len(problems) > 1 else cause
+
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""
         read = {
-            c.name: _reader(c, frame[c.name], parse)(frame[c.name])
+            c.name: _reader(c, frame[c.name], parse, self.decimal)(frame[c.name])
             for c in self.columns
             if c.learned
         }
@@ -516,6 +559,8 @@ class Schema:
             out["violations"] = self.violations
         if self.released is not None:
             out["released"] = self.released
+        if self.decimal is not None:
+            out["decimal"] = self.decimal
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -557,6 +602,7 @@ class Schema:
             constraints=data.get("constraints", []),
             violations=data.get("violations", "refuse"),
             released=data.get("released"),
+            decimal=data.get("decimal"),
         )
 
     @classmethod
@@ -594,12 +640,24 @@ def _values(values: Any) -> str:
     return ", ".join(texts) + ", …" * (len(values) > 4)
 
 
-def _reader(column: Column, values: pd.Series, parse: bool) -> Callable[[pd.Series], pd.Series]:
+def _reader(
+    column: Column, values: pd.Series, parse: bool, decimal: str | None
+) -> Callable[[pd.Series], pd.Series]:
     """What makes values of a column's dtype of those of a table."""
     if not parse:
         return lambda series: series
     texts = pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
-    return column.parse if texts else column.convert
+    return lambda series: read_values(column, series, texts, decimal)
+
+
+def read_values(column: Column, values: pd.Series, texts: bool, decimal: str | None) -> pd.Series:
+    """Values of a file in the column's dtype: by :meth:`Column.parse` if they are ``texts``, else by its ``convert``.
+
+    Texts of numbers are read by the declared ``decimal`` mark.
+    """
+    if column.value_type in ("int", "float"):
+        values = with_plain_numbers(values, decimal)
+    return column.parse(values) if texts else column.convert(values)
 
 
 def _left_out(names: Sequence[str], items: Any) -> tuple[dict[str, str], ...]:

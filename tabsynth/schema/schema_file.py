@@ -45,6 +45,10 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "type": ["object", "null"],
         "description": "The mechanisms of the private draft that released facts of columns.",
     },
+    "decimal": {
+        "enum": [".", ",", None],
+        "description": "The decimal mark of numbers in text files.",
+    },
     "left_out": {
         "type": "array",
         "items": {"type": "object"},

@@ -184,6 +184,7 @@ class Synthesizer(BaseEstimator):
     rows: int | None = None
     time_limit: float | None = None
     accept_drafted_domain: bool = False
+    draft_options: Mapping[str, Any] | None = None
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
@@ -310,6 +311,10 @@ class Synthesizer(BaseEstimator):
         for name in SPEAKS_OF_SCHEMA:
             if getattr(self, name, None) is not None:
                 raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
+        for name in (self.draft_options or {}).keys() - {"null_values", "decimal"}:
+            raise InputError(
+                f"draft_options has {shown(name)}; its options are null_values and decimal."
+            )
         table = to_pandas(table)
         self._stand_in(table)._check_parameters()
         with Run(self, checkpoint, ledger) as run:
@@ -378,17 +383,21 @@ class Synthesizer(BaseEstimator):
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
+        sep: str | None = None,
+        decimal: str | None = None,
         **options: Any,
     ) -> Path:
-        """Write ``n`` synthetic rows to a CSV or Parquet file and the certificate beside it.
+        """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``formulas`` as of :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of :func:`tabsynth.write_table`;
+        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
         """
-        suffix(path)
+        suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
         table = self.sample(n, random_state=random_state, **options)
-        write_table(table, path, formulas=formulas)
+        mark = decimal or self.encoder_.whole.decimal
+        write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
 
     def certificate(self) -> dict[str, Any]:

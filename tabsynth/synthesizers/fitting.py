@@ -255,7 +255,10 @@ class Run:
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
             resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
             seed = int(seed) + (1 << 127) + (resumes << 128)
-        schema = draft_on_ledger(table, mu, self.ledger, random_state=seed, composition=composition)
+        options = dict(self.model.draft_options or {})
+        schema = draft_on_ledger(
+            table, mu, self.ledger, random_state=seed, composition=composition, **options
+        )
         if self.checkpoint is not None:
             self.checkpoint.keep_schema(schema.to_dict())
         return schema

@@ -49,9 +49,11 @@ from tabsynth.synthesizers.released_columns import (
     Distinct,
     Question,
     TextDraft,
+    decimal_of,
     distinct,
     draft_of,
     format_codes,
+    without_marks,
 )
 from tabsynth.tables.frames import to_pandas
 
@@ -73,6 +75,7 @@ def draft_private(
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
     ledger: str | Path | None = None,
+    decimal: str | None = None,
 ) -> Schema:
     """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
@@ -89,6 +92,8 @@ def draft_private(
     ledger : path, optional
         A project's ledger (:class:`tabsynth.ProjectLedger`), to which the draft is charged before rows are read. Fits
         that take the schema must be made under it, and it counts the draft once.
+    decimal : {".", ","}, optional
+        The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
 
     Returns
     -------
@@ -108,7 +113,8 @@ def draft_private(
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
     if ledger is None:
-        return draft_on_ledger(table, mu, Ledger(epsilon, delta), null_values, random_state)
+        own = Ledger(epsilon, delta)
+        return draft_on_ledger(table, mu, own, null_values, random_state, decimal=decimal)
     with ProjectLedger(ledger) as project:
         if random_state is not None:
             raise InputError(
@@ -117,7 +123,7 @@ def draft_private(
             )
         own = project.ledger(epsilon, delta)
         project.admit_draft(own, mu)
-        return draft_on_ledger(table, mu, own, null_values)
+        return draft_on_ledger(table, mu, own, null_values, decimal=decimal)
 
 
 def draft_share(epsilon: float, delta: float, columns: int) -> float:
@@ -135,6 +141,7 @@ def draft_on_ledger(
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
     composition: str = RENYI,
+    decimal: str | None = None,
 ) -> Schema:
     """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
 
@@ -145,7 +152,7 @@ def draft_on_ledger(
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    draft = _Draft(frame, ledger, mu, null_values, random_state, composition)
+    draft = _Draft(frame, ledger, mu, null_values, random_state, composition, decimal)
     try:
         columns, left_out = draft.columns()
     finally:
@@ -153,6 +160,12 @@ def draft_on_ledger(
     released: dict[str, Any] = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
+        "public": [
+            "names of columns",
+            "order of columns",
+            "types that the file or DataFrame declares",
+        ],
+        "facts": draft.sources,  # by column: the mechanisms that released them
     }
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
@@ -162,7 +175,7 @@ def draft_on_ledger(
             f"The private draft could release no column, {shown(first['name'])} because {first['reason']}; raise epsilon, or"
             " declare a schema."
         )
-    return Schema(columns, null_values, left_out=left_out, released=released)
+    return Schema(columns, null_values, left_out=left_out, released=released, decimal=draft.decimal)
 
 
 class _Draft:
@@ -176,7 +189,10 @@ class _Draft:
         null_values: Sequence[str],
         seed: int | None,
         composition: str,
+        decimal: str | None,
     ) -> None:
+        self.decimal = decimal  # else decided by the noisy counts of formats
+        self.sources: dict[str, dict[str, list[str]]] = {}
         self._ledger, self._mu, self._composition = ledger, mu, composition
         self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
@@ -211,6 +227,7 @@ class _Draft:
                 self._left[name] = column
             else:
                 columns.append(column)
+                self.sources[name] = draft.sources
         left_out = [{"name": n, "reason": self._left[n]} for n in self._dtypes if n in self._left]
         return columns, left_out
 
@@ -224,20 +241,27 @@ class _Draft:
                 for name, column in columns.items()
             ]
 
-        counts, std = self._release(f"schema: {FORMATS}", mechanism, questions)
+        purpose = f"schema: {FORMATS}"
+        counts, std = self._release(purpose, mechanism, questions)
         # A row has one format in each column, so all its weights are 1 / √columns.
         rows = math.sqrt(len(self._names))
+        clear = max(0.5, CLEAR * std * rows)
+        formats = {
+            question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
+            for question, noisy in counts
+        }
+        if self.decimal is None:
+            self.decimal = decimal_of(formats, clear)
         drafts = {}
-        for question, noisy in counts:
-            formats = dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
-            name = question.column
-            draft = draft_of(
-                name, self._dtypes[name], formats, max(0.5, CLEAR * std * rows), self._nulls
-            )
+        for name, some in formats.items():
+            some = without_marks(some, self.decimal)
+            draft = draft_of(name, self._dtypes[name], some, clear, self._nulls, self.decimal)
             if isinstance(draft, str):
                 self._left[name] = draft
-            else:
-                drafts[name] = draft
+                continue
+            for fact in ("kind", "dtype", "nulls"):
+                draft.source(fact, purpose)
+            drafts[name] = draft
         return drafts
 
     def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
@@ -258,7 +282,7 @@ class _Draft:
         for question, noisy in counts:
             least = CLEAR * std if question.values is None else threshold
             clear = noisy > least
-            drafts[question.column].learn(question, noisy, std, clear)
+            drafts[question.column].learn(question, noisy, std, clear, purpose)
             if question.values is not None:
                 passed.append([question.values[i] for i in np.flatnonzero(clear).tolist()])
         note_passed(purpose, passed)
@@ -270,9 +294,13 @@ class _Draft:
             return [d.rest(columns[n]) for n, d in drafts.items() if isinstance(d, TextDraft)]
 
         mechanism = self._mechanism(REST_SHARE, None)
-        counts, std = self._release("schema: values that are not released", mechanism, questions)
+        purpose = "schema: values that are not released"
+        counts, std = self._release(purpose, mechanism, questions)
         for question, noisy in counts:
-            drafts[question.column].others = bool(noisy[0] > CLEAR * std)
+            draft = drafts[question.column]
+            assert isinstance(draft, TextDraft)
+            draft.source("other", purpose)
+            draft.others = bool(noisy[0] > CLEAR * std)
 
     def _mechanism(self, share: float, chance: float | None) -> Mechanism:
         if math.isinf(self._mu):

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
 from tabsynth.schema.conforming import numbers_of
 from tabsynth.schema.identifiers import value_format
+from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
 from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
 
@@ -46,6 +48,8 @@ NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
     "clock",
 )
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
+COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
+ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
 REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "real",
     "identifier",
@@ -54,7 +58,7 @@ REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "text",
 )
 FORMAT_NAMES = (
-    NULL, WHOLE, LONG_WHOLE, *DECIMALS, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
@@ -63,6 +67,27 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 LONG_DIGITS = 7  # of a whole number that may number records
+
+
+def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
+    """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
+
+    def some(names: Sequence[str]) -> bool:
+        return any(counts[name] > clear for counts in formats.values() for name in names)
+
+    if some(COMMA_DECIMALS):
+        return ","
+    return "." if some((ONE_COMMA,)) else None
+
+
+def without_marks(counts: Mapping[str, float], decimal: str | None) -> dict[str, float]:
+    """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
+    out = dict(counts)
+    for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
+        out[point] += out.pop(comma)
+    for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
+        out[DECIMALS[2] if mark == (decimal or ".") else WHOLE] += out.pop(one)
+    return out
 
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
@@ -93,6 +118,8 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
         return NULL
     if _WHOLE.fullmatch(text):
         return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
+        return marked
     match = _NUMBER.fullmatch(text)
     if match and not (len(match[1]) > 1 and match[1][0] == "0"):
         decimals = len((match[2] or "").rstrip("0"))
@@ -108,6 +135,23 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
             return name
     found = value_format(text)
     return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
+
+
+def _marked_format(text: str) -> str | None:
+    """The format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
+    mark = one_group(text)
+    plain = plain_number(text, ".")
+    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
+        return None
+    if mark is not None:
+        return ONE_COMMA if mark == "," else ONE_POINT
+    whole, _, fraction = plain.partition(".")
+    if not _WHOLE.fullmatch(whole):
+        return None
+    if not fraction:
+        return LONG_WHOLE if len(whole.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
+    return names[min(len(fraction), len(names)) - 1]
 
 
 def _number_text(cell: Any) -> str:
@@ -174,9 +218,16 @@ class ColumnDraft:
     nulls: bool
     null_values: tuple[str, ...]
     make: Callable[[dict[str, Any]], Column | str]
+    sources: dict[str, list[str]] = field(default_factory=dict)
+
+    def source(self, fact: str, purpose: str) -> None:
+        """Note that a release, by its purpose on the ledger, says something of a fact."""
+        if purpose not in self.sources.setdefault(fact, []):
+            self.sources[fact].append(purpose)
 
     @property
     def facts(self) -> dict[str, Any]:
+        """The facts of the column that all kinds have."""
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -188,8 +239,10 @@ class ColumnDraft:
         """What round ``number`` asks; the first is 1."""
         return []
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
-        """Take an answer: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """Take an answer of the release ``purpose``: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
 
     def column(self) -> Column | str:
         """The column, or why it is left out."""
@@ -224,11 +277,15 @@ class TextDraft(ColumnDraft):
             asked.append(Question(self.name, np.where(missing, 0, -1), 1))
         return asked
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
         """As :meth:`ColumnDraft.learn`."""
         if question.values is None:
             self.nulls = bool(clear[0])
+            self.source("nulls", purpose)
             return
+        self.source("categories", purpose)
         found = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
         found = found[: MOST_CATEGORIES - len(self.texts)]
         self.texts |= {question.values[i]: float(sums[i]) for i in found}
@@ -326,10 +383,15 @@ class GridDraft(ColumnDraft):
             asked.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
         return asked
 
-    def learn(self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray) -> None:
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
         """As :meth:`ColumnDraft.learn`."""
         if question.about == "cells":
-            self.nulls |= bool(clear[-1])
+            self.source("bounds", purpose)
+            if not self.nulls:
+                self.source("nulls", purpose)
+                self.nulls = bool(clear[-1])
             least = np.full(len(self.grid) - 1, FAR * std)
             found = []
             if self.bounds is not None:
@@ -339,13 +401,16 @@ class GridDraft(ColumnDraft):
             if found:
                 self.bounds = min(found), max(found)
         elif question.about == "shape":
+            self.source("cells", purpose)
             self.counts = np.where(clear, sums, 0.0)
         elif question.about == "common values":
             assert question.values is not None
-            new = {question.values[i] for i in np.flatnonzero(clear)}
+            self.source("common values", purpose)
+            new = {question.values[i] for i in np.flatnonzero(clear).tolist()}
             self.common |= new
             self.searched = bool(new)
         else:
+            self.source("heaping", purpose)
             more = np.maximum(sums, 0) - _shares_of_heaps() * np.maximum(sums, 0).sum()
             often = more > max(CLEAR * std, HEAPED * np.maximum(sums, 0).sum())
             self.heaping = tuple(h for h, some in zip(HEAPS, often, strict=False) if some)
@@ -367,7 +432,12 @@ def _shares_of_heaps() -> np.ndarray:
 
 
 def draft_of(
-    name: str, dtype: str, formats: Mapping[str, float], clear: float, nulls: tuple[str, ...]
+    name: str,
+    dtype: str,
+    formats: Mapping[str, float],
+    clear: float,
+    nulls: tuple[str, ...],
+    decimal: str | None,
 ) -> ColumnDraft | str:
     """What is asked of the values of a column, or why it is left out: of its dtype and released formats alone.
 
@@ -377,6 +447,8 @@ def draft_of(
         Noisy numbers of rows by format.
     clear : float
         Above it a number is taken to be of rows.
+    decimal : str or None
+        The decimal mark of texts.
     """
     base = base_dtype(dtype)
     some = {f: count if count > clear else 0.0 for f, count in formats.items() if f != NULL}
@@ -399,7 +471,7 @@ def draft_of(
     if base in ("int", "float") or sum(share[f] for f in numbers) > NUMERIC:
         if share[LONG_WHOLE] > PROSE:
             return "its values are long whole numbers, as record numbers are"
-        return _numeric(facts, dtype, formats, clear)
+        return _numeric(facts, dtype, formats, clear, decimal)
     for form, kind in ((DAY, Date), (INSTANT, Datetime)):
         if share[form] > NUMERIC:
             return _dated(facts, kind, "str")
@@ -419,11 +491,15 @@ def _grid_of_numbers() -> np.ndarray:
     return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
 
 
-GRID_OF_NUMBERS = _grid_of_numbers()
+GRID_OF_NUMBERS: np.ndarray = _grid_of_numbers()
 
 
 def _numeric(
-    facts: dict[str, Any], dtype: str, formats: Mapping[str, float], clear: float
+    facts: dict[str, Any],
+    dtype: str,
+    formats: Mapping[str, float],
+    clear: float,
+    mark: str | None,
 ) -> ColumnDraft:
     """Decimals are those that a clear number of rows has; rows with more are rounded."""
     decimals: int | None = 0
@@ -446,7 +522,12 @@ def _numeric(
         return _of_numbers(facts, draft)
 
     draft = GridDraft(
-        **facts, dtype=dtype, grid=GRID_OF_NUMBERS, numbers=numbers_of, decimals=decimals, make=make
+        **facts,
+        dtype=dtype,
+        grid=GRID_OF_NUMBERS,
+        numbers=partial(numbers_of, decimal=mark),
+        decimals=decimals,
+        make=make,
     )
     return draft
 

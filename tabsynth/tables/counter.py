@@ -16,7 +16,7 @@ from tabsynth._validate import shown
 from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, count_rows
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import is_plain
+from tabsynth.tables.arrow_files import is_plain
 from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
 
 MOST_PROBLEMS = 5  # listed in one error

@@ -1,258 +1,212 @@
-"""Tables out of files as they are, CSV or Parquet, with limits on what a file may unpack to."""
+"""Tables out of files as they are, and into files: the format follows from the suffix."""
 
 import csv
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pandas as pd
 
-from tabsynth._files import replacing, size_of
-from tabsynth._validate import MAX_COLUMNS, one_of, shown
-from tabsynth.errors import InputError, one_line
+from tabsynth._files import replacing
+from tabsynth._validate import one_of, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
-from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
+from tabsynth.schema.number_texts import DECIMAL_MARKS
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
+from tabsynth.tables.arrow_files import NAMES as ARROW
+from tabsynth.tables.arrow_files import read_arrow, write_arrow
+from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, packed, read_texts
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
-from tabsynth.tables.frames import table_from_arrow
+from tabsynth.tables.labelled import SUFFIXES as LABELLED
+from tabsynth.tables.labelled import read_labelled
+from tabsynth.tables.workbooks import read_sheet, write_sheet
 
-MAX_TABLE_BYTES = 8 * 2**30  # of a file
-MAX_ROW = 2**22  # characters of a row of a CSV file
-# Of Parquet, where a few bytes may stand for any number of cells: so many cells, and so many bytes
-# unpacked, are read in any case, and more only of a file that has this share of them.
-FREE_CELLS, CELLS_PER_BYTE = 10_000_000, 100
-FREE_BYTES, UNPACKED_PER_BYTE = 256 * 2**20, 200
-MAX_CELLS = 2 * 10**9
+TEXT = (".csv", ".tsv", ".txt")
+WORKBOOK = ".xlsx"
+WRITTEN = (*TEXT, *ARROW, WORKBOOK)
 
 
-def read_csv_text(path: str | Path, null_values: Sequence[str]) -> pd.DataFrame:
-    """Read a CSV file, every column as text, ``null_values`` as nulls.
+def suffix(path: str | Path, *, writing: bool = False) -> str:
+    """The suffix that says how a table is stored, such as ``.csv`` or ``.csv.gz``; all others are refused.
 
-    Raises
-    ------
-    InputError
+    Parameters
+    ----------
+    path : path
+    writing : bool
+        Whether SPSS and Stata files, which are read only, are refused, too.
     """
-    size_of(path, "table", MAX_TABLE_BYTES, InputError)
-    try:
-        nulls = sorted({"", *null_values})
-        if len(_check_csv(path)) == 1:
-            return _read_one_column(path, nulls)
-        return pd.read_csv(
-            path,
-            dtype=str,
-            keep_default_na=False,
-            na_values=nulls,
-            encoding="utf-8-sig",
-            index_col=False,
-        )
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; save the table as UTF-8 CSV.") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; a table has a header and at least one row.") from None
-    except (pd.errors.ParserError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV table: {one_line(error)}") from None
-
-
-def _rows(file: IO[str], path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, each with the number of the line it ends in; none of them endless."""
-    read = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal read
-        while line := file.readline(MAX_ROW + 1):
-            read += len(line)
-            if read > MAX_ROW:
-                raise InputError(
-                    f"{path}: a row has more than {MAX_ROW:,} characters; it is not a CSV table."
-                )
-            yield line
-
-    rows = csv.reader(lines(), strict=True)
-    for row in rows:
-        read = 0
-        if row:
-            yield rows.line_num, row
-
-
-def _read_one_column(path: str | Path, nulls: list[str]) -> pd.DataFrame:
-    """A table of one column: there pandas drops a row that holds nothing but spaces."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        name, *cells = (cell for _, (cell,) in _rows(file, path))
-    texts = pd.Series(cells, dtype="str", name=name)
-    return texts.where(~texts.isin(nulls)).to_frame()
-
-
-def _check_csv(path: str | Path) -> list[str]:
-    """The header. Refuses what pandas would mend by itself: short, long and renamed columns."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = _rows(file, path)
-        _, header = next(rows, (0, []))
-        if len(header) > MAX_COLUMNS:
-            raise InputError(
-                f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read."
-            )
-        for name in duplicates(header):
-            raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
-        if "" in header:
-            raise InputError(f"{path}: column {header.index('') + 1} has no name; give it one.")
-        if len(header) == 1 and re.search("[;\t]", header[0]):
-            raise InputError(f"{path} is separated by semicolons or tabs; separate it by commas.")
-        if any("\0" in name for name in header):
-            raise InputError(f"{path}, line 1 holds a NUL; it is not a CSV table.")
-        for number, row in rows:
-            if len(row) != len(header):
-                raise InputError(
-                    f"{path}, line {number}: {len(row)} cells under a header of"
-                    f" {len(header)}; add or remove cells, or quote those that hold a comma."
-                )
-            if any("\0" in cell for cell in row):
-                raise InputError(f"{path}, line {number} holds a NUL; it is not a CSV table.")
-    return header
-
-
-def read_parquet(path: str | Path) -> pd.DataFrame:
-    """Read a Parquet file of plain columns; see :func:`tabsynth.tables.frames.column_from_arrow` for the dtypes.
-
-    Columns that pandas wrote as the index are left out.
-
-    Raises
-    ------
-    InputError
-    """
-    size = size_of(path, "table", MAX_TABLE_BYTES, InputError)
-    try:
-        with open(path, "rb") as file:
-            _check_parquet(file, path, size)
-            return table_from_arrow(_rows_of(file))
-    except InputError:
-        raise
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-        raise InputError(f"Cannot read {path}: {reason}.") from None
-    except Exception as error:  # pyarrow has no common base for "this is not Parquet"
-        raise InputError(f"{path} is not a Parquet table: {one_line(error)}") from None
-
-
-def _rows_of(file: IO[bytes]) -> Any:
-    """The rows of a Parquet file that was checked, without the columns of a pandas index."""
-    from pyarrow import parquet
-
-    table = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False).read()
-    written = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    index = [name for name in written.get("index_columns", []) if name in table.column_names]
-    return table.drop_columns(index)
-
-
-def _check_parquet(file: IO[bytes], path: str | Path, size: int) -> None:
-    """Refuse nested columns, and a file that unpacks to out of all proportion to its size."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    file_reader = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False)
-    about, schema = file_reader.metadata, file_reader.schema_arrow
-    if len(schema.names) > MAX_COLUMNS:
+    endings = [ending.lower() for ending in Path(path).suffixes[-2:]]
+    last, packing = (endings[-1:] or [""])[0], ""
+    if last in COMPRESSIONS[1:] and len(endings) == 2 and endings[0] in TEXT:
+        last, packing = endings[0], last
+    if last not in (*WRITTEN, *(() if writing else LABELLED)):
+        others = "" if writing else ", .sav or .dta"
         raise InputError(
-            f"{path} has {len(schema.names):,} columns; at most {MAX_COLUMNS:,} are read."
+            f"{path}: tables are .csv, .tsv or .txt files (also with .gz, .bz2, .xz or .zst), or .parquet, .feather,"
+            f" .arrow, .orc, .xlsx{others} files, by their suffix."
         )
-    for field in schema:
-        if not is_plain(field.type, pa.types):
-            kind = shown(str(field.type))
-            raise InputError(
-                f"{path}: column {shown(field.name)} holds {kind}; unfold or convert it."
-            )
-    cells = about.num_rows * max(1, len(schema.names))
-    groups = [about.row_group(i) for i in range(about.num_row_groups)]
-    unpacked = sum(group.total_byte_size for group in groups)
-    most_unpacked = max(FREE_BYTES, UNPACKED_PER_BYTE * size)
-    too_much = InputError(
-        f"{path}: {size:,} bytes that unpack to {cells:,} cells are no table that we read; write it as CSV."
-    )
-    if not 0 <= cells <= min(MAX_CELLS, max(FREE_CELLS, CELLS_PER_BYTE * size)):
-        raise too_much
-    if not 0 <= unpacked <= most_unpacked:
-        raise too_much
-    # A text may be written once and be meant in every row.
-    texts = [f.name for f in schema if not pa.types.is_primitive(f.type)]
-    coded = parquet.ParquetFile(file, metadata=about, read_dictionary=texts, pre_buffer=False)
-    for name in dict.fromkeys(texts):
-        for column in coded.read(columns=[name], use_threads=False).columns:
-            unpacked += sum(_text_bytes(chunk) for chunk in column.chunks)
-            if unpacked > most_unpacked:
-                raise too_much
+    return last + packing
 
 
-def is_plain(kind: Any, types: Any) -> bool:
-    """Whether a pyarrow type is of single values: no list, struct or map."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    texts = types.is_string(kind) or types.is_large_string(kind)
-    return bool(types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind) or texts)
+def _stored(path: str | Path) -> tuple[str, str]:
+    """The suffix of the format, and that of the compression or nothing."""
+    ending = suffix(path)
+    base = "." + ending.split(".")[1]
+    return base, ending.removeprefix(base)
 
 
-def _text_bytes(chunk: Any) -> int:
-    """Bytes of an array's texts, each as often as it occurs."""
-    from pyarrow import compute, types
+def _is_text(base: str) -> bool:
+    """Whether all cells of a format are read as text."""
+    return base in TEXT or base == WORKBOOK
 
-    if types.is_dictionary(chunk.type):
-        if types.is_primitive(chunk.type.value_type):
-            return int(chunk.nbytes)
-        return int(
-            compute.binary_length(chunk.dictionary).take(chunk.indices.drop_null()).sum().as_py()
-            or 0
+
+def _read(
+    path: str | Path,
+    null_values: Sequence[str],
+    sep: str | None,
+    encoding: str | None,
+    sheet: str | None,
+) -> pd.DataFrame:
+    base, compression = _stored(path)
+    given = {"sep": sep, "encoding": encoding, "sheet": sheet}
+    for name, value in given.items():
+        if value is not None and name not in taken_by(path, given):
+            raise InputError(f"{path} is no file that takes --{name}; leave it out.")
+    nulls = tuple(null_values)
+    if base in TEXT:
+        separator = None if sep is None else separator_of(sep)
+        return read_texts(path, compression, nulls, separator, encoding)
+    if base == WORKBOOK:
+        return read_sheet(path, nulls, sheet)
+    if base in LABELLED:
+        return read_labelled(path, base, nulls)
+    frame = read_arrow(path, base)
+    texts = {"", *nulls}
+    columns = {j: _without_texts(frame.iloc[:, j], texts) for j in range(frame.shape[1])}
+    return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
+
+
+def _without_texts(values: pd.Series, nulls: Collection[str]) -> pd.Series:
+    """Values with null in place of texts that mean it."""
+    if base_dtype(str(values.dtype)) != "text":
+        return values
+    return values.mask(values.isin(list(nulls)))
+
+
+def taken_by(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options of :func:`read_table` that a file of this format takes."""
+    base, _ = _stored(path)
+    taken = ("sep", "encoding") if base in TEXT else ("sheet",) if base == WORKBOOK else ()
+    return {name: value for name, value in options.items() if name in (*taken, "decimal")}
+
+
+def separator_of(text: str) -> str:
+    """The separator that an option names: one character, or ``tab``."""
+    sep = "\t" if text in ("tab", "\\t") else text
+    if len(sep) != 1 or sep in '"\r\n\0' or ord(sep) > 127:
+        raise InputError(
+            f"Expected sep to be one character, such as , ; | or tab; got {shown(text)}."
         )
-    return int(chunk.nbytes)
+    return sep
 
 
-SUFFIXES = (".csv", ".parquet")
-
-
-def suffix(path: str | Path) -> str:
-    """``.csv`` or ``.parquet``; anything else is refused."""
-    ending = Path(path).suffix.lower()
-    if ending not in SUFFIXES:
-        raise InputError(f"{path}: tables are .csv or .parquet files, by their suffix.")
-    return ending
-
-
-def read_table(path: str | Path, schema: Schema) -> pd.DataFrame:
+def read_table(
+    path: str | Path,
+    schema: Schema,
+    *,
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
-    A table may have no rows. What a row becomes follows from the schema, from the row and, in Parquet, from the
-    types of the file's columns; never from another row.
+    A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
+    columns where a file declares them; never from another row.
+
+    Parameters
+    ----------
+    path : path
+        Of a format by its suffix: ``.csv``, ``.tsv`` or ``.txt``, also compressed (``.csv.gz``, ``.bz2``, ``.xz``,
+        ``.zst``); ``.parquet``, ``.feather``, ``.arrow``, ``.orc``, ``.xlsx``, ``.sav``, ``.dta``.
+    schema : Schema
+    sep : str, optional
+        The separator of cells in a text file. Default: as the header says.
+    encoding : str, optional
+        Of a text file. Default: by its byte order mark; else UTF-8, and Windows-1252 for lines that are not.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers that are texts. Default: that of the schema.
+    sheet : str, optional
+        The sheet of a workbook that has several.
 
     Raises
     ------
     InputError
-        Naming the column and the value that do not fit.
+        Naming the columns and the values that do not fit, all of them at once, at most ten for each column.
     """
-    as_text = suffix(path) == ".csv"
-    frame = read_csv_text(path, schema.null_values) if as_text else read_parquet(path)
+    if decimal is not None:
+        one_of("decimal", decimal, DECIMAL_MARKS)
+        if schema.decimal not in (None, decimal):
+            raise InputError(
+                f"The schema declares decimal mark {schema.decimal!r}, not {decimal!r}; leave out --decimal, or change"
+                " the schema."
+            )
+    mark = decimal or schema.decimal
+    base, _ = _stored(path)
+    frame = _read(path, schema.null_values, sep, encoding, sheet)
+    as_text = _is_text(base)
     if as_text:
         frame.columns = [unescaped(name, schema.names) for name in frame.columns]
-    schema.check_columns(frame, str(path))
-    read = [column for column in schema.columns if column.learned]
-    frame = conformed(frame, schema)
-    series = {
-        c.name: frame[c.name]
-        if c.provenance == "released"
-        else (c.parse if as_text else c.convert)(frame[c.name])
-        for c in read
-    }
-    return pd.DataFrame(series, columns=[column.name for column in read])
+    if sep is None:
+        _check_separator(path, frame, schema.names)
+    marked = replace(schema, decimal=mark)
+    try:
+        schema.check_columns(frame, str(path))
+        frame = conformed(frame, marked)
+        series = {
+            column.name: frame[column.name]
+            if column.provenance == "released"
+            else read_values(column, frame[column.name], as_text, mark)
+            for column in schema.columns
+            if column.learned
+        }
+    except InputError as error:
+        raise marked.refusal(frame, str(path), error, parse=True) from None
+    return pd.DataFrame(series, columns=[c.name for c in schema.columns if c.learned])
 
 
-def read_any(path: str | Path, null_values: tuple[str, ...] = DEFAULT_NULL_VALUES) -> pd.DataFrame:
-    """Read a table without a schema; the columns of a CSV file come as text.
+def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Ask whether the separator is right, of a text file that parses into one column that is not meant."""
+    if _stored(path)[0] in TEXT and frame.shape[1] == 1 and frame.columns[0] not in names:
+        raise InputError(
+            f"{path} has a single column, {shown(str(frame.columns[0]))}; is the separator right? Name it with --sep"
+            " (--sep , if there is one column)."
+        )
+
+
+def read_any(
+    path: str | Path,
+    null_values: Sequence[str] = DEFAULT_NULL_VALUES,
+    *,
+    sep: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    ask: bool = False,
+) -> pd.DataFrame:
+    """Read a table without a schema; the columns of text files and workbooks come as text.
 
     Columns of whole numbers and booleans without a null come in numpy's dtypes, so that a schema drafted from
-    the table declares those.
+    the table declares those. The parameters are those of :func:`read_table`; ``ask``: refuse a text file of one
+    column unless ``sep`` is given.
     """
-    if suffix(path) == ".csv":
-        return read_csv_text(path, null_values)
-    frame = read_parquet(path)
+    frame = _read(path, null_values, sep, encoding, sheet)
+    if ask and sep is None:
+        _check_separator(path, frame, ())
+    if _is_text(_stored(path)[0]):
+        return frame
     columns = {j: _numpy_dtype(frame.iloc[:, j]) for j in range(frame.shape[1])}
     return pd.DataFrame(columns, index=frame.index).set_axis(frame.columns, axis=1)
 
@@ -265,8 +219,15 @@ def _numpy_dtype(values: pd.Series) -> pd.Series:
     return values.astype("bool" if dtype == "boolean" else dtype.lower())
 
 
-def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refuse") -> None:
-    """Write a table as CSV or Parquet by suffix, whole or not at all.
+def write_table(
+    table: pd.DataFrame,
+    path: str | Path,
+    *,
+    formulas: str = "refuse",
+    sep: str | None = None,
+    decimal: str | None = None,
+) -> None:
+    """Write a table in the format that the suffix names, whole or not at all.
 
     ``attrs`` are not written: a certificate belongs in a file of its own, beside the table and with its hash
     (:meth:`tabsynth.MargNet.sample_to`).
@@ -275,28 +236,76 @@ def write_table(table: pd.DataFrame, path: str | Path, *, formulas: str = "refus
     ----------
     table : DataFrame
     path : path
+        As of :func:`read_table`, but for ``.sav`` and ``.dta``.
     formulas : {"refuse", "escape", "keep"}
-        What becomes of texts in a CSV file, column names too, that a spreadsheet would run as formulas: they
-        begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of these,
-        after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
+        What becomes of texts in a text file or a workbook, column names too, that a spreadsheet would run as
+        formulas: they begin with a tab or a line break, or a line of theirs begins with ``= + - @`` or a wide form of
+        these, after white space and invisible characters or at once, and is no plain number. ``refuse``: the table is
         not written. ``escape``: an apostrophe comes before them, and before each such line;
         :func:`read_table` takes it off again.
         ``keep``: they are written as they are.
+    sep : str, optional
+        The separator of a text file. Default: a tab in ``.tsv`` files, else a comma, or a semicolon where ``decimal``
+        is a comma.
+    decimal : {".", ","}, optional
+        The decimal mark of a text file; by default a point.
 
     Raises
     ------
     InputError
     """
-    kind = suffix(path)
+    base, compression = _stored(path)
+    suffix(path, writing=True)
     one_of("formulas", formulas, HANDLINGS)
-    if kind == ".csv" and formulas == "refuse":
+    if base not in TEXT and sep is not None:
+        raise InputError(f"{path} is no file that takes --sep; leave it out.")
+    mark = "." if decimal is None else one_of("decimal", decimal, DECIMAL_MARKS)
+    if _is_text(base) and formulas == "refuse":
         refuse_formulas(table)
-    if kind == ".csv" and formulas == "escape":
+    if _is_text(base) and formulas == "escape":
         table = escape_formulas(table)
     with replacing(path) as temporary:
-        if kind == ".csv":
-            table.to_csv(temporary, index=False, na_rep="")
+        if base in TEXT:
+            usual = "\t" if base == ".tsv" else ";" if mark == "," else ","
+            separator = usual if sep is None else _written_separator(sep)
+            _write_texts(table, temporary, compression, separator, mark)
+        elif base == WORKBOOK:
+            write_sheet(table, temporary)
         else:
-            bare = table.copy(deep=False)
-            bare.attrs = {}  # pandas would write them into the file, unsigned
-            bare.to_parquet(temporary, engine="pyarrow", index=False)
+            write_arrow(table, temporary, base)
+
+
+def _written_separator(text: str) -> str:
+    """A separator that readers find by the header."""
+    sep = separator_of(text)
+    if sep not in SEPARATORS:
+        raise InputError(f"Expected sep to be one of , ; | or tab; got {shown(text)}.")
+    return sep
+
+
+def _write_texts(table: pd.DataFrame, path: Path, compression: str, sep: str, decimal: str) -> None:
+    """Names are quoted where one holds what may separate cells, so that a reader sees which character does."""
+    names = [str(name) for name in table.columns]
+    unclear = any(character in name for name in names for character in SEPARATORS)
+    if decimal != ".":
+        parts = {j: _with_mark(table.iloc[:, j], decimal) for j in range(table.shape[1])}
+        table = pd.DataFrame(parts, index=table.index).set_axis(names, axis=1)
+    with packed(path, compression) as file:
+        header = csv.writer(
+            file,
+            delimiter=sep,
+            quoting=csv.QUOTE_ALL if unclear else csv.QUOTE_MINIMAL,
+            lineterminator="\n",
+        )
+        header.writerow(names)
+        table.to_csv(file, index=False, header=False, na_rep="", sep=sep, lineterminator="\n")
+
+
+def _with_mark(values: pd.Series, decimal: str) -> pd.Series:
+    """A column with its reals as texts with another decimal mark."""
+
+    def changed(value: Any) -> Any:
+        return str(value).replace(".", decimal) if isinstance(value, float) else value
+
+    reals = isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "fO"
+    return values.astype(object).map(changed, na_action="ignore") if reals else values

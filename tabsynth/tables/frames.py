@@ -113,6 +113,21 @@ def _without_arrow_dtype(values: pd.Series) -> pd.Series:
     return column_from_arrow(column, str(values.name)).set_axis(values.index)
 
 
+def check_names(frame: pd.DataFrame, what: str = "table") -> None:
+    """InputError for columns whose names are no texts: a schema has texts, and no column is renamed silently."""
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise InputError(
+            f"The columns of the {what} have names of {frame.columns.nlevels} levels; join them to one text, such as"
+            " df.columns = df.columns.map('_'.join)."
+        )
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise InputError(
+                f"The {what} has a column {shown(name)} whose name is no text; rename it, for example by"
+                " df.columns = df.columns.map(str)."
+            )
+
+
 def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
     """A pandas DataFrame from any eager DataFrame that narwhals knows (polars, pyarrow, …).
 
@@ -120,6 +135,7 @@ def to_pandas(table: Any, what: str = "table") -> pd.DataFrame:
     see :func:`tabsynth.tables.frames.column_from_arrow`. Other pandas columns are taken as they are.
     """
     if isinstance(table, pd.DataFrame):
+        check_names(table, what)
         return without_arrow_dtypes(table)
     try:
         frame = nw.from_native(table, eager_only=True)

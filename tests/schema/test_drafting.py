@@ -69,7 +69,7 @@ def test_facts() -> None:
         (pd.DataFrame(index=[0]), "has no rows"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column 'a' twice"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "column '1' twice"),
-        (pd.DataFrame({"a": [None, None]}), "Column 'a' holds only nulls"),
+        (pd.DataFrame({"a": [None, None]}), "'a' because all of its values are missing"),
         (pd.DataFrame({"a": [1.5, np.inf]}), "Column 'a' holds an infinite value"),
         (pd.DataFrame({"a": [1j]}), "column 'a': dtype 'complex128"),
         (pd.DataFrame({"a": [1 + 2j]}), "column 'a': dtype 'complex128'"),

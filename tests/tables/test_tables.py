@@ -123,9 +123,10 @@ AB = Schema(
         (b",b\nx,1\n", "column 1 has no name"),
         (b"a,c\nx,1\n", "lacks column 'b'"),
         (b"a,b,c\nx,1,2\n", "column 'c' that the schema does not know"),
-        (b"a;b\nx;1\n", "separated by semicolons"),
-        ("a,b\né,1\n".encode("latin-1"), "is not UTF-8"),
-        ("a,b\nx,1\n".encode("utf-16"), "is not UTF-8"),
+        (b"a,b;c\nx;1\n", "commas or semicolons"),
+        (b"a:b\nx:1\n", "is the separator right"),
+        (b"a,b\nx,\x81\n", "is not UTF-8"),
+        ("a,b\nx,1\n".encode("utf-16")[:-1], "is not utf-16"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\xff", "is not"),
         (b"PK\x03\x04\x14\x00\x00\x00\x08\x00", "t.csv"),
         (b"a,b\nx,\x00\n", "line 2 holds a NUL"),
@@ -145,7 +146,8 @@ def test_damaged_csv_files_are_refused_in_one_line(
         warnings.simplefilter("error")
         with pytest.raises(InputError) as caught:
             read_table(file, AB)
-    assert part in str(caught.value) and "\n" not in str(caught.value)
+    first, *others = str(caught.value).split("\n")
+    assert part in first and (not others or "has 2 problems" in others[0])
 
 
 @pytest.mark.parametrize(
@@ -223,10 +225,10 @@ def test_damaged_parquet_files_are_refused(content: bytes, tmp_path: Path) -> No
     assert "t.parquet" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "t", "t.csv.gz", ".csv"])
+@pytest.mark.parametrize("name", ["t.doc", "t", "t.csv.zip", ".csv"])
 def test_other_suffixes_are_refused(name: str, tmp_path: Path) -> None:
     for work in (lambda p: read_table(p, AB), read_any, lambda p: write_table(a_table(), p)):
-        with pytest.raises(InputError, match=r"tables are \.csv or \.parquet"):
+        with pytest.raises(InputError, match=r"tables are \.csv, \.tsv"):
             work(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -255,11 +257,11 @@ def test_a_failed_write_leaves_the_old_file(
     write_table(a_table(), file)
     before = file.read_bytes()
 
-    def half(self: pd.DataFrame, path: Path, **_: Any) -> None:
-        path.write_bytes(b"half")
+    def half(*_: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pd.DataFrame, f"to_{suffix}", half)
+    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    monkeypatch.setattr(pq, "write_table", half)
     with pytest.raises(InputError, match=r"Cannot write .*No space left on device\."):
         write_table(a_table(), file)
     assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]

@@ -123,7 +123,7 @@ class DPGAN(CriticalGAN):
     public, provenance, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`.
     step_rule : {None, "dp-sgd", "dp-sat", "bam"}
-    encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
+    encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`.
     config, autoencoder_config : optional
         In place of the variant's.

@@ -153,6 +153,8 @@ class DPWGAN(CriticalGAN):
         Seconds; training stops there, with a valid model and the ε spent so far.
     accept_drafted_domain : bool
         Fit although the schema was drafted from a table; the certificate says so.
+    draft_options : dict, optional
+        For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts.
     random_state : int, optional
         Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}

@@ -170,7 +170,7 @@ class PATEGAN(Voting):
         As in :class:`tabsynth.DPWGAN`; the generator then ends in its decoder.
     public, provenance, overlap, warm_start : optional
         Tables that cost nothing, as in :class:`tabsynth.DPWGAN`: what the student expects at first.
-    encoding, rows, time_limit, accept_drafted_domain, random_state, device, verbose
+    encoding, rows, time_limit, accept_drafted_domain, draft_options, random_state, device, verbose
         As in :class:`tabsynth.DPWGAN`; the time limit is looked at between steps, and a round of questions,
         with its teachers and its student, is one.
     config, autoencoder_config : optional

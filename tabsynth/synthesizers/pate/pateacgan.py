@@ -61,7 +61,7 @@ class PATEACGAN(Voting):
         As in :class:`tabsynth.PATEGAN`.
     autoencoder, public, provenance, overlap, warm_start, encoding, rows, time_limit
         As in :class:`tabsynth.PATEGAN`.
-    accept_drafted_domain, random_state, device, verbose, config, autoencoder_config
+    accept_drafted_domain, draft_options, random_state, device, verbose, config, autoencoder_config
         As in :class:`tabsynth.PATEGAN`.
 
     Formal guarantees

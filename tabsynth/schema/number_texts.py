@@ -1,0 +1,127 @@
+"""Numbers as files write them: decimal and thousands marks, currency and percent signs.
+
+Each text is read by itself, by a mark that was declared for the whole table or, without one, only where the text has one
+meaning. ``1,234.50``, ``1.234,50``, ``1'234.50``, ``1,5``, ``1,234,567``, ``$ 3.40`` and ``12 %`` have one; ``1,234`` may be
+1234 or 1.234. Percent signs are taken off: 12 % is 12.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+DECIMAL_MARKS = (".", ",")
+LONGEST = 64  # characters of a text that may be a number
+_SPACES = " \u00a0\u2009\u202f'\u2019"  # between groups of three digits, besides the other mark
+_CURRENCY = "(?:[$¢£¤¥\u20a0-\u20c0]|USD|EUR|GBP|CHF)"
+_SPACE = "[ \u00a0\u2009\u202f]?"
+_SIGNED = re.compile(
+    rf"([+-]?)(?:({_CURRENCY}){_SPACE})?([+-]?)(\d[\d.,{_SPACES}]*?)(?:{_SPACE}({_CURRENCY}|%))?",
+    re.ASCII,
+)
+_PLAIN = re.compile(r"[+-]?\d+(?:\.\d*)?", re.ASCII)
+_SPACED = re.compile(
+    rf"([1-9]\d{{0,2}}(?:([{_SPACES}])\d{{3}})(?:\2\d{{3}})*)(?:[.,](\d+))?", re.ASCII
+)
+_BOTH = re.compile(r"([1-9]\d{0,2}(?:([.,])\d{3})+)(?!\2)[.,](\d*)", re.ASCII)
+_GROUPS = re.compile(r"[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})+", re.ASCII)
+_ONE_GROUP = re.compile(r"[1-9]\d{0,2}([.,])\d{3}", re.ASCII)
+_ONE_MARK = re.compile(r"(\d+)(?:,(\d+)|\.(\d*))", re.ASCII)
+
+
+def plain_number(text: str, decimal: str | None = None) -> str | None:
+    """A number in the form ``-1234.5``; None for a text that is none, or that has two meanings.
+
+    Parameters
+    ----------
+    text : str
+    decimal : {".", ","}, optional
+        The declared decimal mark: it decides what ``1,234`` and ``1.234`` are. Without one, ``1,234`` is taken for no
+        number, and ``1.234`` for 1.234.
+    """
+    return _parts(text, decimal)[0]
+
+
+def decimal_mark(text: str) -> str | None:
+    """The decimal mark that a text shows by itself, by a fraction or by the other mark between thousands; else None."""
+    return _parts(text, None)[1]
+
+
+def one_group(text: str) -> str | None:
+    """The mark of a number such as ``1,234`` or ``1.234``, which may be a decimal mark or one of thousands; else None."""
+    signed = _signed(text)
+    match = _ONE_GROUP.fullmatch(signed[1]) if signed else None
+    return match[1] if match else None
+
+
+def with_plain_numbers(values: pd.Series, decimal: str | None) -> pd.Series:
+    """Values whose texts are in the form of :func:`plain_number` where they are numbers; all others as they are."""
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return values
+    plain = once_each(
+        lambda value: plain_number(value, decimal) if isinstance(value, str) else None
+    )
+
+    def changed(value: Any) -> Any:
+        number = plain(value)
+        return value if number is None else number
+
+    return values.astype(object).map(changed)
+
+
+def once_each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of texts that remembers what it gave, as long as it is kept itself; other values are asked each time."""
+    answers: dict[str, Any] = {}
+
+    def remembered(value: Any) -> Any:
+        if not isinstance(value, str):
+            return function(value)
+        if value not in answers:
+            answers[value] = function(value)
+        return answers[value]
+
+    return remembered
+
+
+def _signed(text: str) -> tuple[str, str] | None:
+    """The sign and the digits with their marks; None for what is no number."""
+    if len(text) > LONGEST:
+        return None
+    match = _SIGNED.fullmatch(text.strip().replace("\u2212", "-"))
+    if match is None or (match[1] and match[3]) or (match[2] and match[5]):
+        return None
+    return match[1] or match[3], match[4]
+
+
+def _parts(text: str, decimal: str | None) -> tuple[str | None, str | None]:
+    """The plain number, and the decimal mark that the text shows."""
+    if decimal is None and len(text) <= LONGEST and _PLAIN.fullmatch(text):
+        return text, "." if one_group(text) is None and "." in text else None
+    signed = _signed(text)
+    if signed is None:
+        return None, None
+    sign, digits = signed
+    if digits.isdigit():
+        return sign + digits, None
+    if match := _SPACED.fullmatch(digits):
+        mark = None if match[3] is None else digits[-len(match[3]) - 1]
+        return _joined(sign, match[1], match[3]), mark
+    if match := _BOTH.fullmatch(digits):
+        return _joined(sign, match[1], match[3]), "," if match[2] == "." else "."
+    if match := _GROUPS.fullmatch(digits):
+        return _joined(sign, digits, None), "," if match[1] == "." else "."
+    if match := _ONE_GROUP.fullmatch(digits):
+        if decimal is None and match[1] == ",":
+            return None, None
+        before, _, after = digits.partition(match[1])
+        as_fraction = match[1] == (decimal or ".")
+        return (_joined(sign, before, after) if as_fraction else sign + before + after), None
+    if match := _ONE_MARK.fullmatch(digits):
+        return _joined(sign, match[1], match[2] or match[3]), "," if match[2] else "."
+    return None, None
+
+
+def _joined(sign: str, whole: str, fraction: str | None) -> str:
+    number = sign + "".join(c for c in whole if c.isdigit())
+    return f"{number}.{fraction}" if fraction else number

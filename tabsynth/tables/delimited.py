@@ -1,0 +1,393 @@
+"""Tables of text: rows of cells between separators, in any encoding, compressed or not.
+
+Nothing is inferred from rows. The separator follows from the header, whose names are public; the encoding from a byte
+order mark or an option. Lines are decoded one by one: a line that is not UTF-8 is read as Windows-1252, which most other
+files are in. To ask for the encoding instead would make the answer depend on a single row; to decode the whole file in
+another encoding because of one line would let that row change what others become.
+"""
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import logging
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from tabsynth._validate import MAX_COLUMNS, shown
+from tabsynth.errors import InputError, one_line
+from tabsynth.schema.schema import duplicates
+from tabsynth.tables.limits import FREE_BYTES, MAX_ROW, Limits
+
+logger = logging.getLogger("tabsynth")
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+COMPRESSIONS = ("", ".gz", ".bz2", ".xz", ".zst")
+LEGACY = "cp1252"
+_MARKS = (  # UTF-32 first: its mark begins as that of UTF-16 does
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_texts(
+    path: str | Path,
+    compression: str,
+    null_values: Sequence[str],
+    sep: str | None = None,
+    encoding: str | None = None,
+) -> pd.DataFrame:
+    """Read a table of text, every column as text, ``null_values`` as nulls.
+
+    Parameters
+    ----------
+    path : path
+    compression : str
+        One of :data:`COMPRESSIONS`.
+    null_values : sequence of str
+    sep : str, optional
+        The separator of cells, one character. Default: that of :data:`SEPARATORS` which divides the header into most
+        names; without any, the table has one column.
+    encoding : str, optional
+        Default: by the byte order mark; without one, UTF-8, and Windows-1252 for lines that are not.
+
+    Raises
+    ------
+    InputError
+    """
+    limits = Limits(path)
+    if encoding is not None:
+        _check_encoding(encoding)
+
+    def lines(quiet: bool = True) -> Iterator[str]:
+        return _lines(path, compression, limits, encoding, quiet)
+
+    try:
+        sep = _separator(path, lines) if sep is None else sep
+        header = _check_rows(path, lines(quiet=False), sep)
+        nulls = sorted({"", *null_values})
+        if len(header) == 1:
+            return _read_one_column(path, lines(), sep, nulls)
+        return pd.read_csv(
+            _Stream(lines()),
+            sep=sep,
+            dtype=str,
+            keep_default_na=False,
+            na_values=nulls,
+            index_col=False,
+        )
+    except pd.errors.EmptyDataError:
+        raise _empty(path) from None
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InputError(f"{path} is not a CSV table: {one_line(error)}") from None
+
+
+def _empty(path: str | Path) -> InputError:
+    return InputError(f"{path} is empty; a table has a header and at least one row.")
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError):
+        raise InputError(
+            f"Expected encoding to be one that Python knows, such as utf-8, latin-1 or cp1252; got {shown(encoding)}."
+        ) from None
+
+
+# Bytes to lines.
+
+
+def _lines(
+    path: str | Path, compression: str, limits: Limits, encoding: str | None, quiet: bool
+) -> Iterator[str]:
+    """The lines of a file with their ends, without its byte order mark; none of them endless."""
+    with _opened(path, compression, limits) as file:
+        head = file.peek(4)[:4]
+        marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
+        chosen = encoding or marked
+        wide = chosen is not None and codecs.lookup(chosen).name.startswith(("utf-16", "utf-32"))
+        # In Latin-1 each byte is one character, so that line ends are found before anything is decoded.
+        text = io.TextIOWrapper(file, chosen if wide else "latin-1", newline="")
+        decode = (lambda line, number: line) if wide else _decoder(path, chosen, quiet)
+        number = 0
+        while line := _line(text, path, chosen):
+            number += 1
+            line = decode(line, number)
+            yield line.removeprefix("\ufeff") if number == 1 else line
+
+
+def _line(text: io.TextIOWrapper, path: str | Path, encoding: str | None) -> str:
+    try:
+        line = text.readline(MAX_ROW + 1)
+    except UnicodeError:
+        raise InputError(
+            f"{path} is not {encoding} text; name its encoding with --encoding."
+        ) from None
+    if len(line) > MAX_ROW:
+        raise _endless(path)
+    return line
+
+
+def _endless(path: str | Path) -> InputError:
+    return InputError(f"{path}: a row has more than {MAX_ROW:,} characters; it is not a CSV table.")
+
+
+def _decoder(path: str | Path, encoding: str | None, quiet: bool) -> Callable[[str, int], str]:
+    """What decodes a line of Latin-1 and its number, by the line alone."""
+    told = quiet
+
+    def decode(line: str, number: int) -> str:
+        nonlocal told
+        if line.isascii() and encoding is None:
+            return line
+        data = line.encode("latin-1")
+        try:
+            return data.decode(encoding or "utf-8")
+        except UnicodeError:
+            if encoding is not None:
+                raise InputError(
+                    f"{path}, line {number} is not {encoding} text; name its encoding with --encoding."
+                ) from None
+        try:
+            line = data.decode(LEGACY)
+        except UnicodeError:
+            raise InputError(
+                f"{path}, line {number} is not UTF-8 text, and not Windows-1252; name its encoding with --encoding."
+            ) from None
+        if not told:
+            logger.warning(
+                "%s: line %d is not UTF-8. Such lines are read as Windows-1252; name the encoding with --encoding.",
+                path,
+                number,
+            )
+            told = True
+        return line
+
+    return decode
+
+
+class _Stream(io.TextIOBase):
+    """Lines as a file that can be read in pieces."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines, self._left = lines, ""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> str:
+        parts, length = [self._left], len(self._left)
+        for line in () if size is not None and 0 <= size <= length else self._lines:
+            parts.append(line)
+            length += len(line)
+            if size is not None and 0 <= size <= length:
+                break
+        text = "".join(parts)
+        end = len(text) if size is None or size < 0 else size
+        self._left = text[end:]
+        return text[:end]
+
+
+# Compression.
+
+
+@contextmanager
+def _opened(path: str | Path, compression: str, limits: Limits) -> Iterator[Any]:
+    """The content of a file, unpacked up to its limit."""
+    try:
+        if not compression:
+            with open(path, "rb") as file:
+                yield file
+            return
+        with io.BufferedReader(_Unpacked(path, compression, limits)) as unpacked:
+            yield unpacked
+    except OSError as error:
+        raise InputError(
+            f"Cannot read {path}: {(error.strerror or one_line(error)).rstrip('.')}."
+        ) from None
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file; InputError where it is damaged, or unpacks to too much."""
+
+    def __init__(self, path: str | Path, compression: str, limits: Limits) -> None:
+        self._path, self._limits, self._count = path, limits, 0
+        self._compression = compression
+        self._file: Any = _UNPACKERS[compression](path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._file.read(len(buffer))
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise InputError(
+                f"{self._path} is not a whole {self._compression} file: {one_line(error).rstrip('.')}."
+            ) from None
+        self._count += len(data)
+        self._limits.check(unpacked=self._count)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _XZFile:
+    """An .xz file that is unpacked in bounded memory: its header may ask for gigabytes."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115
+        self._unpacker = self._next()
+
+    @staticmethod
+    def _next() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=FREE_BYTES)
+
+    def read(self, size: int) -> bytes:
+        data = b""
+        while not data:
+            if self._unpacker.eof:  # of one stream of perhaps several
+                rest = (self._unpacker.unused_data or self._file.read(2**16)).lstrip(b"\0")
+                if not rest:
+                    return b""
+                self._unpacker = self._next()
+            else:
+                rest = self._file.read(2**16) if self._unpacker.needs_input else b""
+                if not rest and self._unpacker.needs_input:
+                    raise EOFError("it ends too early")
+            data = self._unpacker.decompress(rest, size)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _zstandard(path: str | Path) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+
+
+_UNPACKERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": _XZFile,
+    ".zst": _zstandard,
+}
+
+
+@contextmanager
+def packed(path: str | Path, compression: str) -> Iterator[IO[str]]:
+    """A text file for writing UTF-8, which is compressed; the same text gives the same bytes."""
+    with open(path, "wb") as file:
+        binary: Any = file
+        if compression == ".gz":
+            binary = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+        elif compression == ".bz2":
+            binary = bz2.BZ2File(file, "wb")
+        elif compression == ".xz":
+            binary = lzma.LZMAFile(file, "wb")  # noqa: SIM115
+        elif compression == ".zst":
+            import pyarrow as pa
+
+            binary = pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd")
+        text = io.TextIOWrapper(binary, "utf-8", newline="")
+        try:
+            yield text
+        finally:
+            text.close()
+
+
+# Lines to rows.
+
+
+def _rows(lines: Iterator[str], path: str | Path, sep: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, each with the number of the line it ends in; none of them endless."""
+    length = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal length
+        for line in lines:
+            length += len(line)
+            if length > MAX_ROW:
+                raise _endless(path)
+            yield line
+
+    rows = csv.reader(counted(), delimiter=sep, strict=True)
+    for row in rows:
+        length = 0
+        if row:
+            yield rows.line_num, row
+
+
+def _separator(path: str | Path, lines: Callable[[], Iterator[str]]) -> str:
+    """The separator that divides the header into most names; a comma for a header of one name."""
+    widths = {}
+    for sep in SEPARATORS:
+        try:
+            _, header = next(_rows(lines(), path, sep), (0, []))
+        except csv.Error:  # quotes that are none under this separator
+            continue
+        widths[sep] = len(header)
+    most = max(widths.values(), default=0)
+    if most < 2:
+        return ","
+    first, *others = [sep for sep in widths if widths[sep] == most]
+    if others:
+        names = " or ".join(SEPARATORS[sep] for sep in (first, *others))
+        raise InputError(f"{path} may be separated by {names}; name the separator with --sep.")
+    return first
+
+
+def _read_one_column(
+    path: str | Path, lines: Iterator[str], sep: str, nulls: list[str]
+) -> pd.DataFrame:
+    """A table of one column: there pandas drops a row that holds nothing but spaces."""
+    name, *cells = (cell for _, (cell,) in _rows(lines, path, sep))
+    texts = pd.Series(cells, dtype="str", name=name)
+    return texts.where(~texts.isin(nulls)).to_frame()
+
+
+def check_header(path: str | Path, header: Sequence[str]) -> None:
+    """Refuse a header with too many columns, names that are missing or there twice, or a NUL."""
+    if not header:
+        raise _empty(path)
+    if len(header) > MAX_COLUMNS:
+        raise InputError(f"{path} has {len(header):,} columns; at most {MAX_COLUMNS:,} are read.")
+    for name in duplicates(header):
+        raise InputError(f"{path} has column {shown(name)} twice; rename or drop one.")
+    if "" in header:
+        raise InputError(f"{path}: column {list(header).index('') + 1} has no name; give it one.")
+    if any("\0" in name for name in header):
+        raise InputError(f"{path}, line 1 holds a NUL; it is not a CSV table.")
+
+
+def _check_rows(path: str | Path, lines: Iterator[str], sep: str) -> list[str]:
+    """The header. Refuses what pandas would mend by itself: short, long and renamed columns."""
+    rows = _rows(lines, path, sep)
+    _, header = next(rows, (0, []))
+    check_header(path, header)
+    for number, row in rows:
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}, line {number}: {len(row)} cells under a header of"
+                f" {len(header)}; add or remove cells, quote those that hold the separator, or name it with --sep."
+            )
+        if any("\0" in cell for cell in row):
+            raise InputError(f"{path}, line {number} holds a NUL; it is not a CSV table.")
+    return header

@@ -1,0 +1,186 @@
+"""Sheets of Excel workbooks (.xlsx), in and out, through openpyxl.
+
+Cells are read as text, each by itself: whole numbers and reals as Python writes them, dates and times in ISO 8601. So what a
+cell becomes follows from that cell and the schema, as in a CSV file. Of a formula the value that was stored with it is read.
+"""
+
+import datetime
+import math
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import MAX_COLUMNS, shown
+from tabsynth.errors import InputError, one_line
+from tabsynth.tables.delimited import check_header
+from tabsynth.tables.limits import Limits
+
+ROWS, COLUMNS, CHARACTERS = 2**20, 2**14, 32_767  # of a sheet, and of a cell, by the format
+SHEET = "Sheet1"
+
+
+def _openpyxl(path: str | Path) -> Any:
+    try:
+        import openpyxl
+    except ImportError:
+        raise InputError(
+            f"{path}: Excel files need openpyxl; install it with pip install 'tabsynth[excel]'."
+        ) from None
+    return openpyxl
+
+
+def read_sheet(path: str | Path, null_values: tuple[str, ...], sheet: str | None) -> pd.DataFrame:
+    """Read a sheet, every column as text, ``null_values`` and empty cells as nulls.
+
+    Parameters
+    ----------
+    path : path
+    null_values : tuple of str
+    sheet : str, optional
+        The name of the sheet; a workbook of one sheet needs none.
+
+    Raises
+    ------
+    InputError
+    """
+    openpyxl, limits = _openpyxl(path), Limits(path)
+    try:
+        with zipfile.ZipFile(path) as parts:
+            limits.check(unpacked=sum(part.file_size for part in parts.infolist()))
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+    except InputError:
+        raise
+    except Exception as error:  # openpyxl has no common base for "this is no workbook"
+        raise InputError(f"{path} is not an Excel workbook: {one_line(error)}.") from None
+    try:
+        rows = _rows(path, book[_sheet_of(path, book.sheetnames, sheet)], limits)
+        header = [_text(cell) for cell in next(rows, ())]
+        while header and not header[-1]:
+            header.pop()
+        check_header(path, header)
+        cells = [_cells(path, number, row, len(header)) for number, row in enumerate(rows, 2)]
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is not an Excel workbook: {one_line(error)}.") from None
+    finally:
+        book.close()
+    nulls = {"", *null_values}
+    columns = {
+        j: pd.Series(
+            [None if row[j] in nulls else row[j] for row in cells if row is not None], dtype="str"
+        )
+        for j in range(len(header))
+    }
+    return pd.DataFrame(columns).set_axis(header, axis=1)
+
+
+def _sheet_of(path: str | Path, names: list[str], sheet: str | None) -> str:
+    """The sheet that is meant; more than one need a choice."""
+    if sheet is None and len(names) == 1:
+        return names[0]
+    if sheet not in names:
+        asked = "has several sheets" if sheet is None else f"has no sheet {shown(sheet)}"
+        raise InputError(
+            f"{path} {asked}; name one of {shown(', '.join(names), 200)} with --sheet."
+        )
+    return str(sheet)
+
+
+def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, ...]]:
+    """Rows of values, up to the limits of the format: a file may state any number of them."""
+    sheet.reset_dimensions()  # else rows are filled up to what the file states
+    cells = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        cells += len(row)
+        limits.check(cells=cells)
+        if number > ROWS or len(row) > COLUMNS:
+            raise InputError(f"{path}: the sheet is larger than an Excel sheet may be.")
+        yield row
+
+
+def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> list[str] | None:
+    """The texts of a row; None for an empty one, such as formatted rows below a table."""
+    texts = [_text(cell) for cell in row]
+    if any(texts[width:]):
+        raise InputError(
+            f"{path}, row {number}: it has cells to the right of the last column name; name the column, or remove"
+            " them."
+        )
+    if not any(texts):
+        return None
+    return [*texts[:width], *[""] * (width - len(texts))]
+
+
+def _text(cell: Any) -> str:
+    """A cell as text, by itself alone."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
+    if isinstance(cell, datetime.datetime):
+        midnight = cell.time() == datetime.time()
+        return cell.date().isoformat() if midnight else cell.isoformat(sep=" ")
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    return str(cell)
+
+
+def write_sheet(table: pd.DataFrame, path: Path) -> None:
+    """Write a workbook of one sheet. Texts are cells of text, and never formulas.
+
+    Raises
+    ------
+    InputError
+        For a table that is larger than a sheet may be, and texts that a cell cannot hold.
+    """
+    openpyxl = _openpyxl(path)
+    if len(table) >= ROWS or table.shape[1] > min(COLUMNS, MAX_COLUMNS):
+        raise InputError(
+            f"An Excel sheet has at most {ROWS - 1:,} rows below its header and {COLUMNS:,} columns; write CSV or"
+            " Parquet."
+        )
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    names = [str(name) for name in table.columns]
+    columns = [[_plain(value) for value in table.iloc[:, j]] for j in range(table.shape[1])]
+    for name, values in zip(names, columns, strict=True):
+        for text in {name, *(value for value in values if isinstance(value, str))}:
+            long = len(text) > CHARACTERS
+            if long or ILLEGAL_CHARACTERS_RE.search(text):
+                wrong = f"more than {CHARACTERS:,} characters" if long else "a control character"
+                raise InputError(
+                    f"Column {shown(name)}: {shown(text)} has {wrong}, which an Excel cell cannot hold; write CSV or"
+                    " Parquet."
+                )
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet(SHEET)
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        written = WriteOnlyCell(sheet, value)
+        written.data_type = "s"  # a text that begins with = would else be a formula
+        return written
+
+    for row in (names, *zip(*columns, strict=True)):
+        sheet.append([cell(value) for value in row])
+    book.save(path)
+
+
+def _plain(value: Any) -> Any:
+    """A value as openpyxl takes it: times without a date, durations and periods as text."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, bool | int | str):
+        return value
+    return str(value)

@@ -1,0 +1,149 @@
+"""Numbers as files write them: one text at a time, and never by a guess."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabsynth import Column, InputError, Numeric, Schema, draft_private
+from tabsynth.schema.conforming import numbers_of
+from tabsynth.schema.drafting import draft_schema, review
+from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "mark"),
+    [
+        ("1,234.50", 1234.5, "."),
+        ("$1,234.50", 1234.5, "."),
+        ("1.234,50", 1234.5, ","),
+        ("1,5", 1.5, ","),
+        ("12 %", 12, None),
+        ("12%", 12, None),
+        ("€ 3,40", 3.4, ","),
+        ("3,40 €", 3.4, ","),
+        ("-5 EUR", -5, None),
+        ("$-5", -5, None),
+        ("−5", -5, None),
+        ("1,234,567", 1234567, "."),
+        ("1.234.567", 1234567, ","),
+        ("1'234.50", 1234.5, "."),
+        ("1 234,567", 1234.567, ","),
+        ("1\u202f234", 1234, None),
+        ("0,123", 0.123, ","),
+        ("1234,567", 1234.567, ","),
+        ("12.5", 12.5, "."),
+    ],
+)
+def test_texts_with_one_meaning(text, number, mark):
+    for declared in (None, ".", ","):
+        assert float(plain_number(text, declared)) == number
+    assert decimal_mark(text) == mark
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a", "1,2,3", "1,23,456", "1.2.3", "--5", "-$-5", "$5€", "5 kg", "1,", "1e5"),
+        *("0,123,456", "12:30", "2020-01-01", "1" * 65, "²", "٣,٣"),
+    ],
+)
+def test_texts_that_are_no_numbers(text):
+    assert {plain_number(text, declared) for declared in (None, ".", ",")} == {None}
+
+
+def test_a_text_with_two_meanings_is_read_by_the_declared_mark_only():
+    assert [plain_number("1,234", mark) for mark in (None, ".", ",")] == [None, "1234", "1.234"]
+    assert [plain_number("1.234", mark) for mark in (None, ".", ",")] == ["1.234", "1.234", "1234"]
+    assert one_group("-€ 1,234") == "," and one_group("1,234.5") is None
+
+
+@given(
+    number=st.integers(-(10**12), 10**12),
+    decimals=st.integers(0, 6),
+    decimal=st.sampled_from(".,"),
+    signs=st.sampled_from([("", ""), ("$", ""), ("", " €"), ("", "%")]),
+)
+def test_what_is_written_with_marks_is_read_back(number, decimals, decimal, signs):
+    written = f"{abs(number) / 10**decimals:,.{decimals}f}"
+    if decimal == ",":
+        written = written.translate({ord("."): ",", ord(","): "."})
+    text = "-" * (number < 0) + signs[0] + written + signs[1]
+    assert float(plain_number(text, decimal)) == round(number / 10**decimals, decimals)
+
+
+MARKED = pd.Series(["1,5", "$1,234.50", None, "12 %", "7"])
+
+
+def numeric(**facts):
+    return Numeric(name="x", dtype="float64", low=0, high=2000, nulls=True, **facts)
+
+
+def test_a_declared_column_reads_marks():
+    schema = Schema([numeric()], [""])
+    assert schema.validate(MARKED.to_frame("x"), parse=True) == []
+    (problem,) = schema.validate(pd.DataFrame({"x": ["1,234", "5"]}), parse=True)
+    assert "'1,234' may be a whole number or a fraction" in str(problem)
+    for mark in ",.":
+        declared = Schema([numeric()], [""], decimal=mark)
+        assert declared.validate(pd.DataFrame({"x": ["1,234", "5"]}), parse=True) == []
+        assert Schema.from_dict(declared.to_dict()) == declared
+        assert declared.select(["x"]).decimal == declared.coded.decimal == mark
+    with pytest.raises(InputError, match="decimal"):
+        Schema([numeric()], decimal=";")
+
+
+def test_numbers_of_released_columns():
+    values = pd.Series(["1,5", "1,234", "x", None, 2])
+    assert np.array_equal(numbers_of(values, []), [1.5, np.nan, np.nan, np.nan, 2], equal_nan=True)
+    assert numbers_of(values, [], ",")[1] == 1.234 and numbers_of(values, [], ".")[1] == 1234
+
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.uniform(40, 120, 800).round(1)
+COMMAS = pd.Series([f"{w:.1f}".replace(".", ",") for w in WEIGHTS])
+THOUSANDS = pd.Series([f"{w:,.0f}" for w in RNG.uniform(5, 900, 800).round() * 100])
+
+
+def test_a_review_draft_reads_decimal_commas():
+    schema = draft_schema(
+        pd.DataFrame({"weight": COMMAS, "pay": [f"{i % 9}.000" for i in range(800)]})
+    )
+    assert schema["weight"].kind == "numeric" and schema["weight"].resolution == 0.1
+    assert schema.decimal == "," and any("decimal mark" in line for line in review(schema))
+
+
+def test_a_review_draft_reads_thousands():
+    schema = draft_schema(pd.DataFrame({"pay": THOUSANDS}))
+    assert schema["pay"].kind == "numeric" and schema["pay"].dtype == "int64"
+    assert schema.decimal == "." and schema["pay"].high > 50_000
+    assert draft_schema(pd.DataFrame({"pay": THOUSANDS}), decimal=",").decimal == ","
+
+
+def test_identifiers_with_points_are_no_numbers():
+    table = pd.DataFrame(
+        {"host": ["192.168.100.200", "192.168.100.201"] * 20, "x": ["a", "b"] * 20}
+    )
+    assert draft_schema(table).names == ("x",)
+
+
+@pytest.mark.parametrize(("values", "mark"), [(COMMAS, ","), (THOUSANDS, ".")])
+def test_a_private_draft_reads_marks(values, mark):
+    schema = draft_private(pd.DataFrame({"x": values}), epsilon=20, random_state=0)
+    assert schema["x"].kind == "numeric" and schema.decimal == mark
+    assert (schema["x"].resolution or 1) == (0.1 if mark == "," else 1)
+    assert schema["x"].high <= (150 if mark == "," else 100_000)
+    assert schema["x"].high >= 100
+
+
+def test_a_private_draft_takes_the_declared_mark():
+    table = pd.DataFrame({"x": [f"{i % 7 + 1},{i % 900 + 100}" for i in range(800)]})
+    draft = [draft_private(table, 20, random_state=0, decimal=mark)["x"] for mark in ".,"]
+    assert draft[0].dtype == "int64" and draft[0].high >= 5000
+    assert draft[1].dtype == "float64" and draft[1].high < 10
+
+
+def test_categories_that_are_numbers_are_read_with_marks():
+    column = Column(name="x", kind="categorical", dtype="float64", categories=(0.5, 1.5))
+    assert Schema([column]).validate(pd.DataFrame({"x": ["0,5", "1,5"]}), parse=True) == []

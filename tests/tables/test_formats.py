@@ -1,0 +1,508 @@
+"""Every format of files: what is written comes back, and what is damaged or too large is refused in one line."""
+
+import bz2
+import gzip
+import io
+import logging
+import lzma
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pyarrow import feather, orc
+
+from tabsynth import Column, InputError, Schema, read_table, write_table
+from tabsynth.errors import TableError
+from tabsynth.schema.drafting import draft_schema
+from tabsynth.tables import limits
+from tabsynth.tables.files import read_any, suffix
+from tabsynth.tables.labelled import with_labels
+
+ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
+SCHEMA = Schema(
+    [
+        Column(name="text", dtype="str", categories=("007", "=1+1", "é,;\t|\n€"), **ONE),
+        Column(name="real", kind="numeric", dtype="float64", low=-1e4, high=1e4, nulls=True),
+        Column(name="whole", kind="numeric", dtype="Int64", low=0, high=2**40, nulls=True),
+        Column(name="yes", kind="categorical", dtype="bool", categories=(False, True)),
+        Column(name="short", kind="numeric", dtype="float32", low=0, high=9),
+        Column(name="day", kind="date", dtype="str", low="2020-01-01", high="2020-12-31"),
+        Column(
+            name="seen",
+            kind="datetime",
+            dtype="datetime64[us]",
+            low="2020-01-01",
+            high="2020-12-31 23:59:59",
+            nulls=True,
+        ),
+        Column(name="code", dtype="category", categories=(0.5, 1.5), **ONE),
+    ]
+)
+TABLE = pd.DataFrame(
+    {
+        "text": pd.Series(["é,;\t|\n€", None, "007", "=1+1"], dtype="str"),
+        "real": [-1234.5, np.nan, 0.1, 1000],
+        "whole": pd.array([2**40, None, 0, 1], dtype="Int64"),
+        "yes": [True, False, True, True],
+        "short": pd.Series([0.1, 1, 2, 3.5], dtype="float32"),
+        "day": pd.Series(["2020-02-29"] * 4, dtype="str"),
+        "seen": pd.to_datetime(
+            ["2020-02-29 10:11:12", None, "2020-03-01 00:00:00", "2020-12-31 23:59:59"]
+        ).astype("datetime64[us]"),
+        "code": pd.Series([0.5, None, 1.5, 0.5], dtype=pd.CategoricalDtype([0.5, 1.5])),
+    }
+)
+NAMES = (
+    *("t.csv", "t.tsv", "t.txt", "t.csv.gz", "t.TSV.bz2", "t.txt.xz", "t.v2.csv.zst"),
+    *("t.parquet", "t.feather", "t.arrow", "t.orc", "t.xlsx"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_comes_back(name: str, tmp_path: Path) -> None:
+    for decimal in (None, ","):
+        write_table(TABLE, tmp_path / name, formulas="keep", decimal=decimal)
+        read = read_table(tmp_path / name, SCHEMA, decimal=decimal)
+        pd.testing.assert_frame_equal(read, TABLE)
+        assert [f.name for f in tmp_path.iterdir()] == [name]
+    assert read_any(tmp_path / name).shape == TABLE.shape
+
+
+@pytest.mark.parametrize("sep", [",", ";", "tab", "\\t", "|"])
+def test_separators_are_found_by_the_header(sep: str, tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / "t.csv", formulas="keep", sep=sep)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv", SCHEMA), TABLE)
+    names = {name: f"{name}{extra}" for name, extra in zip(TABLE, ";,|\t;,|\t", strict=True)}
+    write_table(TABLE.rename(columns=names), tmp_path / "t.csv", formulas="keep", sep=sep)
+    assert [*read_any(tmp_path / "t.csv").columns] == [*names.values()]
+
+
+def test_a_header_with_two_meanings_asks(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("a,b;c\n1,2;3\n")
+    with pytest.raises(InputError, match="commas or semicolons; name the separator with --sep"):
+        read_any(file)
+    assert [*read_any(file, sep=";").columns] == ["a,b", "c"]
+    for sep in ("", "ab", '"', "\n", "é"):
+        with pytest.raises(InputError, match="one character"):
+            read_any(file, sep=sep)
+    file.write_text("a:b\n1:2\n")
+    with pytest.raises(InputError, match="single column, 'a:b'; is the separator right"):
+        read_any(file, ask=True)
+    assert read_any(file, sep=":", ask=True).shape == (1, 2)
+    assert read_any(file, sep=",", ask=True).shape == (1, 1)
+    with pytest.raises(InputError, match="is the separator right"):
+        read_table(file, SCHEMA)
+
+
+WORDS = "name;town\nJosé;Zürich\nAnn;Bern\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        *(("utf-8", False), ("utf-8-sig", False), ("utf-16", False), ("utf-32", False)),
+        *(("latin-1", False), ("cp1252", False), ("utf-16-le", True), ("mac-roman", True)),
+        ("latin-1", True),
+    ],
+)
+def test_encodings(encoding: str, named: bool, tmp_path: Path) -> None:
+    for ends in ("\n", "\r\n", "\r"):
+        (tmp_path / "t.csv").write_bytes(WORDS.replace("\n", ends).encode(encoding))
+        table = read_any(tmp_path / "t.csv", encoding=encoding if named else None)
+        assert table.to_dict("list") == {"name": ["José", "Ann"], "town": ["Zürich", "Bern"]}
+
+
+def test_a_line_in_another_encoding_changes_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each line is decoded by itself: neighbours differ in one row, whatever bytes it has."""
+    rows = [f"{i};é {i}".encode() for i in range(50)]
+    before = None
+    for other in (
+        b"50;x",
+        "50;ü".encode(),
+        "50;ü".encode("latin-1"),
+        b"50;\xc3(",
+        "50;Ã¼".encode(),
+    ):
+        (tmp_path / "t.csv").write_bytes(b"\n".join([b"a;b", *rows[:25], other, *rows[25:]]))
+        with caplog.at_level(logging.WARNING):
+            table = read_any(tmp_path / "t.csv").drop(index=25)
+        before = table if before is None else before
+        pd.testing.assert_frame_equal(table, before)
+    assert "line 27 is not UTF-8" in caplog.text
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(other=st.binary(max_size=12))
+@example(other=b"\x81")
+@example(other=b"\xff\xfe")
+@example(other=b"a\xe2\x82")
+def test_any_bytes_in_a_row_change_no_other(other: bytes, tmp_path: Path) -> None:
+    row = b'"' + other.replace(b'"', b"") + b'",z'
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\xe9,1\n" + row + b"\n\xc3\xa9,2\n")
+    try:
+        table = read_any(tmp_path / "t.csv", ())
+    except InputError:
+        return
+    assert table.iloc[[0, 2]].to_numpy().tolist() == [["é", "1"], ["é", "2"]]
+
+
+def test_bytes_that_no_encoding_has(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(b"a,b\nx,1\n\x81,2\n")
+    with pytest.raises(
+        InputError, match=r"line 3 is not UTF-8 text, and not Windows-1252; .*--encoding"
+    ):
+        read_any(file)
+    with pytest.raises(InputError, match="line 3 is not utf-8 text"):
+        read_any(file, encoding="utf-8")
+    for name in ("no-such", "hex", ""):
+        with pytest.raises(InputError, match="encoding to be one that Python knows"):
+            read_any(file, encoding=name)
+    file.write_bytes("a,b\nx,1\n".encode("utf-16")[:-1])
+    with pytest.raises(InputError, match="is not utf-16 text"):
+        read_any(file)
+
+
+PACKERS: dict[str, Any] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_damaged_and_huge_compressed_files(
+    packing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"t.csv{packing}"
+    whole = PACKERS[packing]("\n".join(["a,b", *(f"{i},x{i * i}" for i in range(2000))]).encode())
+    file.write_bytes(whole)
+    assert read_any(file).shape == (2000, 2)
+    for damaged in (whole[: len(whole) // 2], b"a,b\n1,2\n", whole[:4], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"is not a whole|is empty"):
+            read_any(file)
+    monkeypatch.setattr(limits, "FREE_BYTES", 100_000)
+    file.write_bytes(PACKERS[packing](b"a,b\n" + b"1,2\n" * 100_000))
+    with pytest.raises(InputError, match="no table that we read"):
+        read_any(file)
+
+
+def test_members_of_a_compressed_file_are_one_table(tmp_path: Path) -> None:
+    for packing in (".gz", ".bz2", ".xz"):
+        parts = [PACKERS[packing](part) for part in (b"a,b\n1,2\n", b"3,4\n")]
+        (tmp_path / f"t.csv{packing}").write_bytes(b"".join(parts))
+        assert read_any(tmp_path / f"t.csv{packing}").shape == (2, 2)
+
+
+def test_an_xz_file_that_asks_for_too_much_memory(tmp_path: Path) -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**30}]
+    data = lzma.compress(b"a,b\n1,2\n", filters=filters)
+    (tmp_path / "t.csv.xz").write_bytes(data)
+    with pytest.raises(InputError, match="is not a whole"):
+        read_any(tmp_path / "t.csv.xz")
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
+    for packing in ("", *PACKERS):
+        for name in ("one", "two"):
+            write_table(TABLE, tmp_path / f"{name}.csv{packing}", formulas="keep")
+        one, two = (tmp_path / f"{name}.csv{packing}" for name in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "uncompressed"])
+def test_arrow_files_that_unpack_to_too_much(
+    compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "t.feather"
+    feather.write_feather(pa.table({"a": ["x" * 100] * 20_000}), str(file), compression=compression)
+    assert read_any(file).shape == (20_000, 1)
+    monkeypatch.setattr(limits, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(limits, "UNPACKED_PER_BYTE", 1)
+    if compression != "uncompressed":
+        monkeypatch.setattr(pa.ipc, "open_stream", lambda *_: pytest.fail("it was unpacked"))
+        with pytest.raises(InputError, match=r"unpack to .* bytes are no table"):
+            read_any(file)
+    codes = pa.array(np.zeros(20_000, "int8"))
+    monkeypatch.undo()
+    monkeypatch.setattr(limits, "FREE_BYTES", 1_000_000)
+    monkeypatch.setattr(limits, "UNPACKED_PER_BYTE", 1)
+    listed = pa.DictionaryArray.from_arrays(codes, ["y" * 1000])
+    feather.write_feather(pa.table({"a": listed}), str(file), compression=compression)
+    with pytest.raises(InputError, match="no table that we read"):
+        read_any(file)
+    monkeypatch.setattr(limits, "FREE_CELLS", 10_000)
+    monkeypatch.setattr(limits, "CELLS_PER_BYTE", 0)
+    feather.write_feather(pa.table({"a": pa.nulls(20_000)}), str(file))
+    with pytest.raises(InputError, match="20,000 cells"):
+        read_any(file)
+
+
+def test_arrow_streams_and_nested_columns(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2], "b": ["x", None]})
+    with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as stream:
+        stream.write_table(table)
+    assert read_any(tmp_path / "t.arrow").shape == (2, 2)
+    for ending, write in ((".feather", feather.write_feather), (".orc", orc.write_table)):
+        write(pa.table({"a": [[1], [2]]}), str(tmp_path / f"n{ending}"))
+        with pytest.raises(InputError, match=r"column 'a' holds .*; unfold or convert it"):
+            read_any(tmp_path / f"n{ending}")
+
+
+def test_orc_files_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.orc"
+    orc.write_table(pa.table({"a": ["x" * 1000] * 20_000}), str(file), compression="zlib")
+    monkeypatch.setattr(limits, "FREE_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="no table that we read"):
+        read_any(file)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if Path(n).suffix.lower() not in (".csv", ".tsv", ".txt")]
+)
+def test_truncated_files(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    write_table(TABLE, file, formulas="keep")
+    whole = file.read_bytes()
+    for content in (whole[: len(whole) // 2], whole[:10], b"", b"a,b\n1,2\n"):
+        file.write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            read_table(file, SCHEMA)
+        assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    place=st.floats(0, 1), byte=st.integers(0, 255), name=st.sampled_from(["t.feather", "t.orc"])
+)
+def test_damaged_arrow_files_are_refused_or_read(
+    place: float, byte: int, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    write_table(TABLE, file, formulas="keep")
+    data = bytearray(file.read_bytes())
+    data[int(place * (len(data) - 1))] = byte
+    file.write_bytes(data)
+    try:
+        read_any(file)
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+# Excel.
+
+
+def workbook(path: Path, rows: list[list[Any]], sheets: tuple[str, ...] = ("Sheet1",)) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name in sheets:
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_cells_of_a_sheet_are_read_one_by_one(tmp_path: Path) -> None:
+    import datetime as dt
+
+    rows = [
+        ["a", "b", 2019, None],
+        [1, "x", True],
+        [1.5, "?", dt.datetime(2020, 2, 29)],
+        [None, None, None],
+        ["1,5", None, dt.datetime(2020, 2, 29, 10, 30)],
+        [3.0, "=1+1", dt.time(8, 30)],
+    ]
+    table = read_any(workbook(tmp_path / "t.xlsx", rows), ("?",))
+    assert [*table.columns] == ["a", "b", "2019"]
+    assert table["a"].tolist() == ["1", "1.5", "1,5", "3"]
+    assert table["2019"].tolist() == ["True", "2020-02-29", "2020-02-29 10:30:00", "08:30:00"]
+    assert table["b"].isna().tolist() == [False, True, True, True]  # a formula without a value
+
+
+def test_sheets_are_named(tmp_path: Path) -> None:
+    file = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2]], ("one", "two"))
+    with pytest.raises(InputError, match="several sheets; name one of 'one, two' with --sheet"):
+        read_any(file)
+    with pytest.raises(InputError, match="has no sheet 'three'"):
+        read_any(file, sheet="three")
+    assert read_any(file, sheet="two").shape == (1, 2)
+    wide = workbook(tmp_path / "w.xlsx", [["a", "b"], [1, 2, 3]])
+    with pytest.raises(InputError, match="row 2: it has cells to the right"):
+        read_any(wide)
+    with pytest.raises(InputError, match="is empty"):
+        read_any(workbook(tmp_path / "e.xlsx", []))
+
+
+def test_texts_never_become_formulas(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    table = pd.DataFrame({"a": ["=1+1", "x"]})
+    with pytest.raises(InputError, match="would run as a formula"):
+        write_table(table, tmp_path / "t.xlsx")
+    write_table(table, tmp_path / "t.xlsx", formulas="keep")
+    cell = openpyxl.load_workbook(tmp_path / "t.xlsx").active["A2"]
+    assert (cell.value, cell.data_type) == ("=1+1", "s")
+    write_table(table, tmp_path / "t.xlsx", formulas="escape")
+    schema = Schema([Column(name="a", dtype="str", categories=("=1+1", "x"), **ONE)])
+    assert read_table(tmp_path / "t.xlsx", schema)["a"].tolist() == ["=1+1", "x"]
+    for text, part in (("a\x01b", "control character"), ("x" * 40_000, "32,767 characters")):
+        with pytest.raises(InputError, match=part):
+            write_table(pd.DataFrame({"a": [text]}), tmp_path / "u.xlsx", formulas="keep")
+    assert not (tmp_path / "u.xlsx").exists()
+
+
+def test_workbooks_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2]])
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/media/zeros", b"0" * 10**7)
+    assert read_any(file).shape == (1, 2)
+    monkeypatch.setattr(limits, "FREE_BYTES", 10**6)
+    with pytest.raises(InputError, match="no table that we read"):
+        read_any(file)
+
+
+def test_a_sheet_that_states_endless_rows(tmp_path: Path) -> None:
+    file = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2]])
+    with zipfile.ZipFile(file) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    parts[name] = parts[name].replace(b'<row r="2"', b'<row r="99999999999"')
+    assert b"99999999999" in parts[name]
+    with zipfile.ZipFile(file, "w") as book:
+        for part, data in parts.items():
+            book.writestr(part, data)
+    with pytest.raises(InputError, match=r"no table that we read|larger than an Excel sheet"):
+        read_any(file)
+
+
+def test_excel_files_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    for work in (read_any, lambda path: write_table(TABLE[["yes"]], path)):
+        with pytest.raises(InputError, match=r"pip install 'tabsynth\[excel\]'"):
+            work(tmp_path / "t.xlsx")
+
+
+# SPSS and Stata.
+
+
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_labelled_files(ending: str, tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    file = tmp_path / f"t{ending}"
+    n = 200
+    table = pd.DataFrame(
+        {
+            "sex": pd.Series(([1, 2] * n)[:n], dtype="int32"),
+            "town": (["Bern", "?"] * n)[:n],
+            "weight": [40 + (i * 37 % 500) / 10 for i in range(n)],
+            "seen": pd.to_datetime(["2020-01-01 10:00", "2020-02-01 11:30"] * (n // 2)),
+        }
+    )
+    write = pyreadstat.write_sav if ending == ".sav" else pyreadstat.write_dta
+    labels = {"variable_value_labels": {"sex": {1: "male", 2: "female", 3: "other"}}}
+    write(table, str(file), column_labels={"sex": "Sex at birth"}, **labels)
+    read = read_any(file, ("?",))
+    assert read["town"].isna().sum() == n / 2 and str(read.dtypes["seen"]) == "datetime64[us]"
+    schema = with_labels(draft_schema(read), file)
+    assert [*schema["sex"].labels.values()] == ["male", "female"]
+    assert {str(c) for c in schema["sex"].categories} == set(schema["sex"].labels)
+    assert schema["sex"].description == "Sex at birth"
+    assert read_table(file, Schema(schema.columns, ["", "?"])).shape == (n, 4)
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_any(file)
+    with pytest.raises(InputError, match=r"tables are \.csv"):
+        write_table(table, file)
+
+
+def test_labelled_files_that_unpack_to_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    file = tmp_path / "t.sav"
+    pyreadstat.write_sav(pd.DataFrame({"a": [1.0] * 20_000}), str(file), compress=True)
+    assert len(read_any(file)) == 20_000
+    monkeypatch.setattr(limits, "FREE_BYTES", 10_000)
+    monkeypatch.setattr(limits, "UNPACKED_PER_BYTE", 0)
+    with pytest.raises(InputError, match="no table that we read"):
+        read_any(file)
+
+
+# Names, and all problems at once.
+
+
+@pytest.mark.parametrize("name", ["t.doc", "t", "t.gz", "t.parquet.gz", ".csv", "t.csv.zip"])
+def test_other_suffixes_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"tables are \.csv, \.tsv"):
+        suffix(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("t.parquet", "sep"), ("t.orc", "encoding"), ("t.csv", "sheet"), ("t.xlsx", "encoding")],
+)
+def test_options_that_a_format_does_not_have(name: str, option: str, tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / name, formulas="keep")
+    with pytest.raises(InputError, match=f"takes --{option}"):
+        read_table(tmp_path / name, SCHEMA, **{option: ","})
+
+
+def test_all_problems_of_a_file_come_together(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    schema = SCHEMA.select(["real", "whole", "yes"])
+    rows = "\n".join(f"{value},{value},true" for value in ["x", "y", 10**6, *"abcdefghijklm"])
+    file.write_text(f"real,whole,ja\n{rows}\n")
+    with pytest.raises(TableError) as caught:
+        read_table(file, schema)
+    problems = caught.value.problems
+    assert any("'ja'" in line for line in problems) and any("'yes'" in line for line in problems)
+    assert sum("'whole'" in line for line in problems) == 11  # ten, and that there are more
+    assert str(caught.value).splitlines()[1].endswith(f"has {len(problems)} problems:")
+
+
+def test_the_decimal_mark_of_the_schema_and_of_the_option(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("real;x\n1.234;1\n1,5;1\n")
+    column = Column(name="x", kind="numeric", dtype="int64", low=0, high=9)
+    schema = Schema([SCHEMA["real"], column], decimal=",")
+    assert read_table(tmp_path / "t.csv", schema)["real"].tolist() == [1234, 1.5]
+    free = Schema(schema.columns)
+    assert read_table(tmp_path / "t.csv", free, decimal=",")["real"].tolist() == [1234, 1.5]
+    assert read_table(tmp_path / "t.csv", free)["real"].tolist() == [1.234, 1.5]
+    with pytest.raises(InputError, match="declares decimal mark"):
+        read_table(tmp_path / "t.csv", schema, decimal=".")
+
+
+def test_the_buffers_of_messages_are_those_that_arrow_writes() -> None:
+    """An independent count: the sizes that arrays have, against those that the metadata states."""
+    from tabsynth.tables.arrow_files import _batch_facts
+
+    table = pa.table({"a": pa.array(range(1000)), "b": ["text"] * 1000})
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+        stream.write_table(table)
+    reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
+    messages = [m for m in reader if m.type == "record batch"]
+    rows, columns, buffers = _batch_facts(messages[0].metadata.to_pybytes(), "record batch")
+    body = messages[0].body.to_pybytes()
+    unpacked = [struct.unpack_from("<q", body, place)[0] for place, length in buffers if length]
+    assert (rows, columns) == (1000, 2) and sorted(unpacked) == [4000, 4004, 8000]
