@@ -21,7 +21,7 @@ from pyarrow import feather, orc
 from tabsynth import Column, InputError, Schema, read_table, write_table
 from tabsynth.errors import TableError
 from tabsynth.schema.drafting import draft_schema
-from tabsynth.tables import limits
+from tabsynth.tables import limits, workbooks
 from tabsynth.tables.files import read_any, suffix
 from tabsynth.tables.labelled import with_labels
 
@@ -382,7 +382,8 @@ def test_workbooks_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.M
         read_any(file)
 
 
-def test_a_sheet_that_states_endless_rows(tmp_path: Path) -> None:
+def test_a_sheet_that_states_endless_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbooks, "ROWS", 10_000)
     file = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2]])
     with zipfile.ZipFile(file) as book:
         parts = {name: book.read(name) for name in book.namelist()}
@@ -392,7 +393,7 @@ def test_a_sheet_that_states_endless_rows(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w") as book:
         for part, data in parts.items():
             book.writestr(part, data)
-    with pytest.raises(InputError, match=r"no table that we read|larger than an Excel sheet"):
+    with pytest.raises(InputError, match="larger than an Excel sheet"):
         read_any(file)
 
 
