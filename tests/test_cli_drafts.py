@@ -102,6 +102,12 @@ def test_no_identifier_and_no_rare_value_leaves(folder):
 def test_the_claim_of_a_draft_is_conditional_wherever_it_is_made(folder):
     certificate = json.loads((folder / "synthetic.csv.certificate.json").read_text())
     assert certificate["conditional"] == list(ORDINARY) and certificate["private"] is False
+    assert list(certificate)[:2] == ["format", "statement"]
+    verified = run("verify", "synthetic.csv", cwd=folder, code=3).stdout.splitlines()
+    assert verified[0].startswith(
+        "CONDITIONAL: the claim holds only if what the schema says of columns 'sex'"
+    )
+    assert any("Its claim is CONDITIONAL" in line for line in verified)
     assert certificate["public"]["left_out"] == list(IDENTIFIERS)
     statement = certificate["statement"]
     assert statement.startswith("CONDITIONAL: (") and all(repr(n) in statement for n in ORDINARY)
@@ -122,6 +128,7 @@ def test_reports_of_a_conditional_table_say_so_and_take_the_real_one(folder):
     assert "CONDITIONAL: ε holds only if" in done.stdout
     html = (folder / "report" / "report.html").read_text()
     assert html.count('<p class="conditional">CONDITIONAL: ') == 2 and "Private" not in html
+    assert html.index("CONDITIONAL: ") < html.index("<nav")  # at the top
     done = run(*words, "-o", "published", "--epsilon", 0.5, cwd=folder)
     published = json.loads((folder / "published" / "metrics.json").read_text())
     assert published["statement"].startswith("CONDITIONAL: ")
@@ -146,6 +153,75 @@ def test_an_edited_or_older_draft_with_an_identifier_is_refused(draft):
         says=["'mrn' (its name", "'email' (", "'remark' (it has more than 1,000 categories"],
     )
     assert "@mail" not in error and "nurse" not in error
+
+
+IDENTIFIED = {  # of a number of a person: values under a column's name that says nothing
+    "e-mails": lambda i: f"p{i}.x@mail.example",
+    "record numbers": lambda i: f"M{100_000 + 7 * i}",
+    "numbers": lambda i: 1_000 + 3 * i,
+    "long numbers": lambda i: 10**8 + 7_919 * i,
+    "names": lambda i: f"{'Ann' if i % 2 else 'Bo'} O'Q{'abcdefghij'[i % 10]}{'klmnopqrstuv'[i // 10 % 12]}{'wxyz'[i // 120 % 4]}t",
+    "telephones": lambda i: f"+44 20 7{i:03} {4_000 + i}",
+    "UUIDs": lambda i: f"{i:08x}-aaaa-4bbb-8ccc-{i:012x}",
+    "NHS numbers": lambda i: f"943 {i:03} {1_000 + i}",
+    "accounts": lambda i: f"DE{10 + i % 80} 3704 0044 0532 {1_000 + i} 00",
+    "accounts without spaces": lambda i: f"GB{10 + i % 80}BARC2020153{1_000_000 + i}",
+    "cards": lambda i: f"4000 1234 5678 {1_000 + i}",
+    "addresses": lambda i: f"{i + 1} Long Street, Town",
+    "addresses in German": lambda i: f"Lange Straße {i + 1}, 10115 Berlin",
+    "places": lambda i: f"52.{100_000 + i},13.{200_000 + i}",
+    "addresses of computers": lambda i: f"10.0.{i // 200}.{i % 200}",
+    "texts": lambda i: f"In pain for {i} days, seen by nurse {i % 7}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows_each", [1, 12])
+def test_values_of_identifiers_are_not_drafted_whatever_the_column_is_called(rows_each, tmp_path):
+    """One row a person, where nearly every row has a value of its own; and a dozen, where only the form tells."""
+    people = np.tile(np.arange(400), rows_each)
+    table = pd.DataFrame({"sex": np.where(people % 2, "f", "m"), "age": people % 90})
+    kinds = [k for k in IDENTIFIED if rows_each == 1 or k != "numbers"]
+    for number, kind in enumerate(kinds):
+        table[f"q{number}"] = [IDENTIFIED[kind](i) for i in people]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = run("schema", "t.csv", "-o", "s.json", cwd=tmp_path).stdout
+    schema = json.loads((tmp_path / "s.json").read_text())
+    assert [column["name"] for column in schema["columns"]] == ["sex", "age"]
+    written = said + (tmp_path / "s.json").read_text()
+    for kind in kinds:
+        assert not any(f'"{IDENTIFIED[kind](i)}"' in written for i in range(400)), kind
+
+
+def test_a_fit_refuses_drafted_values_of_identifiers(tmp_path):
+    """All in one line, without a value, and whatever the columns are called and was accepted."""
+    kinds = [k for k in IDENTIFIED if k not in ("numbers", "long numbers")]
+    table = pd.DataFrame(
+        {f"q{j}": [IDENTIFIED[k](i) for i in range(60)] for j, k in enumerate(kinds)}
+    )
+    table.assign(sex="f").to_csv(tmp_path / "t.csv", index=False)
+    columns = [
+        {
+            "name": name,
+            "kind": "categorical",
+            "dtype": "str",
+            "categories": sorted(set(table[name])),
+        }
+        for name in table
+    ]
+    columns.append({"name": "sex", "kind": "categorical", "dtype": "str", "categories": ["f", "m"]})
+    schema = {
+        "format": "tabsynth-schema/1",
+        "columns": [c | {"provenance": "drafted"} for c in columns],
+    }
+    (tmp_path / "s.json").write_text(json.dumps(schema))
+    error = refused("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "-o", "m",
+                    "--accept-drafted-domain", cwd=tmp_path, says="identify people or records")  # fmt: skip
+    for name in ("q0", "q1", "q2"):
+        assert f"'{name}' (" in error
+    assert f"and {len(kinds) - 3} more" in error or all(
+        f"'q{j}' (" in error for j in range(len(kinds))
+    )
+    assert not (tmp_path / "m").exists() and "@" not in error
 
 
 def test_tables_of_which_nothing_can_be_drafted(draft):

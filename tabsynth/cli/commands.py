@@ -28,6 +28,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountViolations,
     Decimal,
     DeclaredRows,
     DraftedUnlessGiven,
@@ -174,6 +175,7 @@ def fit(
     decimal: Decimal = None,
     sheet: Sheet = None,
     null: Null = None,
+    count_violations: CountViolations = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -227,6 +229,7 @@ def fit(
         checkpoint,
         ledger,
         started,
+        count_violations,
     )
     say(f"Model: {out}")
     if save_schema is not None:

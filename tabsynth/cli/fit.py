@@ -21,6 +21,7 @@ def fit_and_print(
     checkpoint: Path | None = None,
     ledger: Path | None = None,
     started: float | None = None,
+    count_violations: bool = False,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
@@ -54,6 +55,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
+                    count_violations=count_violations,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)
@@ -61,6 +63,11 @@ def fit_and_print(
     if drafts:
         _print_draft(synthesizer.schema_)
     certificate = synthesizer.certificate()
+    for item in certificate["mechanisms"]:
+        if "noisy_number" in item["details"]:
+            say(
+                f"About {item['details']['noisy_number']} {item['purpose']} of the schema, by a noisy count."
+            )
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])

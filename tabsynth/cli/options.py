@@ -223,6 +223,14 @@ AcceptDrafted = Annotated[
         " is conditional on these being public.",
     ),
 ]
+CountViolations = Annotated[
+    bool,
+    typer.Option(
+        "--count-violations",
+        help="Release the number of rows that break a rule of the schema, with noise, for a hundredth of the budget."
+        " The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(

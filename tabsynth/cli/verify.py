@@ -179,9 +179,11 @@ def _facts(verification: "Verification") -> dict[str, Any]:
 
 
 def _print_result(verification: "Verification") -> None:
-    from tabsynth.privacy.certificate.certificate import rounded_up
+    from tabsynth.privacy.certificate.certificate import condition, rounded_up
 
     data = verification.certificate
+    if verification.conditions:
+        say(f"CONDITIONAL: the claim holds only if {condition(verification.conditions)}.")
     say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
@@ -211,11 +213,9 @@ def _outcome(table: Path, verification: "Verification") -> list[str]:
             " from a signer whom you trust, and give it with --key."
         )
     if state is State.CONDITIONAL:
-        columns = shown(list(verification.conditions), 400)
         return [
-            f"{table} agrees with its certificate. Its claim is CONDITIONAL.",
-            f"The claim holds only if the domains of these columns, which were copied from a table, are"
-            f" public: {columns}.",
+            f"{table} agrees with its certificate. Its claim is CONDITIONAL: what the schema says of these columns was"
+            " copied from a table.",
             vouched,
         ]
     return [f"{table} agrees with its certificate: consistent, not authenticated.", vouched]

@@ -61,12 +61,19 @@ _FORMS = (
         re.compile(r"^(\d{1,3}\.){3}\d{1,3}$|(?i:^([0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}$)"),
     ),
     ("social security numbers", re.compile(r"^\d{3}-\d{2}-\d{4}$")),
+    ("card numbers", re.compile(r"^\d{4}([ -]\d{4}){3}$")),
+    ("coordinates", re.compile(r"^-?\d{1,3}\.\d{3,}[,; ]+-?\d{1,3}\.\d{3,}$")),
+    ("account numbers", re.compile(r"^[A-Z]{2}\d{2}( [0-9A-Z]{4}){3,7}( [0-9A-Z]{1,4})?$")),
     (
         "telephone numbers",
         re.compile(
             r"^(\+?\d{1,3}[ .-])?\(?\d{2,4}\)?[ .-]+\d{3,4}[ .-]\d{3,4}$|^(\+|00)\d[\d ().-]{6,}\d$"
         ),
     ),
+)
+_ADDRESS = re.compile(
+    r"(?i)\d{1,5}\w?,? .*\b(street|road|avenue|lane|boulevard|st|rd|ave|blvd)\b.*"
+    r"|[\w. -]*(straße|strasse|str\.|gasse|allee|platz|weg) ?\d{1,4}\b.*|(rue|calle|avenida|rua) .*\d.*"
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
@@ -121,6 +128,8 @@ def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
         return "its values look like dates of a day; turn them into years"
     if _share(texts, lambda text: _RECORD.fullmatch(text) is not None) >= 0.5:
         return "its values look like record numbers"
+    if _share(texts, lambda text: _ADDRESS.fullmatch(text) is not None) >= 0.5:
+        return "its values look like addresses"
     if len(texts) > NAMES_FROM and _share(texts, _is_name) >= 0.8:
         return "its values look like names of persons"
     if _share(texts, lambda text: len(text.split()) >= 5) >= 0.5:
@@ -131,7 +140,8 @@ def identifying_categories(categories: Sequence[Any], other: Any) -> str | None:
 def value_format(text: str) -> str | None:
     """``"identifier"``, ``"name"`` of a person or ``"prose"``, for one text that looks like that; else None."""
     text = text.strip()[:LOOKED_AT]
-    if any(form.search(text) for _, form in _FORMS) or _RECORD.fullmatch(text):
+    forms = (_RECORD, _ADDRESS)
+    if any(form.search(text) for _, form in _FORMS) or any(form.fullmatch(text) for form in forms):
         return "identifier"
     if _is_name(text):
         return "name"

@@ -41,7 +41,7 @@ from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescaped
 from tabsynth.tables.frames import to_pandas
 
-MAX_COMBINATIONS = 1_000
+MAX_COMBINATIONS = 10_000
 MAX_NAMED = 100  # columns of a combination
 MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -214,6 +215,7 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
+        count_violations: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -230,6 +232,9 @@ class Synthesizer(BaseEstimator):
         ledger : path, optional
             A project's ledger (:class:`tabsynth.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
+        count_violations : bool
+            Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the
+            budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
 
         Raises
         ------
@@ -243,10 +248,12 @@ class Synthesizer(BaseEstimator):
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
         if not isinstance(self.schema, Schema):
-            return self._fit_with_schema(table, progress, checkpoint, ledger)
+            return self._fit_with_schema(table, progress, checkpoint, ledger, count_violations)
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
+        if count_violations:
+            self._count_violations(table, checkpoint, ledger)
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.restore_model()
@@ -286,10 +293,15 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None,
         checkpoint: str | Path | None,
         ledger: str | Path | None,
+        count_violations: bool,
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
         if given is None:
+            if count_violations:
+                raise InputError(
+                    "count_violations needs a schema with rules between columns; a fit that drafts one has none."
+                )
             return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
@@ -303,7 +315,13 @@ class Synthesizer(BaseEstimator):
         if hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_
         try:
-            fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
+            fitted.fit(
+                table,
+                progress=progress,
+                checkpoint=checkpoint,
+                ledger=ledger,
+                count_violations=count_violations,
+            )
         finally:
             self._take_over(fitted)
         return self
@@ -370,6 +388,23 @@ class Synthesizer(BaseEstimator):
             return [(s.mechanism, s.count) for s in self._stand_in(table)._spends(ledger)]
 
         return spends
+
+    def _count_violations(
+        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
+    ) -> None:
+        """Release the noisy number of rows that break a rule, and put its cost on the ledger of this fit."""
+        if checkpoint is not None or ledger is not None:
+            raise InputError(
+                "A fit that counts rows that break a rule takes no checkpoint and no project ledger; leave"
+                " count_violations (--count-violations) out."
+            )
+        encoder = TableEncoder(self.schema, self._encoding())
+        self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
+        spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
+        # Most fits do without.
+        violations = import_module("tabsynth.synthesizers.violations")
+        violations.release_violations(table, encoder, spent, self.random_state)
+        self.ledger_ = spent
 
     @property
     def schema_(self) -> Schema:
@@ -641,7 +676,7 @@ class Synthesizer(BaseEstimator):
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
         if self.schema.ruled:
-            CodeRules(self.schema)  # refuses what cannot be held
+            _ = CodeRules(self.schema).merged  # refuses what cannot be held
         self._check()
 
     def _check_budget(self) -> None:

@@ -351,3 +351,71 @@ def test_expressions_agree_with_python() -> None:
     np.testing.assert_allclose(Expression(text, "test")({"a": a, "b": b}), wanted)
     assert np.isnan(Expression("a / 0", "test")({"a": np.array([1.0])}))[0]
     assert Expression('col("a b") + 1', "test").names == ("a b",)
+
+
+def _unrelated(columns: int, size: int) -> tuple[Schema, list[Categorical]]:
+    """Every two columns of twelve may not both have the same of some values: too many for boxes."""
+    cells = [
+        Categorical(name=f"c{j}", dtype="int64", categories=tuple(range(size)))
+        for j in range(columns)
+    ]
+    zeros = [
+        {f"c{i}": [k], f"c{j}": [k]}
+        for i in range(columns)
+        for j in range(i)
+        for k in range(size - 1)
+    ]
+    return Schema(cells, impossible=zeros, violations="drop"), cells
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [MargNet, DPWGAN])
+def test_combinations_in_any_number_are_held(method: type) -> None:
+    schema, _ = _unrelated(8, 12)
+    assert len(schema.impossible) == 308
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame([rng.permutation(12)[:8] for _ in range(600)], columns=list(schema.names))
+    more = {"time_limit": 4, "rows": 600} if method is DPWGAN else {}
+    more |= {"config": MargNetConfig(steps=50, zero_steps=20)} if method is MargNet else {}
+    made = method(schema, epsilon=1, **more).fit(table).sample(2_000)
+    assert not any(rule.broken(made).any() for rule in schema.row_rules)
+
+
+def test_ten_thousand_combinations_are_few_tables() -> None:
+    schema, cells = _unrelated(12, 140)
+    assert 9_000 < len(schema.impossible) <= 10_000
+    rules, rng = CodeRules(schema), np.random.default_rng(0)
+    assert len(rules.merged) == 66
+    index = np.stack([rng.integers(0, c.size, 5_000) for c in cells], axis=1)
+    held = rules.hold(index, rng)
+    assert rules.broken(index).mean() > 0.3 and not rules.broken(held).any()
+    for j in range(12):  # exchanges alone
+        np.testing.assert_array_equal(np.bincount(held[:, j]), np.bincount(index[:, j]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_rules_of_every_form_hold_and_keep_single_columns(seed: int) -> None:
+    """Random implications, combinations and an order over random columns."""
+    rng = np.random.default_rng(seed)
+    columns = [
+        Categorical(name=f"c{j}", dtype="Int64", categories=tuple(range(6)), nulls=True)
+        for j in range(4)
+    ]
+    columns += [Ordinal(name=n, dtype="int64", categories=tuple(range(9))) for n in ("x", "y")]
+
+    def some() -> list:
+        return [None if v == 6 else int(v) for v in rng.permutation(7)[:2]]
+
+    rules: list = [{"order": ["x", "y"]}]
+    rules += [{"if": {"c0": some()}, "then": {"c1": [None, *range(5)]}}]
+    rules += [{"if": {"c1": some(), "x": [0, 1]}, "then": {"c2": [None, *range(4)]}}]
+    schema = Schema(columns, constraints=rules, impossible=[{"c2": some(), "c3": some()}])
+    code_rules = CodeRules(schema)
+    index = np.stack([rng.integers(0, c.size, 3_000) for c in columns], axis=1)
+    held = code_rules.hold(index, rng)
+    made = TableEncoder(schema).from_index(held, rng)
+    assert not any(rule.broken(made).any() for rule in schema.row_rules)
+    for j in range(len(columns)):
+        before, after = (np.bincount(x[:, j], minlength=9) / 3_000 for x in (index, held))
+        assert np.abs(before - after).sum() / 2 < 0.01

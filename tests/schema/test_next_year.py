@@ -29,9 +29,10 @@ def pressures(rows: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"ap_hi": values, "NOC": children})
 
 
+@pytest.mark.slow
 def test_neither_a_typing_error_nor_a_gap_is_drafted() -> None:
-    table = pressures(70_000)
-    assert table["ap_hi"].nunique() > 120 and 16020 in set(table["ap_hi"])
+    table = pressures(35_000)
+    assert table["ap_hi"].nunique() > 110 and 16020 in set(table["ap_hi"])
     for schema in (Schema.draft(table), draft_private(table, 1.0)):
         for column in schema.columns:
             assert column.kind == "numeric" and column.clip  # type: ignore[attr-defined]
@@ -61,17 +62,15 @@ def test_a_draft_of_numbers_far_from_others_follows_them_where_they_are_many() -
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs census files that are not in the repository")
-@pytest.mark.parametrize("where", ["ma", "national"])
-def test_a_draft_of_2018_takes_the_census_of_2019(where: str, tmp_path: Path) -> None:
+def test_a_draft_of_2018_takes_the_census_of_2019(tmp_path: Path) -> None:
     """The number of own children in Massachusetts was at most 4 in 2018, but for a few rows, and 5 in 2019."""
-    first, second = (DATA / f"census_{where}_{year}.csv" for year in (2018, 2019))
+    first, second = (DATA / f"census_ma_{year}.csv" for year in (2018, 2019))
     run("schema", first, "--null", "N", "-o", "s.json", cwd=tmp_path)
     assert "fits s.json" in run("schema", second, "--check", "s.json", cwd=tmp_path).stdout
     schema = Schema.load(tmp_path / "s.json")
     assert schema["NOC"].kind == "numeric" and schema["INDP"].kind == "ordinal"
-    if where == "ma":
-        refused("fit", second, "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path,
-                says="--accept-drafted-domain")  # fmt: skip
-        released = draft_private(read_any(first, ("N",)), 1.0, null_values=("N",))
-        table = conformed(read_any(second, ("N",)), released)
-        assert (TableEncoder(released).to_index(table) >= 0).all()
+    refused("fit", second, "--schema", "s.json", "--epsilon", 1, "-o", "m", cwd=tmp_path,
+            says="--accept-drafted-domain")  # fmt: skip
+    released = draft_private(read_any(first, ("N",)), 1.0, null_values=("N",))
+    table = conformed(read_any(second, ("N",)), released)
+    assert (TableEncoder(released).to_index(table) >= 0).all()

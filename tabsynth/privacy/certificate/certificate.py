@@ -261,11 +261,11 @@ def make_certificate(
     conditional = conditional_of(public)
     return {
         "format": FORMAT,
-        "method": method,
-        **({} if settings is None else {"settings": settings}),
+        "statement": statement_of(epsilon, ledger.delta, seeded, public),
         "private": math.isfinite(epsilon) and not seeded and not conditional,
         "conditional": conditional,
-        "statement": statement_of(epsilon, ledger.delta, seeded, public),
+        "method": method,
+        **({} if settings is None else {"settings": settings}),
         "epsilon": epsilon_to_json(epsilon),
         "epsilon_asked": epsilon_to_json(epsilon_asked),
         "delta": ledger.delta,

@@ -17,6 +17,7 @@ from tabsynth.synthesizers.mixture import Box, Mixture, disjoint_boxes
 
 COMPLETIONS = 200  # draws of a row until it satisfies the rules
 POSSIBLE = 0.9  # share of possible rows below which leaving out the others is worth a warning
+MOVED = 0.005  # of the distribution that impossible rows may have, to be left out in place of being exchanged
 logger = logging.getLogger(__name__)
 
 
@@ -25,6 +26,8 @@ def boxes_of(
 ) -> list[Box]:
     """The disjoint boxes that a condition and the schema's structural zeros leave.
 
+    The condition's alone, where the zeros cut it into too many: impossible rows are then to be mended.
+
     Raises
     ------
     InputError
@@ -32,6 +35,8 @@ def boxes_of(
         mixture.
     """
     boxes = disjoint_boxes(encoder.zeros, None if condition is None else condition.box)
+    if boxes is None:
+        boxes = [{} if condition is None else condition.box]
     subject = "Every row" if condition is None else str(condition)
     if not boxes:
         raise InputError(f"{subject} is impossible by the schema; change one of its values.")
@@ -42,13 +47,28 @@ def boxes_of(
     return boxes
 
 
+def boxes_to_sample(
+    generator: Mixture, encoder: TableEncoder, condition: Condition | None
+) -> list[Box]:
+    """As :func:`boxes_of`; everything, where there is no condition and leaving out zeros would move single columns.
+
+    Of zeros with more than ``MOVED`` of the distribution, rows are drawn as well, and mended by exchanges of entries,
+    which leave the distribution of each column as it is.
+    """
+    boxes = boxes_of(generator, encoder, condition)
+    moved = 1 - math.exp(generator.log_probability(boxes))
+    everything = condition is None or not condition.box
+    return [{}] if everything and moved > MOVED else boxes
+
+
 def warn_of_impossible(generator: Mixture, encoder: TableEncoder) -> None:
     """Say so where a mixture, as of a fit that was stopped early, holds many impossible rows."""
-    possible = math.exp(generator.log_probability(disjoint_boxes(encoder.zeros)))
+    boxes = disjoint_boxes(encoder.zeros)
+    possible = 1.0 if boxes is None else math.exp(generator.log_probability(boxes))
     if possible < POSSIBLE:
         logger.warning(
-            "%.0f%% of the fitted distribution is rows that the schema declares impossible. They are never drawn,"
-            " so that the rest is off: give the fit more time.",
+            "%.0f%% of the fitted distribution is rows that the schema declares impossible. Entries of such rows are"
+            " exchanged with others, so that relations of columns are off: give the fit more time.",
             100 * (1 - possible),
         )
 

@@ -24,6 +24,7 @@ from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
     boxes_of,
+    boxes_to_sample,
     completed,
     warn_of_impossible,
 )
@@ -37,6 +38,7 @@ from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
 RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
+MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -68,6 +70,19 @@ def margnet(
     )
     estimate.fit(monitor, most)
     return estimate  # estimate.mixture() is the generator
+
+
+def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+    """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
+    names, out = schema.learned.names, []
+    for rule in schema.makers.values():
+        if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
+            continue
+        if rule.sources[0].name in names:
+            group = np.unique(rule.lookup, return_inverse=True)[1]
+            if 1 < group.max() + 1 <= MOST_OF_VALUES * len(group):
+                out.append((names.index(rule.sources[0].name), group))
+    return out
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -161,13 +176,17 @@ class MargNet(Synthesizer):
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
         generator: Mixture = self.trained_.generator
-        boxes = boxes_of(generator, self.encoder_, condition)
+        boxes = boxes_to_sample(generator, self.encoder_, condition)
+        draw = partial(generator.sample, boxes=boxes)
+        if condition is None or not condition.box:
+            groups = _derived_groups(self.encoder_.whole)
+            return partial(generator.in_groups, draw, groups), True
         # Which codes of a node rows have is held by exchanges among rows of all nodes.
-        detailed = condition is not None and condition.leaves_details(self.encoder_.whole)
+        detailed = condition.leaves_details(self.encoder_.whole)
         if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
             everything = boxes_of(generator, self.encoder_)
             return partial(generator.sample, boxes=everything), False
-        return partial(generator.sample, boxes=boxes), True
+        return draw, True
 
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
@@ -176,7 +195,7 @@ class MargNet(Synthesizer):
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
-        if not disjoint_boxes(encoder.zeros):
+        if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
 
@@ -242,6 +261,7 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             parsed_workload(self.schema.learned, self.workload, self.target, config),
+            _derived_groups(self.schema),
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()
