@@ -56,7 +56,7 @@ def test_heaping_and_rules_are_tables(page: str) -> None:
     assert '<td class="word">multiples of 10</td><td>100.0%</td>' in heaping
     assert "Round numbers differ in sbp (multiples of 10: 100%" in page
     rules = page.split('<section id="rules">')[1].split("</section>")[0]
-    row = re.search(r'<tr class="over"><th scope="row">dbp &lt; sbp</th>.*</tr>', rules)
+    row = re.search(r'<tr class="over"><th scope="row" class="name">dbp &lt; sbp</th>.*</tr>', rules)
     assert row and "<td>3</td><td>2.5%</td><td>0</td><td>0.0%</td>" in row[0]
 
 
@@ -71,7 +71,7 @@ def test_descriptions_are_captions_and_labels_are_on_axes(page: str) -> None:
     assert re.search(">(2020|2020-Jan|Jan|Mar)<", pictures["visit"])
     assert ">per 10<" in pictures["sbp"]
     moments = page.split('<section id="columns">')[1]
-    dates = moments.split('<th scope="row">visit</th>')[1].split("</tr>")[0]
+    dates = moments.split('<th scope="row" class="name">visit</th>')[1].split("</tr>")[0]
     assert re.search(r"<td>2020-\d\d-\d\d</td>", dates) and " days</td>" in dates
 
 
