@@ -24,6 +24,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.expressions import Expression
+from tabsynth.synthesizers.mixture import disjoint_boxes
 
 COLUMNS = [
     Categorical(name="industry", dtype="str", categories=("farm", "mine", "shop"), nulls=True),
@@ -499,6 +500,11 @@ def test_combinations_do_not_move_single_columns() -> None:
     schema = Schema(columns, impossible=zeros)
     # A fit of few steps, so that impossible rows have a large part of the distribution.
     config = MargNetConfig(steps=40, zero_steps=5)
-    made = MargNet(schema, epsilon=1, config=config).fit(table).sample(4_000)
+    model = MargNet(schema, epsilon=1, config=config).fit(table)
+    made = model.sample(4_000)
     assert not any(rule.broken(made).any() for rule in schema.row_rules)
-    assert abs(made.industry.isna().mean() - 0.4) < 0.04
+    mixture = model.trained_.generator
+    boxes = disjoint_boxes(model.encoder_.zeros)
+    assert mixture.log_probability(boxes) < np.log(0.8)
+    learned = float(mixture.probabilities.mean(0)[20])
+    assert abs(made.industry.isna().mean() - learned) < 0.02
