@@ -133,7 +133,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     assert {column["kind"] for column in temporal} >= {"date", "duration", "identifier", "text"}
     numbers = [
         {"name": n, "kind": "numeric", "dtype": "float64", "low": 0, "high": 300}
-        for n in ("total", "wages", "interest", "dbp", "sbp", "age")
+        for n in ("total", "wages", "interest", "income", "dbp", "sbp", "age")
     ]
     texts = [
         {"name": n, "kind": "categorical", "dtype": "str", "categories": c}
@@ -143,7 +143,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     days = [{**temporal[0], "name": n} for n in ("birth", "discharge")]
     facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
     schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
-    assert len(schema.rules) == 6
+    assert len(schema.rules) == 7
 
 
 def test_two_commands_are_those_of_the_makefile():

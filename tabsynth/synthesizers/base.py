@@ -722,9 +722,9 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
+        self._check()
         if self.schema.ruled:
             _ = CodeRules(self.schema).merged  # refuses what cannot be held
-        self._check()
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)
