@@ -175,8 +175,8 @@ def schema(
     frame = read_any(file, nulls, ask=True, **without_decimal(options))
     mark = {"decimal": decimal}
     if epsilon is not None:
-        given: dict[str, Any] = {"null_values": nulls, **mark, "ledger": ledger}
-        return _draft_private(file, frame, target, epsilon, delta, given)
+        facts = {"null_values": nulls, **mark, "ledger": ledger}
+        return _draft_private(file, frame, target, epsilon, delta, facts)
     if ledger is not None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     _draft(file, frame, target, {"null_values": nulls, "min_count": min_count, **mark})

@@ -44,6 +44,7 @@ from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.synthesizers.released_columns import (
     CLEAR,
+    FAR,
     FORMAT_NAMES,
     ColumnDraft,
     Distinct,
@@ -58,11 +59,11 @@ from tabsynth.synthesizers.released_columns import (
 from tabsynth.tables.frames import to_pandas
 
 FORMATS = "formats of columns"
-SHARE, MOST_SHARE = (
-    1 / 120,
-    0.4,
+SHARE = (
+    1 / 120
 )  # for each column, of the budget in μ² that a fit without a schema spends on the draft
-FORMATS_SHARE, REST_SHARE = 0.05, 0.04  # of the draft
+LEAST_SHARE, MOST_SHARE = 0.1, 0.4
+FORMATS_SHARE, REST_SHARE = 0.07, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
 
@@ -130,7 +131,7 @@ def draft_share(epsilon: float, delta: float, columns: int) -> float:
     """μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
     if math.isinf(epsilon):
         return math.inf
-    share = min(MOST_SHARE, SHARE * columns)
+    share = min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE)
     return math.sqrt(share) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
 
 
@@ -245,7 +246,7 @@ class _Draft:
         counts, std = self._release(purpose, mechanism, questions)
         # A row has one format in each column, so all its weights are 1 / √columns.
         rows = math.sqrt(len(self._names))
-        clear = max(0.5, CLEAR * std * rows)
+        clear = max(0.5, FAR * std * rows)
         formats = {
             question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
             for question, noisy in counts
@@ -254,7 +255,7 @@ class _Draft:
             self.decimal = decimal_of(formats, clear)
         drafts = {}
         for name, some in formats.items():
-            some = without_marks(some, self.decimal)
+            some = without_marks(some, self.decimal, clear)
             draft = draft_of(name, self._dtypes[name], some, clear, self._nulls, self.decimal)
             if isinstance(draft, str):
                 self._left[name] = draft

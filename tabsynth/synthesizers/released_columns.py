@@ -34,7 +34,8 @@ OTHER = "other"
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
-FAR, NEAR = 5.5, 4  # the same, of cells that are no near ones: at most so many beyond the bounds
+FAR = 5.0  # the same, of formats, and of cells far from others: there are many of these
+NEAR = 4  # cells beyond the bounds that are not far
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
 
 # Formats of values. A column of a DataFrame that declares numbers or dates has only some of them.
@@ -80,14 +81,21 @@ def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str 
     return "." if some((ONE_COMMA,)) else None
 
 
-def without_marks(counts: Mapping[str, float], decimal: str | None) -> dict[str, float]:
+def without_marks(
+    counts: Mapping[str, float], decimal: str | None, clear: float
+) -> dict[str, float]:
     """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
     out = dict(counts)
     for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
-        out[point] += out.pop(comma)
+        out[point] += _if_clear(out.pop(comma), clear)
     for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
-        out[DECIMALS[2] if mark == (decimal or ".") else WHOLE] += out.pop(one)
+        name = DECIMALS[2] if mark == (decimal or ".") else WHOLE
+        out[name] += _if_clear(out.pop(one), clear)
     return out
+
+
+def _if_clear(count: float, clear: float) -> float:
+    return count if count > clear else 0.0
 
 
 def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
@@ -309,6 +317,7 @@ class TextDraft(ColumnDraft):
 class GridDraft(ColumnDraft):
     """Numbers or dates: bounds on a fixed grid, and for numbers with many steps also common values and heaping.
 
+    Common values are asked for until two rounds have found none: each number that is asked for costs all others.
     ``grid`` are edges of cells, in numbers or units. ``counts`` of the cells, where numbers have many steps.
     """
 
@@ -319,7 +328,7 @@ class GridDraft(ColumnDraft):
     bounds: tuple[int, int] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID_OF_NUMBERS)))
     common: set[float] = field(default_factory=set)
-    searched: bool = True
+    in_vain: int = 0
     heaping: tuple[int, ...] = ()
 
     @property
@@ -366,7 +375,7 @@ class GridDraft(ColumnDraft):
         assert self.step is not None and self.bounds is not None
         inside &= (cells >= self.bounds[0]) & (cells <= self.bounds[1])
         steps = np.rint(np.where(inside, numbers, 0) / self.step)
-        if self.searched:
+        if self.in_vain < 2:
             rounded = np.round(steps * self.step, 9)
             new = inside & ~np.isin(rounded, list(self.common))
             values, places = np.unique(rounded[new], return_inverse=True)
@@ -379,7 +388,7 @@ class GridDraft(ColumnDraft):
             classes = np.full(len(numbers), len(HEAPS))
             for code in range(len(HEAPS) - 1, -1, -1):
                 classes[steps % HEAPS[code] == 0] = code
-            classes[~inside] = -1
+            classes[~inside | (steps == 0)] = -1
             asked.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
         return asked
 
@@ -408,12 +417,10 @@ class GridDraft(ColumnDraft):
             self.source("common values", purpose)
             new = {question.values[i] for i in np.flatnonzero(clear).tolist()}
             self.common |= new
-            self.searched = bool(new)
+            self.in_vain = 0 if new else self.in_vain + 1
         else:
             self.source("heaping", purpose)
-            more = np.maximum(sums, 0) - _shares_of_heaps() * np.maximum(sums, 0).sum()
-            often = more > max(CLEAR * std, HEAPED * np.maximum(sums, 0).sum())
-            self.heaping = tuple(h for h, some in zip(HEAPS, often, strict=False) if some)
+            self.heaping = _heaps(np.maximum(sums, 0), CLEAR * std)
 
     def column(self) -> Column | str:
         """As :meth:`ColumnDraft.column`."""
@@ -422,13 +429,20 @@ class GridDraft(ColumnDraft):
         return self.make(self.facts)
 
 
-def _shares_of_heaps() -> np.ndarray:
-    """Of evenly spread numbers: multiples of each of ``HEAPS`` but of no coarser one, and the others."""
-    numbers = np.arange(max(HEAPS))
-    classes = np.full(len(numbers), len(HEAPS))
-    for code in range(len(HEAPS) - 1, -1, -1):
-        classes[numbers % HEAPS[code] == 0] = code
-    return np.bincount(classes, minlength=len(HEAPS) + 1) / len(numbers)
+def _heaps(sums: np.ndarray, clear: float) -> tuple[int, ...]:
+    """Of ``HEAPS`` those of which there are more multiples than of evenly spread multiples of the next finer one.
+
+    ``sums`` are of multiples of each but of no coarser one, and of all other numbers last.
+    """
+    total, finer, multiples = float(sums.sum()), 1, float(sums.sum())
+    found: list[int] = []
+    for place in range(len(HEAPS) - 1, -1, -1):
+        here = float(sums[: place + 1].sum())
+        expected = multiples * finer / HEAPS[place]
+        if here - expected > max(HEAPED * total, clear):
+            found.insert(0, HEAPS[place])
+            finer, multiples = HEAPS[place], here
+    return tuple(found)
 
 
 def draft_of(
