@@ -142,3 +142,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tabsynth' has no attribute {name!r}")
     return getattr(import_module(f"tabsynth.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion; submodules are there once they are imported."""
+    return sorted(__all__)

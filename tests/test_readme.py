@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
 # Pages with commands, in an order in which later ones may use the files of earlier ones.
-GUIDES = ("tutorial", "drafting", "schema-tools", "warm-starts", "project-ledger", "signing")
+GUIDES = (
+    "tutorial",
+    "drafting",
+    "schema-tools",
+    "warm-starts",
+    "project-ledger",
+    "signing",
+    "files",
+)
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -42,6 +50,7 @@ def people(tmp_path):
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
+    (tmp_path / "clinic.csv").write_text(blocks("csv", guide("files"))[0], "utf-8")
     (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")
     return tmp_path
 
@@ -124,7 +133,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     assert {column["kind"] for column in temporal} >= {"date", "duration", "identifier", "text"}
     numbers = [
         {"name": n, "kind": "numeric", "dtype": "float64", "low": 0, "high": 300}
-        for n in ("total", "wages", "interest", "dbp", "sbp", "age")
+        for n in ("total", "wages", "interest", "income", "dbp", "sbp", "age")
     ]
     texts = [
         {"name": n, "kind": "categorical", "dtype": "str", "categories": c}
@@ -134,7 +143,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     days = [{**temporal[0], "name": n} for n in ("birth", "discharge")]
     facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
     schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
-    assert len(schema.rules) == 6
+    assert len(schema.rules) == 7
 
 
 def test_two_commands_are_those_of_the_makefile():

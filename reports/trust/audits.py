@@ -20,7 +20,7 @@ from evidence import AUDITS, TODAY
 
 import tabsynth
 from tabsynth._files import write_text
-from tabsynth.auditing import one_run
+from tabsynth.auditing import domain_inference, one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
 from tabsynth.auditing.fixtures import find_fixture
@@ -45,7 +45,7 @@ ONE_RUN = {
 
 
 # Expected seconds of an audit of which no time is known.
-SECONDS = {"white-box": 15.0, "one-run": 40.0, "black-box": 700.0}
+SECONDS = {"white-box": 15.0, "one-run": 40.0, "black-box": 700.0, "domain-inference": 150.0}
 
 
 class TimeIsUp(Exception):
@@ -77,6 +77,12 @@ def jobs(
                 progress=progress,
             )
         ]
+    for alone in (False, True):
+        for question in domain_inference.QUESTIONS:
+            name = f"domain-inference {question} 1{' alone' * alone}"
+            out[name] = lambda q=question, a=alone: [
+                domain_inference.audit_draft(q, 1.0, DELTA, alone=a, progress=progress)
+            ]
     return out
 
 

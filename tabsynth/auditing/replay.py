@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from sklearn.base import clone
 
 from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
@@ -47,6 +49,7 @@ from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training import checkpoint as index
 
+DRAFTS = "schema: "  # with which purposes of drafts begin
 CHECKPOINT, LEDGER = "checkpoint", "project.ledger"
 LEDGERS = (LEDGER, index.LEDGER)
 Note = Callable[[str, Any], None]
@@ -136,13 +139,18 @@ def find_misprint(
     Parameters
     ----------
     certificate : dict
-        Certificate of the fit. Earlier charges, such as a warm start's, are not of this run.
+        Certificate of the fit. Earlier charges, such as a warm start's, are not of this run, but for the draft of the
+        schema.
     mechanisms : sequence of Mechanism
         Calls of the run, with the distance to the inputs on the neighbouring dataset.
     most : float
         Number of records that only one of the two datasets contains.
     """
-    listed = [item for item in certificate["mechanisms"] if not item.get("earlier")]
+    listed = [
+        item
+        for item in certificate["mechanisms"]
+        if not item.get("earlier") or item["purpose"].startswith(DRAFTS)
+    ]
     for number, call in enumerate(mechanisms, 1):
         label = f"mechanism {number} ({call.purpose})"
         items = [item for item in listed if item["purpose"] == call.purpose]
@@ -241,7 +249,8 @@ def replay(
     Parameters
     ----------
     model : Synthesizer
-        With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted.
+        With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted. One without a
+        schema drafts it, which is replayed, too.
     table, neighbour : DataFrame or RowCounter
         Neighbouring datasets, in any order of rows.
     seed : int
@@ -260,8 +269,11 @@ def replay(
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
     randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, RowCounter):
-        encoder = TableEncoder(model.schema, model._encoding())
-        one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+        if model.schema is None:
+            one, other = _contents(to_pandas(table), to_pandas(neighbour))
+        else:
+            encoder = TableEncoder(model.schema, model._encoding())
+            one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
         randomness = RecordRandomness(one, other, seed)
 
     def fresh() -> Synthesizer:
@@ -286,6 +298,14 @@ def replay(
     return replace(
         result, first_difference=find_misprint(certificates[-1], result.mechanisms, most)
     )
+
+
+def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:
+    """Codes of the cells of both tables, by their values alone."""
+    both = pd.concat([table, neighbour], ignore_index=True)
+    columns = [pd.factorize(both[name].astype(object), use_na_sentinel=False)[0] for name in both]
+    codes = np.stack(columns, axis=1)
+    return [codes[: len(table)], codes[len(table) :]]
 
 
 def replay_run(
@@ -388,7 +408,7 @@ def replay_on_neighbours(
     frame = to_pandas(table)
     if model is None:
         model = make_tiny_model(method, schema, epsilon=epsilon, delta=delta, label=label)
-        schema = model.schema
+        schema = model.schema or schema
     listed = range(seeds) if isinstance(seeds, int) else seeds
     replays: list[NeighbourReplay] = []
     pairs: list[tuple[int, Neighbour]] = [

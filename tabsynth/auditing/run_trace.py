@@ -222,6 +222,8 @@ class RunTrace:
         self._max_changed = 1 if randomness is None else int(randomness.unmatched.sum())
         self.events: list[tuple[str, list[Leaf]]] = []
         self.values: list[list[Any]] = []
+        self.labels: list[list[Any]] = []
+        self._unmatched_labels: dict[str, list[set[Any]]] = {}
         self.teacher_data: list[list[Tensor]] = []
         self.mechanisms: list[MechanismCall] = []
         self.difference: str | None = None
@@ -249,26 +251,74 @@ class RunTrace:
         units: Sequence[float],
     ) -> list[Any]:
         """As :meth:`Recorder.exact`."""
+        return self._exact(account, [None] * len(values), values, stds, uses, units)[1]
+
+    def exact_of(
+        self,
+        account: Account,
+        labels: Sequence[Any],
+        values: Sequence[Any],
+        stds: Sequence[float],
+        units: Sequence[float],
+    ) -> tuple[list[Any], list[Any]]:
+        """As :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
+
+        An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`passed` tests that its label
+        does not become an output.
+        """
+        return self._exact(account, labels, values, stds, 1, units)
+
+    def passed(self, purpose: str, labels: Sequence[Any]) -> None:
+        """As :meth:`Recorder.passed`: none may be a label that only one dataset has.
+
+        Such a label passes the threshold with a probability of at most the threshold's part of δ.
+        """
+        self._compare(f"labels that passed the threshold of {purpose}", leaves(list(labels)))
+        for own, unmatched in zip(labels, self._unmatched_labels.get(purpose, ()), strict=False):
+            if set(own) & unmatched:
+                self.report_difference(
+                    f"{purpose}: a label that only one dataset has passed the threshold"
+                )
+
+    def _exact(
+        self,
+        account: Account,
+        labels: Sequence[Any],
+        values: Sequence[Any],
+        stds: Sequence[float],
+        uses: int,
+        units: Sequence[float],
+    ) -> tuple[list[Any], list[Any]]:
         number, own = len(self.values), [_copy(value) for value in values]
+        names = [None if part is None else list(part) for part in labels]
         label = f"mechanism {number + 1} ({account.purpose})"
         unreleased = self._unreleased_uses.get(account.purpose, 0) - uses
         if unreleased < 0:
             self.report_difference(f"{label}: released without a charged read")
         self._unreleased_uses[account.purpose] = max(0, unreleased)
         self.values.append(own)
-        shapes = [np.shape(v) for v in own]
+        self.labels.append(names)
+        shapes = [np.shape(v) if n is None else "labelled" for n, v in zip(names, own, strict=True)]
         call = {"uses": uses, "noise": list(stds), "units": list(units), "shapes": shapes}
         same = self._compare(label, leaves(call))
         move = distance = 0.0
         if self.recorded is not None and same:
             recorded = self.recorded.values[number]
-            move = _multiplier(account) * _distance(own, recorded, stds, uses)
-            distance = _distance(own, recorded, units, uses)
+            before = self.recorded.labels[number]
+            pairs = [_aligned(*parts) for parts in zip(names, own, before, recorded, strict=True)]
+            ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            move = _multiplier(account) * _distance(ours, theirs, stds, uses)
+            distance = _distance(ours, theirs, units, uses)
+            self._unmatched_labels[account.purpose] = [
+                set(one) ^ set(other)
+                for one, other in zip(names, before, strict=True)
+                if one is not None
+            ]
             if not move <= self._max_changed * (1 + ROUNDING):
                 self.report_difference(
                     f"{label}: its input moved by {move:.4g} sensitivities, not {self._max_changed} at most"
                 )
-            own = [_copy(value) for value in recorded]
+            names, own = list(before), [_copy(value) for value in recorded]
         self.mechanisms.append(
             MechanismCall(
                 purpose=account.purpose,
@@ -278,7 +328,7 @@ class RunTrace:
                 deviation=_common_deviation(stds, units),
             )
         )
-        return [_copy(value) for value in own]
+        return names, [_copy(value) for value in own]
 
     def batch(self, rows: int, rate: float, generator: torch.Generator) -> Tensor:
         """As :meth:`Recorder.batch`."""
@@ -384,6 +434,19 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().clone()
     return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _aligned(
+    labels: list[Any] | None, values: Any, before: list[Any] | None, recorded: Any
+) -> tuple[Any, Any]:
+    """Both arrays with an entry for each label of either; 0 where one has none."""
+    if labels is None or before is None:
+        return values, recorded
+    union = {label: i for i, label in enumerate(dict.fromkeys([*labels, *before]))}
+    pair = np.zeros((2, len(union)))
+    for row, (names, entries) in enumerate(((labels, values), (before, recorded))):
+        pair[row, [union[name] for name in names]] = _array(entries)
+    return pair[0], pair[1]
 
 
 def _distance(

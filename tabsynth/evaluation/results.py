@@ -418,10 +418,12 @@ class ColumnSummary(Result):
         least, most = float(spans[0, 0]), float(spans[-1, 1])
         if self.axis == "rank":
             return least, most
-        inside = np.ones(count, dtype=bool)
+        from_below, from_above = np.zeros((2, count), dtype=bool)
         for shares, outside in zip((self.real, self.synthetic), OUTSIDE, strict=True):
             own = np.array(shares[:count])
-            inside &= (own.cumsum() > outside / 2) & (own[::-1].cumsum()[::-1] > outside / 2)
+            from_below |= own.cumsum() > outside / 2
+            from_above |= own[::-1].cumsum()[::-1] > outside / 2
+        inside = from_below & from_above
         if not inside.any():
             return least, most
         low, high = float(spans[inside][0, 0]), float(spans[inside][-1, 1])

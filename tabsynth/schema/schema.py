@@ -139,6 +139,7 @@ LISTS = (
     "suggested",
     "left_out",
 )  # of a schema file: an item a line
+MOST_PROBLEMS = 100  # lines of an error
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
     "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
@@ -542,7 +543,12 @@ class Schema:
             # Of other tables, rows that break a rule are no problem.
             if problem.column is not None or self.violations == "refuse"
         ]
-        return TableError(what, problems, str(cause)) if len(problems) > 1 else cause
+        if len(problems) < 2:
+            return cause
+        more = len(problems) - MOST_PROBLEMS
+        if more > 0:
+            problems[MOST_PROBLEMS:] = [f"And {more:,} more problems."]
+        return TableError(what, problems, str(cause))
 
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""

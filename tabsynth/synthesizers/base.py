@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth._files import check_writable
@@ -27,7 +28,7 @@ from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
-from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.accountants import RENYI, Spend
 from tabsynth.privacy.accounting.calibration import UNSPENT
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
 from tabsynth.privacy.certificate.certificate import (
@@ -174,6 +175,27 @@ def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
     return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
+def _changed(thing: Any, values: Mapping[str, Any]) -> str:
+    """A dataclass in one line: its fields, but those that have their default."""
+    defaults = {f.name: f.default for f in fields(thing)}
+    parts = []
+    for name, value in values.items():
+        default = defaults.get(name)
+        if value is not default and not (type(value) is type(default) and value == default):
+            parts.append(f"{name}={_in_short(value)}")
+    return f"{type(thing).__name__}({', '.join(parts)})"
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, Schema):
+        return f"<Schema of {len(value.columns)} columns>"
+    if isinstance(value, pd.DataFrame):
+        return f"<table of {len(value)} rows>"
+    if is_dataclass(value) and not isinstance(value, type | Synthesizer):
+        return _changed(value, {f.name: getattr(value, f.name) for f in fields(value)})
+    return repr(value) if isinstance(value, Synthesizer) else shown(value, 80)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
     """What all synthesizers share: plan, fit, sample, save.
@@ -185,6 +207,7 @@ class Synthesizer(BaseEstimator):
 
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
+    composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
     schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
@@ -195,6 +218,29 @@ class Synthesizer(BaseEstimator):
     random_state: int | None = None
     device: str = "auto"
     verbose: bool = False
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""
+        return _changed(self, self.get_params(deep=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        """A table has texts, categories and missing values; noise is drawn anew in each fit without a seed."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        for name in ("string", "categorical", "allow_nan"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the schema's columns, shape (columns,), of a fitted synthesizer."""
+        self._check_fitted()
+        return np.array(self.encoder_.whole.names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Their number."""
+        return len(self.feature_names_in_)
 
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
@@ -676,9 +722,9 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
+        self._check()
         if self.schema.ruled:
             _ = CodeRules(self.schema).merged  # refuses what cannot be held
-        self._check()
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)

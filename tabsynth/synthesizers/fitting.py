@@ -13,7 +13,7 @@ import numpy as np
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.errors import BudgetError, FileFormatError, InputError
-from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.accountants import RENYI, Spend
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
@@ -244,16 +244,23 @@ class Run:
                 self.ledger = self.checkpoint.ledger()
             self.checkpoint.begin(None, seeded=self.seeded)
         check_left(self.ledger)
-        mu = draft_share(self.model.epsilon, self.model.delta)
+        mu = draft_share(self.model.epsilon, self.model.delta, table.shape[1])
+        composition = self.model.composition
         if self.project is not None:
-            self.project.admit_draft(self.ledger, mu, after)
+            if (
+                self.project.filter.composition == RENYI
+            ):  # what the project does not admit is not planned
+                composition = RENYI
+            self.project.admit_draft(self.ledger, mu, composition, after)
         self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = self.model.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
             resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
             seed = int(seed) + (1 << 127) + (resumes << 128)
         options = dict(self.model.draft_options or {})
-        schema = draft_on_ledger(table, mu, self.ledger, random_state=seed, **options)
+        schema = draft_on_ledger(
+            table, mu, self.ledger, random_state=seed, composition=composition, **options
+        )
         if self.checkpoint is not None:
             self.checkpoint.keep_schema(schema.to_dict())
         return schema

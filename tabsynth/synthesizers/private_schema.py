@@ -2,17 +2,22 @@
 
 Public by statement are the names and the order of the columns, and the types that a file format or a DataFrame
 declares. Everything else is a release: which formats the values of a column have, and with it its kind, dtype and
-precision; whether it has nulls; its categories; its bounds and cells. Two Gaussian mechanisms read the rows, one
-for the formats and one for the values. Categories are selected by a threshold (Korolova, Kenthapadi, Mishra, Ntoulas
-2009; Desfontaines, Voss, Gipson, Mandayam 2022 for the analysis of thresholds), bounds by a threshold on counts over a fixed
-grid. Columns that identify people, by their name or by the released formats, are left out.
+precision; whether it has nulls; its categories; its bounds and cells; common values and heaping. Columns that identify
+people, by their name or by the released formats, are left out.
+
+One round releases noisy counts of formats. Then rounds of growing budgets release values, in each of which a row counts for
+those of its values only that no earlier round has released: iterative partition selection (Swanberg, Desfontaines, Haney
+2023, "DP-SIPS"; Gopi, Gulhane, Kulkarni, Shen, Shokouhi, Yekhanin 2020, "Differentially private set union" for the weights).
+In a table of many columns most values of a row are common, and are released in the first rounds at little cost; the later
+rounds are then as accurate for what is left as they would be in a table of few columns.
+
+NOTE[DIFF] DP-SIPS releases one set. Here every column has one of its own, and columns of numbers and dates have cells of a
+fixed grid, which need no threshold of δ.
 """
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +28,7 @@ from scipy.stats import norm
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive, shown
 from tabsynth.errors import InputError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
     THRESHOLD_SHARE,
     Gaussian,
@@ -31,42 +36,36 @@ from tabsynth.privacy.accounting.mechanisms import (
     NoPrivacy,
     ThresholdedGaussian,
 )
-from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_passed
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
-from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import Column, base_dtype
-from tabsynth.schema.conforming import numbers_of, truths_of
-from tabsynth.schema.identifiers import named_for_one, value_format
-from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
-from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
+from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
-from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
+from tabsynth.synthesizers.released_columns import (
+    CLEAR,
+    FAR,
+    FORMAT_NAMES,
+    ColumnDraft,
+    Distinct,
+    Question,
+    TextDraft,
+    decimal_of,
+    distinct,
+    draft_of,
+    format_codes,
+    without_marks,
+)
 from tabsynth.tables.frames import to_pandas
 
-FORMATS, VALUES = "formats of columns", "values of columns"
-SHARE = 0.1  # of the budget, in units of μ², that a fit without a schema spends on the draft
-FORMATS_SHARE = 0.2  # of the draft
-CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
-IDENTIFYING = (
-    0.05  # of the rows: values that look like identifiers, above which a column is left out
-)
-PROSE = 0.5  # of the rows: names of persons, or free text
-NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
-MANTISSAS = (1, 1.5, 2, 3, 4, 5, 6, 8)
-POWERS = range(-6, 16)  # of ten, of the grid of numbers
-MOST_CATEGORIES = 4_000
-EACH = 128  # whole steps between bounds, below which each has a cell of its own: they may be codes
-OTHER = "other"
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """What is asked of the values of a column: a key for each row, shape (n,), over a fixed list or any texts."""
-
-    name: str
-    keys: Callable[[pd.Series], np.ndarray]
-    cells: int | None  # None: keys are texts
+FORMATS = "formats of columns"
+SHARE = (
+    1 / 120
+)  # for each column, of the budget in μ² that a fit without a schema spends on the draft
+LEAST_SHARE, MOST_SHARE = 0.1, 0.4
+FORMATS_SHARE, REST_SHARE = 0.07, 0.04  # of the draft
+ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
+UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
 
 
 def draft_private(
@@ -76,8 +75,8 @@ def draft_private(
     *,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
-    decimal: str | None = None,
     ledger: str | Path | None = None,
+    decimal: str | None = None,
 ) -> Schema:
     """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
 
@@ -91,11 +90,11 @@ def draft_private(
         Texts that mean null.
     random_state : int, optional
         For tests; a seeded draft is not private.
-    decimal : {".", ","}, optional
-        The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
     ledger : path, optional
         A project's ledger (:class:`tabsynth.ProjectLedger`), to which the draft is charged before rows are read. Fits
         that take the schema must be made under it, and it counts the draft once.
+    decimal : {".", ","}, optional
+        The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
 
     Returns
     -------
@@ -115,9 +114,8 @@ def draft_private(
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
     if ledger is None:
-        return draft_on_ledger(
-            table, mu, Ledger(epsilon, delta), null_values, random_state, decimal
-        )
+        own = Ledger(epsilon, delta)
+        return draft_on_ledger(table, mu, own, null_values, random_state, decimal=decimal)
     with ProjectLedger(ledger) as project:
         if random_state is not None:
             raise InputError(
@@ -129,11 +127,12 @@ def draft_private(
         return draft_on_ledger(table, mu, own, null_values, decimal=decimal)
 
 
-def draft_share(epsilon: float, delta: float) -> float:
+def draft_share(epsilon: float, delta: float, columns: int) -> float:
     """μ of the draft of a fit without a schema, whose whole budget is (epsilon, delta)."""
     if math.isinf(epsilon):
         return math.inf
-    return math.sqrt(SHARE) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
+    share = min(max(LEAST_SHARE, SHARE * columns), MOST_SHARE)
+    return math.sqrt(share) * gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
 
 
 def draft_on_ledger(
@@ -142,22 +141,32 @@ def draft_on_ledger(
     ledger: Ledger,
     null_values: Sequence[str] = DEFAULT_NULL_VALUES,
     random_state: int | None = None,
+    composition: str = RENYI,
     decimal: str | None = None,
 ) -> Schema:
-    """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger."""
+    """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
+
+    ``composition`` is the filter that composes the draft with later mechanisms, whose parameters may follow from it:
+    ``"gaussian"`` only where all of these are Gaussian mechanisms on the whole table.
+    """
     frame = to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    draft = _Draft(PrivateTable(frame, ledger), ledger, mu, null_values, random_state, decimal)
-    dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
+    draft = _Draft(frame, ledger, mu, null_values, random_state, composition, decimal)
     try:
-        columns, left_out = draft.columns(dtypes)
+        columns, left_out = draft.columns()
     finally:
         ledger.close()
     released: dict[str, Any] = {
         "mechanisms": ledger.to_list(),
         "seeded": random_state is not None,
+        "public": [
+            "names of columns",
+            "order of columns",
+            "types that the file or DataFrame declares",
+        ],
+        "facts": draft.sources,  # by column: the mechanisms that released them
     }
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
@@ -171,523 +180,186 @@ def draft_on_ledger(
 
 
 class _Draft:
-    """The two releases of a draft, and what follows from them."""
+    """The releases of a draft, and what follows from them."""
 
     def __init__(
         self,
-        table: PrivateTable[pd.DataFrame],
+        frame: pd.DataFrame,
         ledger: Ledger,
         mu: float,
         null_values: Sequence[str],
         seed: int | None,
-        decimal: str | None = None,
+        composition: str,
+        decimal: str | None,
     ) -> None:
         self.decimal = decimal  # else decided by the noisy counts of formats
-        self._table, self._ledger, self._mu = table, ledger, mu
+        self.sources: dict[str, dict[str, list[str]]] = {}
+        self._ledger, self._mu, self._composition = ledger, mu, composition
         self._threshold_delta = 0.0 if math.isinf(mu) else ledger.threshold_delta
         self._nulls = tuple(dict.fromkeys(("", *null_values)))
         self._bits = Randomness(seed).noise()
-
-    def columns(self, dtypes: Mapping[str, str]) -> tuple[list[Column], list[dict[str, str]]]:
-        """The columns in their order, and those that are left out."""
-        left: dict[str, str] = {
-            name: "its name is that of an identifier" for name in dtypes if named_for_one(name)
+        self._dtypes = {name: str(frame.dtypes[name]) for name in frame.columns}
+        self._left: dict[str, str] = {
+            name: "its name is that of an identifier"
+            for name in self._dtypes
+            if named_for_one(name)
         }
-        left |= {
+        self._left |= {
             name: f"its dtype {dtype} is not supported"
-            for name, dtype in dtypes.items()
-            if name not in left and base_dtype(dtype) == "unsupported"
+            for name, dtype in self._dtypes.items()
+            if name not in self._left and base_dtype(dtype) == "unsupported"
         }
-        names = [name for name in dtypes if name not in left]
-        if not names:
-            return [], [{"name": n, "reason": reason} for n, reason in left.items()]
-        formats = self._formats(names)
-        if self.decimal is None:
-            self.decimal = _decimal_of(formats, self._clear(FORMATS, len(names)))
-        formats = {name: _without_marks(counts, self.decimal) for name, counts in formats.items()}
-        plans: dict[str, _Plan] = {}
-        for name in names:
-            plan = _planned(name, dtypes[name], formats[name], self._clear(FORMATS, len(names)))
-            if not isinstance(plan, str) and plan.numbers is numbers_of:
-                plan = replace(plan, numbers=partial(numbers_of, decimal=self.decimal))
-            if isinstance(plan, str):
-                left[name] = plan
-            else:
-                plans[name] = plan
-        made = self._values(plans) if plans else {}
+        names = [name for name in self._dtypes if name not in self._left]
+        self._table = PrivateTable({name: distinct(frame[name]) for name in names}, ledger)
+        self._names = names
+
+    def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
+        """The columns in their order, and those that are left out."""
+        drafts: dict[str, ColumnDraft] = {}
+        if self._names:
+            drafts = self._formats()
+            for number in range(1, len(ROUNDS) + 1):
+                self._round(drafts, number)
+            self._rest(drafts)
         columns = []
-        for name, plan in plans.items():
-            column = plan.column(*made[name])
+        for name, draft in drafts.items():
+            column = draft.column()
             if isinstance(column, str):
-                left[name] = column
+                self._left[name] = column
             else:
                 columns.append(column)
-        reasons = [{"name": n, "reason": left[n]} for n in dtypes if n in left]
-        return columns, reasons
+                self.sources[name] = draft.sources
+        left_out = [{"name": n, "reason": self._left[n]} for n in self._dtypes if n in self._left]
+        return columns, left_out
 
-    def _mechanism(self, stage: str, delta: float) -> Mechanism:
+    def _formats(self) -> dict[str, ColumnDraft]:
+        """Noisy numbers of rows by format, for each column, and what is asked of its values then."""
+        mechanism = self._mechanism(FORMATS_SHARE, None)
+
+        def questions(columns: Mapping[str, Distinct]) -> list[Question]:
+            return [
+                Question(name, format_codes(column, self._nulls), len(FORMAT_NAMES))
+                for name, column in columns.items()
+            ]
+
+        purpose = f"schema: {FORMATS}"
+        counts, std = self._release(purpose, mechanism, questions)
+        # A row has one format in each column, so all its weights are 1 / √columns.
+        rows = math.sqrt(len(self._names))
+        clear = max(0.5, FAR * std * rows)
+        formats = {
+            question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
+            for question, noisy in counts
+        }
+        if self.decimal is None:
+            self.decimal = decimal_of(formats, clear)
+        drafts = {}
+        for name, some in formats.items():
+            some = without_marks(some, self.decimal, clear)
+            draft = draft_of(name, self._dtypes[name], some, clear, self._nulls, self.decimal)
+            if isinstance(draft, str):
+                self._left[name] = draft
+                continue
+            for fact in ("kind", "dtype", "nulls"):
+                draft.source(fact, purpose)
+            drafts[name] = draft
+        return drafts
+
+    def _round(self, drafts: Mapping[str, ColumnDraft], number: int) -> None:
+        """One round of values: of each row those that were not released before."""
+        share = (1 - FORMATS_SHARE - REST_SHARE) * ROUNDS[number - 1] / sum(ROUNDS)
+        chance = self._threshold_delta / len(ROUNDS)
+        mechanism = self._mechanism(share, chance)
+
+        def questions(columns: Mapping[str, Distinct]) -> list[Question]:
+            return [
+                q for name, draft in drafts.items() for q in draft.questions(columns[name], number)
+            ]
+
+        purpose = f"schema: values of columns, round {number}"
+        counts, std = self._release(purpose, mechanism, questions)
+        threshold = self._threshold(std, chance, sum(q.values is not None for q, _ in counts))
+        passed: list[list[Any]] = []
+        for question, noisy in counts:
+            least = CLEAR * std if question.values is None else threshold
+            clear = noisy > least
+            drafts[question.column].learn(question, noisy, std, clear, purpose)
+            if question.values is not None:
+                passed.append([question.values[i] for i in np.flatnonzero(clear).tolist()])
+        note_passed(purpose, passed)
+
+    def _rest(self, drafts: Mapping[str, ColumnDraft]) -> None:
+        """Whether texts that were not released are together clearly more rows than noise, for each column."""
+
+        def questions(columns: Mapping[str, Distinct]) -> list[Question]:
+            return [d.rest(columns[n]) for n, d in drafts.items() if isinstance(d, TextDraft)]
+
+        mechanism = self._mechanism(REST_SHARE, None)
+        purpose = "schema: values that are not released"
+        counts, std = self._release(purpose, mechanism, questions)
+        for question, noisy in counts:
+            draft = drafts[question.column]
+            assert isinstance(draft, TextDraft)
+            draft.source("other", purpose)
+            draft.others = bool(noisy[0] > CLEAR * std)
+
+    def _mechanism(self, share: float, chance: float | None) -> Mechanism:
         if math.isinf(self._mu):
             return NoPrivacy()
-        share = FORMATS_SHARE if stage == FORMATS else 1 - FORMATS_SHARE
         noise = 1 / (self._mu * math.sqrt(share))
-        if stage == FORMATS:
+        if chance is None:
             return Gaussian(noise_multiplier=noise)
-        return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=delta)
+        return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)
 
-    def _open(self, stage: str, columns: int) -> tuple[Account, float]:
-        """The account of a stage, and the standard deviation of the noise on each count, in rows."""
-        mechanism = self._mechanism(stage, self._threshold_delta)
-        details = {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
-        account = self._ledger.open(f"schema: {stage}", mechanism, 1, details)
-        return account, self._std(stage, columns)
+    def _threshold(self, std: float, chance: float, questions: int) -> float:
+        """What a noisy sum of weights must pass, so that no new value of one record does, but with ``chance``.
 
-    def _std(self, stage: str, columns: int) -> float:
-        mechanism = self._mechanism(stage, 0.5)
-        noise = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier  # type: ignore[union-attr]
-        return noise * math.sqrt(columns)
-
-    def _clear(self, stage: str, columns: int) -> float:
-        """Rows that a noisy count must have, to be taken for more than noise."""
-        return max(0.5, CLEAR * self._std(stage, columns))
-
-    def _formats(self, names: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Noisy numbers of rows by format, for each column. A row has one format in each: L2 sensitivity √columns."""
-        account, std = self._open(FORMATS, len(names))
-        frame = self._table.read(account)
-        counts = []
-        for name in names:
-            codes = np.array([_FORMAT_CODES[f] for f in _formats_of(frame[name], self._nulls)], int)
-            counts.append(np.bincount(codes, minlength=len(FORMAT_NAMES)).astype(float))
-        counts = exact(account, counts, [std] * len(counts))
-        noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]
-        return {
-            name: dict(zip(FORMAT_NAMES, c.tolist(), strict=True))
-            for name, c in zip(names, noisy, strict=True)
-        }
-
-    def _values(self, plans: Mapping[str, "_Plan"]) -> dict[str, tuple[Any, float]]:
-        """Noisy numbers of rows by value or grid cell, for each column, and what of them is clear of noise.
-
-        A row adds 1 to one count of each column: L2 sensitivity √columns. Counts over a grid are there for every cell.
-        Counts of texts are those of the texts that occur, so only those above the threshold leave this method.
+        A record with k values that no other has gives each a weight of at most 1/√k. The probability that one of their noisy
+        sums passes T is 1 − Φ((T − 1/√k)/σ)^k; T is the largest that any k asks for.
         """
-        account, std = self._open(VALUES, len(plans))
-        frame = self._table.read(account)
-        texts = sum(plan.grid is None for plan in plans.values())
-        chance = self._threshold_delta / max(texts, 1)
-        threshold = 1 + std * float(norm.isf(chance)) if std else 1.0
-        out: dict[str, tuple[Any, float]] = {}
-        for name, plan in plans.items():
-            if plan.grid is None:
-                out[name] = (
-                    self._selected(account, plan.texts(frame[name], self._nulls), std, threshold),
-                    0.0,
-                )
-                continue
-            cells = plan.cells_of(frame[name], self._nulls)
-            counted = np.bincount(cells[cells >= 0], minlength=len(plan.grid) + 1).astype(float)
-            (counted,) = exact(account, [counted], [std])
-            noisy = samplers.noisy(counted, std, self._bits, whole=True)
-            out[name] = (noisy, max(0.5, CLEAR * std))
-        return out
+        if not std or not questions:
+            return 0.0
+        counts = np.arange(1, questions + 1)
+        each = -np.expm1(np.log1p(-chance) / counts)
+        rounding = (
+            samplers.grid(std * UNIT, whole=True) / UNIT
+        )  # of what is released, to the nearest
+        return float(np.max(1 / np.sqrt(counts) + std * norm.isf(each))) + rounding
 
-    def _selected(
-        self, account: Account, texts: pd.Series, std: float, threshold: float
-    ) -> list[str]:
-        """Texts whose noisy count reaches the threshold, in the order of the alphabet."""
-        counts = texts.value_counts()
-        order = sorted(counts.index)  # independent of the rows' order
-        values = counts.reindex(order).to_numpy(dtype=float)
-        (values,) = exact(account, [values], [std])
-        noisy = samplers.noisy(values, std, self._bits, whole=True) if len(values) else values
-        kept = [(n, text) for n, text in zip(noisy.tolist(), order, strict=True) if n >= threshold]
-        kept = sorted(kept, key=lambda pair: (-pair[0], pair[1]))[:MOST_CATEGORIES]
-        return sorted(text for _, text in kept)
+    def _release(
+        self, purpose: str, mechanism: Mechanism, ask: Any
+    ) -> tuple[list[tuple[Question, np.ndarray]], float]:
+        """Noisy sums of weights for each question, and the standard deviation of their noise.
 
-
-# Formats of values. A column of a DataFrame that declares numbers or dates has only some of them.
-NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
-    "null",
-    "whole",
-    "long whole",
-    "bool",
-    "day",
-    "instant",
-    "clock",
-)
-DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
-COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
-ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
-REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
-    "real",
-    "identifier",
-    "name of person",
-    "long text",
-    "text",
-)
-FORMAT_NAMES = (
-    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
-)  # fmt: skip
-_FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
-_NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
-_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
-LONG_DIGITS = 7  # of a whole number that may number records
-
-
-def _decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
-    """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
-
-    def some(names: Sequence[str]) -> bool:
-        return any(counts[name] > clear for counts in formats.values() for name in names)
-
-    if some(COMMA_DECIMALS):
-        return ","
-    return "." if some((ONE_COMMA,)) else None
-
-
-def _without_marks(counts: Mapping[str, float], decimal: str | None) -> dict[str, float]:
-    """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
-    out = dict(counts)
-    for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
-        out[point] += out.pop(comma)
-    for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
-        out[DECIMALS[2] if mark == (decimal or ".") else WHOLE] += out.pop(one)
-    return out
-
-
-def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
-    """The format of each value, a function of that value and of the dtype alone."""
-    if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period", "bool"):
-        return [NULL if missing else SHORT for missing in values.isna()]
-    missing = values.isna().to_numpy()
-    cells = values.astype(object).to_numpy()
-    known: dict[Any, str] = {}
-    out = []
-    for cell, is_missing in zip(cells, missing, strict=True):
-        if is_missing:
-            out.append(NULL)
-            continue
-        key = (type(cell), cell) if isinstance(cell, str | int | float | np.generic) else None
-        if key is None:
-            out.append(SHORT)
-            continue
-        if key not in known:
-            known[key] = _format(cell, nulls)
-        out.append(known[key])
-    return out
-
-
-def _format(cell: Any, nulls: Sequence[str]) -> str:
-    text = cell.strip() if isinstance(cell, str) else _number_text(cell)
-    if isinstance(cell, str) and (cell in nulls or text in nulls):
-        return NULL
-    if _WHOLE.fullmatch(text):
-        return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
-    if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
-        return marked
-    match = _NUMBER.fullmatch(text)
-    if match and not (len(match[1]) > 1 and match[1][0] == "0"):
-        decimals = len((match[2] or "").rstrip("0"))
-        return (
-            REAL
-            if "e" in text.lower() or decimals > len(DECIMALS)
-            else (DECIMALS[decimals - 1] if decimals else WHOLE)
-        )
-    if text.lower() in ("true", "false"):
-        return BOOL
-    for form, name in ((_DAY, DAY), (_INSTANT, INSTANT), (_CLOCK, CLOCK)):
-        if form.fullmatch(text):
-            return name
-    found = value_format(text)
-    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
-
-
-def _marked_format(text: str) -> str | None:
-    """The format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
-    mark = one_group(text)
-    plain = plain_number(text, ".")
-    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
-        return None
-    if mark is not None:
-        return ONE_COMMA if mark == "," else ONE_POINT
-    whole, _, fraction = plain.partition(".")
-    if not _WHOLE.fullmatch(whole):
-        return None
-    if not fraction:
-        return LONG_WHOLE if len(whole.lstrip("+-")) >= LONG_DIGITS else WHOLE
-    names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
-    return names[min(len(fraction), len(names)) - 1]
-
-
-def _number_text(cell: Any) -> str:
-    number = float(cell)
-    if math.isfinite(number) and number == int(number) and abs(number) < 1e15:
-        return str(int(number))
-    return repr(number)
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """How the values of a column are counted, and what column the counts make.
-
-    ``grid`` are edges of cells, in numbers or units; None: texts are counted.
-    """
-
-    name: str
-    dtype: str
-    nulls: bool
-    grid: np.ndarray | None
-    make: Callable[[dict[str, Any], Any, float], Column | str]
-    numbers: Callable[[pd.Series, Sequence[str]], np.ndarray] | None = None
-
-    def texts(self, values: pd.Series, nulls: Sequence[str]) -> pd.Series:
-        """The values that are no nulls, as text."""
-        texts = values.dropna().map(str)
-        return texts[~texts.isin(list(nulls))]
-
-    def cells_of(self, values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-        """The grid cell of each value, -1 of what is none; the first and the last cell have no end."""
-        assert self.numbers is not None and self.grid is not None
-        numbers = self.numbers(values, nulls)
-        cells = np.searchsorted(self.grid, numbers, side="right")
-        return np.where(np.isnan(numbers), -1, cells)
-
-    def column(self, released: Any, clear: float) -> Column | str:
-        """The column, or why it is left out."""
-        facts = {
-            "name": self.name,
-            "dtype": self.dtype,
-            "nulls": self.nulls,
-            "provenance": "released",
+        Formal guarantees
+        -----------------
+        A row has a value of its own, or none, for each question, which follows from the row and from earlier releases. With k
+        values it adds ⌊UNIT/√k⌋/UNIT to the sum of each, so the L2 norm of what one row adds is at most 1, and so is the
+        sensitivity. Sums are of whole multiples of 1/UNIT, without rounding.
+        """
+        details = {
+            "l2_sensitivity": 1.0,
+            "unit": "rows, each with weights of L2 norm 1 over its values",
+            "composition": self._composition,
         }
-        return self.make(facts, released, clear)
-
-
-def _planned(name: str, dtype: str, formats: Mapping[str, float], clear: float) -> "_Plan | str":
-    """What is asked of the values of a column, or why it is left out: of its dtype and released formats alone."""
-    base = base_dtype(dtype)
-    some = {f: count if count > clear else 0.0 for f, count in formats.items() if f != NULL}
-    present = sum(some.values())
-    if not present:
-        return "it has too few values to be released at this budget"
-    share = {f: count / present for f, count in some.items()}
-    nulls = formats[NULL] > clear
-    if base == "bool":
-        whole = "boolean" if dtype == "boolean" else "bool"
-        return _Plan(
-            name,
-            whole,
-            whole == "boolean" and nulls,
-            np.array([0.5]),
-            _of_truth,
-            lambda v, nulls: truths_of(v),
-        )
-    if base in ("datetime", "timedelta", "period"):
-        return _temporal(name, dtype, nulls)
-    if share[IDENTIFIER] > IDENTIFYING:
-        return "its values look like identifiers"
-    if share[NAMES] + share[LONG_TEXT] > PROSE:
-        return "its values look like names of persons or free text"
-    numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
-    if base in ("int", "float") or sum(share[f] for f in numbers) > NUMERIC:
-        if share[LONG_WHOLE] > PROSE:
-            return "its values are long whole numbers, as record numbers are"
-        return _numeric(name, dtype, nulls, formats, clear)
-    for form, kind in ((DAY, _days), (INSTANT, _instants), (CLOCK, _clocks)):
-        if share[form] > NUMERIC:
-            return kind(name, nulls)
-    if share[BOOL] > NUMERIC:
-        return _Plan(
-            name, "boolean" if nulls else "bool", nulls, np.array([0.5]), _of_truth, _truths
-        )
-    return _Plan(name, "str", nulls, None, _of_texts)
-
-
-def _of_texts(facts: dict[str, Any], released: list[str], clear: float) -> Column | str:
-    if not released:
-        return "no value has enough rows to be released"
-    if len(released) == 1 and released[0] == OTHER:
-        return "no value has enough rows to be released"
-    others = released if OTHER in released else [*released, OTHER]
-    return Categorical(**facts, categories=tuple(others), other=OTHER)
-
-
-def _of_truth(facts: dict[str, Any], released: Any, clear: float) -> Column | str:
-    return Categorical(**facts, categories=(False, True))
-
-
-def _truths(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-    return truths_of(values)
-
-
-def _grid_of_numbers() -> np.ndarray:
-    sizes = np.array([m * 10.0**power for power in POWERS for m in MANTISSAS])
-    return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
-
-
-def _numeric(
-    name: str, dtype: str, nulls: bool, formats: Mapping[str, float], clear: float
-) -> _Plan:
-    """Decimals are those that a clear number of rows has; rows with more are rounded."""
-    decimals: int | None = 0
-    for n, form in enumerate(DECIMALS, start=1):
-        if formats[form] > clear:
-            decimals = n
-    if formats[REAL] > clear:
-        decimals = None
-    base = base_dtype(dtype)
-    if base == "int":
-        decimals = 0
-        kept, nulls = dtype, nulls and dtype[0] in "IU"
-    elif base == "float":
-        kept = dtype
-    elif decimals == 0:
-        kept = "Int64" if nulls else "int64"
-    else:
-        kept = "float64"
-    step = None if decimals is None else 10.0**-decimals
-
-    def make(facts: dict[str, Any], counts: np.ndarray, least: float) -> Column | str:
-        return _of_numbers(facts, counts, least, step)
-
-    return _Plan(name, kept, nulls, _grid_of_numbers(), make, numbers_of)
-
-
-def _of_numbers(
-    facts: dict[str, Any], counts: np.ndarray, clear: float, step: float | None
-) -> Column | str:
-    """Bounds are those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
-    grid = _grid_of_numbers()
-    some = np.flatnonzero(counts[1:-1] > clear)
-    if not len(some):
-        return "no range of its values has enough rows to be released"
-    low, high = float(grid[some[0]]), float(grid[some[-1] + 1])
-    if step is not None:
-        low = math.ceil(low / step - 1e-6) * step
-        # The upper edge of a cell belongs to the next one; 0 has a cell of its own.
-        high = 0.0 if grid[some[-1]] == 0 else (math.ceil(high / step - 1e-6) - 1) * step
-        low, high = (round(end, 9) for end in (low, max(low, high)))
-    if base_dtype(facts["dtype"]) == "int":
-        limits = np.iinfo(facts["dtype"].lower())
-        low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
-    breaks = _breaks(grid, np.maximum(counts, 0), low, high, step, clear)
-    if breaks and base_dtype(facts["dtype"]) == "int":
-        breaks = tuple(int(b) for b in breaks)
-    steps = 0 if step is None else round((high - low) / step) + 1
-    bins = steps if DEFAULT_BINS < steps <= EACH else None
-    return Numeric(
-        **facts, low=low, high=high, resolution=step, bins=bins, breaks=breaks, clip=True
-    )
-
-
-def _breaks(
-    grid: np.ndarray, counts: np.ndarray, low: float, high: float, step: float | None, clear: float
-) -> tuple[float, ...]:
-    """The grid's edges between the bounds, where they divide the rows more evenly than equal cells; else none."""
-    if step is not None and (high - low) / step < EACH:
-        return ()
-    inside = np.flatnonzero((grid[:-1] >= low - 1e-9) & (grid[:-1] <= high))
-    starts, total = [], 0.0
-    for cell in inside:
-        start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
-        within = start <= high if step is not None else start < high
-        if total > clear and start > low and within and start not in starts:
-            starts.append(float(start))
-            total = 0.0
-        total += float(counts[cell + 1])
-    if not starts or len(starts) >= DEFAULT_BINS:
-        return ()
-    # How likely two rows are to share a cell, with rows spread evenly within the grid's cells.
-    points = np.concatenate(
-        [grid[c] + (grid[c + 1] - grid[c]) * (np.arange(16) + 0.5) / 16 for c in inside[:-1]]
-        or [np.array([low])]
-    )
-    weights = np.repeat(counts[inside[:-1] + 1], 16)[: len(points)]
-    if weights.sum() <= 0:
-        return ()
-    shared = []
-    for edges in (
-        np.array([low, *starts, max(high, starts[-1]) + 1e-9]),
-        np.linspace(low, high, DEFAULT_BINS + 1),
-    ):
-        part = np.histogram(points, edges, weights=weights)[0] / weights.sum()
-        shared.append(float(np.square(part).sum()))
-    return tuple(starts) if shared[0] <= 0.75 * shared[1] else ()
-
-
-def _months() -> np.ndarray:
-    """First days of the months from 1900 to 2100, in microseconds since 1970."""
-    months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
-    return months.astype("datetime64[us]").astype("int64").astype(float)
-
-
-def _dated(
-    kind: type[Temporal], **more: Any
-) -> Callable[[dict[str, Any], Any, float], Column | str]:
-    def make(facts: dict[str, Any], counts: np.ndarray, clear: float) -> Column | str:
-        some = np.flatnonzero(counts[1:-1] > clear)
-        if not len(some):
-            return "no period of its values has enough rows to be released"
-        months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
-        low = str(months[some[0]].astype("datetime64[D]"))
-        last = months[some[-1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
-        high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
-        return kind(**facts, low=low, high=high, clip=True, **more)
-
-    return make
-
-
-def _microseconds(column: Temporal) -> Callable[[pd.Series, Sequence[str]], np.ndarray]:
-    def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
-        if base_dtype(str(values.dtype)) == "period":
-            values = values.dt.to_timestamp()
-        kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
-        return column.amounts(kept) * _UNITS[column.kind]
-
-    return numbers
-
-
-_UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
-
-
-def _days(name: str, nulls: bool) -> _Plan:
-    wide = Date(name=name, dtype="str", nulls=True, low="1700-01-01", high="2250-12-31")
-    return _Plan(name, "str", nulls, _months(), _dated(Date), _microseconds(wide))
-
-
-def _instants(name: str, nulls: bool) -> _Plan:
-    wide = Datetime(name=name, dtype="str", nulls=True, low="1700-01-01", high="2250-12-31")
-    return _Plan(name, "str", nulls, _months(), _dated(Datetime), _microseconds(wide))
-
-
-def _clocks(name: str, nulls: bool) -> _Plan:
-    def make(facts: dict[str, Any], counts: Any, clear: float) -> Column | str:
-        return Time(**facts)
-
-    return _Plan(name, "str", nulls, np.array([0.0]), make, lambda v, n: np.zeros(len(v)))
-
-
-def _temporal(name: str, dtype: str, nulls: bool) -> _Plan:
-    base = base_dtype(dtype)
-    if base == "timedelta":
-        edges = np.array(
-            [-(10.0**p) for p in range(8, -1, -1)] + [0.0] + [10.0**p for p in range(9)]
-        )
-
-        def make(facts: dict[str, Any], counts: np.ndarray, clear: float) -> Column | str:
-            some = np.flatnonzero(counts[1:-1] > clear)
-            if not len(some):
-                return "no range of its values has enough rows to be released"
-            low, high = edges[some[0]], edges[some[-1] + 1]
-            return Duration(**facts, low=f"{int(low)}s", high=f"{int(high)}s", clip=True)
-
-        wide = Duration(name=name, dtype=dtype, nulls=True, low="-36500 days", high="36500 days")
-        return _Plan(name, dtype, nulls, edges, make, lambda v, n: wide.amounts(v))
-    wide_dates = Datetime(
-        name=name, dtype="datetime64[us]", nulls=True, low="1700-01-01", high="2250-12-31"
-    )
-    kind = Period if base == "period" else Datetime
-    return _Plan(name, dtype, nulls, _months(), _dated(kind), _microseconds(wide_dates))
+        account = self._ledger.open(purpose, mechanism, 1, details)
+        std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier  # type: ignore[union-attr]
+        columns = self._table.read(account)
+        questions: list[Question] = ask(columns)
+        places = [columns[q.column].codes for q in questions]
+        rows = len(next(iter(columns.values())).codes)
+        having = np.zeros(rows, dtype=np.int64)
+        for question, codes in zip(questions, places, strict=True):
+            having += question.keys[codes] >= 0
+        weights = np.floor(UNIT / np.sqrt(np.maximum(having, 1)))
+        sums = []
+        for question, codes in zip(questions, places, strict=True):
+            keys = question.keys[codes]
+            some = keys >= 0
+            sums.append(np.bincount(keys[some], weights[some], minlength=question.size))
+        stds = [std * UNIT] * len(sums)
+        labels = [q.values for q in questions]
+        labels, sums = exact_of(account, labels, sums, stds, [float(UNIT)] * len(sums))
+        questions = [replace(q, values=v) for q, v in zip(questions, labels, strict=True)]
+        noisy = [samplers.noisy(s, std * UNIT, self._bits, whole=True) / UNIT for s in sums]
+        return list(zip(questions, noisy, strict=True)), std

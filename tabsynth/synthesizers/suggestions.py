@@ -123,6 +123,7 @@ def suggest_constraints(
         schema.violations,
         released,
         [*schema.suggested, *found],
+        schema.decimal,
     )
 
 

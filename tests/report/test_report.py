@@ -111,7 +111,7 @@ def test_json_round_trip_without_nan(made, tmp_path):
     for marginal in result["evaluation"]["columns"]:
         assert sum(marginal["real"]) == pytest.approx(1)
         assert sum(marginal["synthetic"]) == pytest.approx(1)
-        assert len(marginal["labels"]) == len(marginal["real"]) == len(marginal["widths"])
+        assert len(marginal["labels"]) == len(marginal["real"]) >= len(marginal["spans"])
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import epsilon_of
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
 from tabsynth.synthesizers import suggestions
+from tabsynth.synthesizers.suggestions import COLUMNS as COLUMNS_STAGE
+from tabsynth.synthesizers.suggestions import COUNTS as RULES_STAGE
 from tabsynth.synthesizers.suggestions import selection_noise, suggest_constraints
 
 WARDS = {"a1": "A", "a2": "A", "b1": "B", "b2": "B", "c1": "C"}
@@ -120,6 +122,28 @@ def test_selections_are_as_random_as_they_are_charged() -> None:
     drawn = [parts._drawn(both, np.array([0.0, 4.0]), 0.25)[0].a for _ in range(2_000)]
     wanted = 1 / (1 + math.exp(-1))
     assert abs(np.mean(drawn) - wanted) < 4 * math.sqrt(wanted * (1 - wanted) / 2_000)
+
+
+def test_every_count_has_the_noise_of_its_stage(monkeypatch) -> None:
+    """What a release adds to the counts of columns and of rules, seen from outside."""
+    added: list[tuple[float, np.ndarray]] = []
+    noisy = suggestions.samplers.noisy
+
+    def seen(values, std, bits, **options):
+        out = noisy(values, std, bits, **options)
+        added.append((std, np.ravel(out - values)))
+        return out
+
+    monkeypatch.setattr(suggestions.samplers, "noisy", seen)
+    suggested = suggest_constraints(patients(20_000), SCHEMA, 1.0)
+    listed = {i["purpose"]: i for i in suggested.released["mechanisms"]}
+    for stage, sets in ((COLUMNS_STAGE, "columns"), (RULES_STAGE, "rules")):
+        item = listed[f"suggestions: {stage}"]
+        number = item["details"][sets]
+        std = item["noise_multiplier"] * math.sqrt(number)
+        noise = [values for s, values in added if math.isclose(s, std)]
+        assert len(noise) == number
+        assert np.concatenate(noise).std() == pytest.approx(std, rel=0.3)
 
 
 def test_a_fit_counts_the_suggestions_and_does_not_hold_them() -> None:

@@ -52,6 +52,8 @@ COMPOSITIONS = {
     "Rényi filter": "fully adaptive, by a privacy filter of one Rényi order that follows from the epsilon asked for"
     " (Feldman, Zrnic 2021; Lécuyer 2021); it holds if that epsilon was chosen before the first of these"
     " mechanisms ran",
+    "Gaussian filter": "fully adaptive, by a privacy filter of Gaussian mechanisms (Smith, Thakurta 2022); it holds if the"
+    " epsilon asked for was chosen before the first of these mechanisms ran",
     "none": "none",
 }
 

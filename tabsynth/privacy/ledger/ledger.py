@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from tabsynth._validate import between, integer, positive, shown
 from tabsynth.errors import BudgetError, FileFormatError
 from tabsynth.privacy.accounting.accountants import (
+    GAUSSIAN_FILTER,
+    RENYI,
     PrivacyFilter,
     Spend,
     accountant_of,
@@ -121,7 +123,8 @@ class Ledger:
     :mod:`tabsynth.privacy.accounting.accountants`; a use beyond what was granted raises before the data is read.
     That accountant is for a list of mechanisms that was fixed before the first of them ran, as the plan of a fit
     is. Where accounts are marked as earlier, the plan may depend on what they released: then all are composed
-    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.accounting.accountants`), and the claim is ε itself.
+    by a Rényi filter at the order that (ε, δ) fixes (:mod:`tabsynth.privacy.accounting.accountants`), or by a Gaussian
+    filter if the first account states so, and the claim is ε itself.
     It holds if (ε, δ) was chosen before the first of all these outputs was seen.
     Nothing is ever un-spent: a use counts from the moment it is asked for, and with a journal it is on
     the disk by then. In a shared journal, the filter of the project admits what all fits have spent and
@@ -169,7 +172,9 @@ class Ledger:
         """Composes this fit with what was spent before its plan was made.
 
         Where there were drafts of schemas, what is set aside for their thresholds is not there for it, nor what they
-        took beyond that: both follow from parameters that were fixed before the first output.
+        took beyond that: both follow from parameters that were fixed before the first output. The first account states
+        the composition, which is fixed with it: by a Gaussian filter where all that follows will be Gaussian, else by a
+        Rényi filter.
         """
         taken = thresholds_of((a.mechanism, a.spent) for a in self.accounts)
         if taken:
@@ -178,7 +183,9 @@ class Ledger:
             raise BudgetError(
                 f"The draft of the schema takes all of delta={self.delta:g}; draft it with a smaller delta."
             )
-        return PrivacyFilter.of(self.epsilon, self.delta - taken)
+        gaussian = self.accounts and self.accounts[0].details.get("composition") == GAUSSIAN_FILTER
+        composition = GAUSSIAN_FILTER if gaussian else RENYI
+        return PrivacyFilter.of(self.epsilon, self.delta - taken, composition)
 
     @property
     def threshold_delta(self) -> float:
@@ -463,6 +470,19 @@ class Recorder(Protocol):
     ) -> list[Any]:
         """As :func:`exact`."""
 
+    def exact_of(
+        self,
+        account: "Account",
+        labels: Sequence[Any],
+        values: Sequence[Any],
+        stds: Sequence[float],
+        units: Sequence[float],
+    ) -> tuple[list[Any], list[Any]]:
+        """As :func:`exact_of`."""
+
+    def passed(self, purpose: str, labels: Sequence[Any]) -> None:
+        """As :func:`note_passed`."""
+
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
         """Row numbers of a Poisson batch, by coins that each record keeps."""
 
@@ -546,6 +566,34 @@ def exact(
     if active is None or not is_private(account.mechanism):
         return list(values)
     return active.exact(account, values, stds, uses, [1.0] * len(stds) if units is None else units)
+
+
+def exact_of(
+    account: "Account",
+    labels: Sequence[Sequence[Any] | None],
+    values: Sequence[Any],
+    stds: Sequence[float],
+    units: Sequence[float],
+) -> tuple[list[Sequence[Any] | None], list[Any]]:
+    """As :func:`exact`, of arrays with entries that may be there because some row holds a value.
+
+    Parameters
+    ----------
+    labels : sequence of sequence or None
+        For each array the values that its entries are of, in their order; None where the entries are known in advance.
+        An entry that is not there is 0. The caller goes on with the labels that are returned.
+    """
+    account.check_process()
+    active = _RECORDER.get()
+    if active is None or not is_private(account.mechanism):
+        return list(labels), list(values)
+    return active.exact_of(account, labels, values, stds, units)
+
+
+def note_passed(purpose: str, labels: Sequence[Sequence[Any]]) -> None:
+    """Tell a recorder, if there is one, which labels of :func:`exact_of` a threshold on noisy values has released."""
+    if (active := _RECORDER.get()) is not None:
+        active.passed(purpose, labels)
 
 
 T = TypeVar("T")

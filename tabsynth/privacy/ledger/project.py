@@ -443,7 +443,11 @@ class ProjectLedger:
             self._alone.add(run)
 
     def admit_draft(
-        self, ledger: Ledger, mu: float, after: Callable[[Ledger], Sequence[Spend]] | None = None
+        self,
+        ledger: Ledger,
+        mu: float,
+        composition: str = RENYI,
+        after: Callable[[Ledger], Sequence[Spend]] | None = None,
     ) -> None:
         """Admit the draft of a schema as a run of its own, or refuse it before it reads a row.
 
@@ -453,6 +457,8 @@ class ProjectLedger:
             Of the draft.
         mu : float
             Of the Gaussians of the draft together; infinite for a draft without noise.
+        composition : {"renyi", "gaussian"}
+            The filter that composes draft and fit in the fit's own budget.
         after : callable, optional
             From a ledger that has the draft on it to the plan of the fit that follows. It must fit too, so that a draft
             is not charged for a fit that is then refused.
@@ -469,6 +475,7 @@ class ProjectLedger:
         plan: list[Spend] = [(draft, 1)]
         if after is not None:
             item = {"purpose": DRAFT, **draft.to_dict(), "count": 1}
+            item["details"] = {"composition": composition}
             before = as_earlier([*ledger.to_list(), item])
             plan += after(Ledger.from_list(ledger.epsilon, ledger.delta, before))
         self.journal.check_admitted(ledger.run, plan, "the draft and the fit", alone=False)

@@ -369,7 +369,7 @@ class CountLoss:
 
 STAGE = "generator"
 ZEROS = "structural zeros"
-STEPS_TO_NOISE, STEPS_BY_ERROR = 190, 0.6
+STEPS_TO_NOISE, STEPS_BY_ERROR = 195, 0.6
 TINY = 1e-9  # probability below which entropy is flat
 
 

@@ -14,7 +14,7 @@ from tabsynth._random import Randomness
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
@@ -129,6 +129,7 @@ class MargNet(Synthesizer):
 
     method: ClassVar[str] = "margnet"
     stops_early: ClassVar[bool] = True
+    composition: ClassVar[str] = GAUSSIAN_FILTER
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None

@@ -1,0 +1,682 @@
+"""Columns of a schema from noisy releases: what a private draft asks of a column, and what it makes of the answers.
+
+Questions are functions of one row's value and of earlier releases alone; answers are noisy sums over the rows.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.conforming import numbers_of
+from tabsynth.schema.identifiers import value_format
+from tabsynth.schema.number_texts import decimal_mark, one_group, plain_number
+from tabsynth.schema.numeric import DEFAULT_BINS, Numeric
+from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Temporal, Time
+
+IDENTIFYING = (
+    0.05  # of the rows: values that look like identifiers, above which a column is left out
+)
+PROSE = 0.5  # of the rows: names of persons, or free text
+NUMERIC = 0.95  # of the rows with a value: numbers, for a column of numbers
+MANTISSAS = (1, 1.5, 2, 3, 4, 5, 6, 8)
+POWERS = range(-6, 16)  # of ten, of the grid of numbers
+MOST_CATEGORIES = 4_000
+EACH = 128  # whole steps between bounds, below which each has a cell of its own: they may be codes
+OTHER = "other"
+HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
+HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
+CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
+FAR = 5.0  # the same, of formats, and of cells far from others: there are many of these
+NEAR = 4  # cells beyond the bounds that are not far
+SHAPES = 3  # the round that asks how numbers of many steps are distributed
+
+# Formats of values. A column of a DataFrame that declares numbers or dates has only some of them.
+NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
+    "null",
+    "whole",
+    "long whole",
+    "bool",
+    "day",
+    "instant",
+    "clock",
+)
+DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
+COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
+ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
+REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
+    "real",
+    "identifier",
+    "name of person",
+    "long text",
+    "text",
+)
+FORMAT_NAMES = (
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
+)  # fmt: skip
+_FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
+_NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
+LONG_DIGITS = 7  # of a whole number that may number records
+
+
+def decimal_of(formats: Mapping[str, Mapping[str, float]], clear: float) -> str | None:
+    """The decimal mark of a table by its released formats: a comma where one column clearly has such fractions."""
+
+    def some(names: Sequence[str]) -> bool:
+        return any(counts[name] > clear for counts in formats.values() for name in names)
+
+    if some(COMMA_DECIMALS):
+        return ","
+    return "." if some((ONE_COMMA,)) else None
+
+
+def without_marks(
+    counts: Mapping[str, float], decimal: str | None, clear: float
+) -> dict[str, float]:
+    """Released formats of a column with the marks told apart: whole numbers, and numbers of some decimals."""
+    out = dict(counts)
+    for point, comma in zip(DECIMALS, COMMA_DECIMALS, strict=True):
+        out[point] += _if_clear(out.pop(comma), clear)
+    for one, mark in ((ONE_COMMA, ","), (ONE_POINT, ".")):
+        name = DECIMALS[2] if mark == (decimal or ".") else WHOLE
+        out[name] += _if_clear(out.pop(one), clear)
+    return out
+
+
+def _if_clear(count: float, clear: float) -> float:
+    return count if count > clear else 0.0
+
+
+def _formats_of(values: pd.Series, nulls: Sequence[str]) -> list[str]:
+    """The format of each value, a function of that value and of the dtype alone."""
+    if base_dtype(str(values.dtype)) in ("datetime", "timedelta", "period", "bool"):
+        return [NULL if missing else SHORT for missing in values.isna()]
+    missing = values.isna().to_numpy()
+    cells = values.astype(object).to_numpy()
+    known: dict[Any, str] = {}
+    out = []
+    for cell, is_missing in zip(cells, missing, strict=True):
+        if is_missing:
+            out.append(NULL)
+            continue
+        key = (type(cell), cell) if isinstance(cell, str | int | float | np.generic) else None
+        if key is None:
+            out.append(SHORT)
+            continue
+        if key not in known:
+            known[key] = _format(cell, nulls)
+        out.append(known[key])
+    return out
+
+
+def _format(cell: Any, nulls: Sequence[str]) -> str:
+    text = cell.strip() if isinstance(cell, str) else _number_text(cell)
+    if isinstance(cell, str) and (cell in nulls or text in nulls):
+        return NULL
+    if _WHOLE.fullmatch(text):
+        return LONG_WHOLE if len(text.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    if isinstance(cell, str) and (marked := _marked_format(text)) is not None:
+        return marked
+    match = _NUMBER.fullmatch(text)
+    if match and not (len(match[1]) > 1 and match[1][0] == "0"):
+        decimals = len((match[2] or "").rstrip("0"))
+        return (
+            REAL
+            if "e" in text.lower() or decimals > len(DECIMALS)
+            else (DECIMALS[decimals - 1] if decimals else WHOLE)
+        )
+    if text.lower() in ("true", "false"):
+        return BOOL
+    for form, name in ((_DAY, DAY), (_INSTANT, INSTANT), (_CLOCK, CLOCK)):
+        if form.fullmatch(text):
+            return name
+    found = value_format(text)
+    return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
+
+
+def _marked_format(text: str) -> str | None:
+    """The format of a number with a comma, thousands marks or a sign of currency or percent; else None."""
+    mark = one_group(text)
+    plain = plain_number(text, ".")
+    if plain is None or (plain == text and mark is None) or value_format(text) is not None:
+        return None
+    if mark is not None:
+        return ONE_COMMA if mark == "," else ONE_POINT
+    whole, _, fraction = plain.partition(".")
+    if not _WHOLE.fullmatch(whole):
+        return None
+    if not fraction:
+        return LONG_WHOLE if len(whole.lstrip("+-")) >= LONG_DIGITS else WHOLE
+    names = COMMA_DECIMALS if decimal_mark(text) == "," else DECIMALS
+    return names[min(len(fraction), len(names)) - 1]
+
+
+def _number_text(cell: Any) -> str:
+    number = float(cell)
+    if math.isfinite(number) and number == int(number) and abs(number) < 1e15:
+        return str(int(number))
+    return repr(number)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """A private column as its distinct values, shape (m,), and for each row the place of its own; m for null."""
+
+    codes: np.ndarray
+    values: pd.Series
+
+
+def distinct(values: pd.Series) -> Distinct:
+    """Row by row: values of an object column are taken as texts."""
+    if base_dtype(str(values.dtype)) in ("text", "category") or values.dtype == object:
+        values = values.astype(object)
+        values = values.where(values.isna(), values.map(str))
+    codes, found = pd.factorize(values, sort=True)
+    return Distinct(np.where(codes < 0, len(found), codes), pd.Series(found))
+
+
+def format_codes(column: Distinct, nulls: Sequence[str]) -> np.ndarray:
+    """The format of each distinct value, and of null; shape (m + 1,)."""
+    formats = [*_formats_of(column.values, nulls), NULL]
+    return np.array([_FORMAT_CODES[form] for form in formats], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Which of ``size`` answers each distinct value of a column has, and null; -1 for none.
+
+    Attributes
+    ----------
+    column : str
+    keys : int array, shape (m + 1,)
+    size : int
+    values : list of str or float, optional
+        The answers, where they are values of the rows and not known in advance.
+    about : str
+        What is asked.
+    """
+
+    column: str
+    keys: np.ndarray
+    size: int
+    values: Sequence[Any] | None = None
+    about: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class ColumnDraft:
+    """What is asked of the values of a column, and what was released of it so far.
+
+    Drafts of this class ask whether there are nulls, and nothing else.
+    """
+
+    name: str
+    dtype: str
+    nulls: bool
+    null_values: tuple[str, ...]
+    make: Callable[[dict[str, Any]], Column | str]
+    sources: dict[str, list[str]] = field(default_factory=dict)
+
+    def source(self, fact: str, purpose: str) -> None:
+        """Note that a release, by its purpose on the ledger, says something of a fact."""
+        if purpose not in self.sources.setdefault(fact, []):
+            self.sources[fact].append(purpose)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of the column that all kinds have."""
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            "nulls": self.nulls,
+            "provenance": "released",
+        }
+
+    def questions(self, column: Distinct, number: int) -> list[Question]:
+        """What round ``number`` asks; the first is 1."""
+        return []
+
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """Take an answer of the release ``purpose``: noisy sums of rows' weights, their noise, and which are clear of it, or past the threshold."""
+
+    def column(self) -> Column | str:
+        """The column, or why it is left out."""
+        return self.make(self.facts)
+
+    def _missing(self, values: pd.Series) -> np.ndarray:
+        """Which distinct values are null, and null itself; shape (m + 1,)."""
+        listed = values.isin(self.null_values) if values.dtype == object else values.isna()
+        return np.append(listed.to_numpy(), True)
+
+
+@dataclass(eq=False, kw_only=True)
+class TextDraft(ColumnDraft):
+    """Texts that enough rows have become categories.
+
+    The first in ``texts`` is the most common, for its round was the first and its sum the largest of that round. Rows with
+    other values become the category ``other`` if they are clearly any, else the most common one.
+    """
+
+    texts: dict[str, float] = field(default_factory=dict)
+    others: bool = True
+
+    def questions(self, column: Distinct, number: int) -> list[Question]:
+        """As :meth:`ColumnDraft.questions`."""
+        missing = self._missing(column.values)
+        values = column.values.map(str)
+        new = ~missing[:-1] & ~values.isin(self.texts).to_numpy()
+        keys = np.full(len(missing), -1)
+        keys[:-1][new] = np.arange(new.sum())
+        asked = [Question(self.name, keys, int(new.sum()), values[new].tolist())]
+        if not self.nulls:
+            asked.append(Question(self.name, np.where(missing, 0, -1), 1))
+        return asked
+
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """As :meth:`ColumnDraft.learn`."""
+        if question.values is None:
+            self.nulls = bool(clear[0])
+            self.source("nulls", purpose)
+            return
+        self.source("categories", purpose)
+        found = sorted(np.flatnonzero(clear).tolist(), key=lambda i: -sums[i])
+        found = found[: MOST_CATEGORIES - len(self.texts)]
+        self.texts |= {question.values[i]: float(sums[i]) for i in found}
+
+    def rest(self, column: Distinct) -> Question:
+        """Which rows have a value that was not released."""
+        values, missing = column.values.map(str), self._missing(column.values)
+        known = np.append(values.isin(self.texts).to_numpy(), False) | (missing & self.nulls)
+        return Question(self.name, np.where(known, -1, 0), 1)
+
+    def column(self) -> Column | str:
+        """As :meth:`ColumnDraft.column`."""
+        texts = set(self.texts) | ({OTHER} if self.others else set())
+        if not texts - {OTHER}:
+            return "no value has enough rows to be released"
+        other = OTHER if OTHER in texts else next(iter(self.texts))
+        return Categorical(**self.facts, categories=tuple(sorted(texts)), other=other)
+
+
+@dataclass(eq=False, kw_only=True)
+class GridDraft(ColumnDraft):
+    """Numbers or dates: bounds on a fixed grid, and for numbers with many steps also common values and heaping.
+
+    Common values are asked for until two rounds have found none: each number that is asked for costs all others.
+    ``grid`` are edges of cells, in numbers or units. ``counts`` of the cells, where numbers have many steps.
+    """
+
+    grid: np.ndarray
+    numbers: Callable[[pd.Series, Sequence[str]], np.ndarray]
+    decimals: int | None = 0
+    whole: bool = True
+    bounds: tuple[int, int] | None = None
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID_OF_NUMBERS)))
+    common: set[float] = field(default_factory=set)
+    in_vain: int = 0
+    heaping: tuple[int, ...] = ()
+
+    @property
+    def step(self) -> float | None:
+        """The resolution of the numbers; None for reals."""
+        return None if self.decimals is None else 10.0**-self.decimals
+
+    @property
+    def many_steps(self) -> bool:
+        """Whether single numbers do not have cells of their own."""
+        if self.step is None or self.bounds is None or self.grid[0] != GRID_OF_NUMBERS[0]:
+            return False
+        low, high = self.ends()
+        return (high - low) / self.step >= EACH
+
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest number on a step within the released cells."""
+        assert self.bounds is not None
+        first, last = self.bounds
+        low, high = float(self.grid[first]), float(self.grid[last + 1])
+        if self.step is not None:
+            low = math.ceil(low / self.step - 1e-6) * self.step
+            # The upper edge of a cell belongs to the next one; 0 has a cell of its own.
+            top = math.ceil(high / self.step - 1e-6) - 1
+            high = 0.0 if self.grid[last] == 0 else top * self.step
+            low, high = (round(end, 9) for end in (low, max(low, high)))
+        return low, high
+
+    def questions(self, column: Distinct, number: int) -> list[Question]:
+        """As :meth:`ColumnDraft.questions`."""
+        missing = self._missing(column.values)
+        numbers = np.append(self.numbers(column.values, self.null_values), np.nan)
+        cells = np.searchsorted(self.grid, numbers, side="right") - 1
+        inside = ~missing & ~np.isnan(numbers) & (cells >= 0) & (cells < len(self.grid) - 1)
+        keys = np.where(inside, cells, -1)
+        if self.bounds is not None:
+            keys[(cells >= self.bounds[0]) & (cells <= self.bounds[1])] = -1
+        null = len(self.grid) - 1
+        if not self.nulls:
+            keys[missing] = null
+        asked = [Question(self.name, keys, null + 1, about="cells")]
+        if not self.many_steps:
+            return asked
+        assert self.step is not None and self.bounds is not None
+        inside &= (cells >= self.bounds[0]) & (cells <= self.bounds[1])
+        steps = np.rint(np.where(inside, numbers, 0) / self.step)
+        if self.in_vain < 2:
+            rounded = np.round(steps * self.step, 9)
+            new = inside & ~np.isin(rounded, list(self.common))
+            values, places = np.unique(rounded[new], return_inverse=True)
+            own = np.full(len(numbers), -1)
+            own[new] = places
+            asked.append(Question(self.name, own, len(values), values.tolist(), "common values"))
+        if number == SHAPES:
+            shape = np.where(inside, cells, -1)
+            asked.append(Question(self.name, shape, len(self.grid) - 1, about="shape"))
+            classes = np.full(len(numbers), len(HEAPS))
+            for code in range(len(HEAPS) - 1, -1, -1):
+                classes[steps % HEAPS[code] == 0] = code
+            classes[~inside | (steps == 0)] = -1
+            asked.append(Question(self.name, classes, len(HEAPS) + 1, about="heaping"))
+        return asked
+
+    def learn(
+        self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
+    ) -> None:
+        """As :meth:`ColumnDraft.learn`."""
+        if question.about == "cells":
+            self.source("bounds", purpose)
+            if not self.nulls:
+                self.source("nulls", purpose)
+                self.nulls = bool(clear[-1])
+            least = np.full(len(self.grid) - 1, FAR * std)
+            found = []
+            if self.bounds is not None:
+                found = list(self.bounds)
+                least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = 0
+            found += np.flatnonzero(clear[:-1] & (sums[:-1] > least)).tolist()
+            if found:
+                self.bounds = min(found), max(found)
+        elif question.about == "shape":
+            self.source("cells", purpose)
+            self.counts = np.where(clear, sums, 0.0)
+        elif question.about == "common values":
+            assert question.values is not None
+            self.source("common values", purpose)
+            new = {question.values[i] for i in np.flatnonzero(clear).tolist()}
+            self.common |= new
+            self.in_vain = 0 if new else self.in_vain + 1
+        else:
+            self.source("heaping", purpose)
+            self.heaping = _heaps(np.maximum(sums, 0), CLEAR * std)
+
+    def column(self) -> Column | str:
+        """As :meth:`ColumnDraft.column`."""
+        if self.bounds is None:
+            return "no range of its values has enough rows to be released"
+        return self.make(self.facts)
+
+
+def _heaps(sums: np.ndarray, clear: float) -> tuple[int, ...]:
+    """Of ``HEAPS`` those of which there are more multiples than of evenly spread multiples of the next finer one.
+
+    ``sums`` are of multiples of each but of no coarser one, and of all other numbers last.
+    """
+    total, finer, multiples = float(sums.sum()), 1, float(sums.sum())
+    found: list[int] = []
+    for place in range(len(HEAPS) - 1, -1, -1):
+        here = float(sums[: place + 1].sum())
+        expected = multiples * finer / HEAPS[place]
+        if here - expected > max(HEAPED * total, clear):
+            found.insert(0, HEAPS[place])
+            finer, multiples = HEAPS[place], here
+    return tuple(found)
+
+
+def draft_of(
+    name: str,
+    dtype: str,
+    formats: Mapping[str, float],
+    clear: float,
+    nulls: tuple[str, ...],
+    decimal: str | None,
+) -> ColumnDraft | str:
+    """What is asked of the values of a column, or why it is left out: of its dtype and released formats alone.
+
+    Parameters
+    ----------
+    formats : mapping
+        Noisy numbers of rows by format.
+    clear : float
+        Above it a number is taken to be of rows.
+    decimal : str or None
+        The decimal mark of texts.
+    """
+    base = base_dtype(dtype)
+    some = {f: count if count > clear else 0.0 for f, count in formats.items() if f != NULL}
+    present = sum(some.values())
+    if not present:
+        return "it has too few values to be released at this budget"
+    share = {f: count / present for f, count in some.items()}
+    facts: dict[str, Any] = {"name": name, "nulls": formats[NULL] > clear, "null_values": nulls}
+    if base == "bool":
+        whole = "boolean" if dtype == "boolean" else "bool"
+        facts["nulls"] &= whole == "boolean"
+        return ColumnDraft(**facts, dtype=whole, make=_of_truth)
+    if base in ("datetime", "timedelta", "period"):
+        return _temporal(facts, dtype)
+    if share[IDENTIFIER] > IDENTIFYING:
+        return "its values look like identifiers"
+    if share[NAMES] + share[LONG_TEXT] > PROSE:
+        return "its values look like names of persons or free text"
+    numbers = [WHOLE, LONG_WHOLE, *DECIMALS, REAL]
+    if base in ("int", "float") or sum(share[f] for f in numbers) > NUMERIC:
+        if share[LONG_WHOLE] > PROSE:
+            return "its values are long whole numbers, as record numbers are"
+        return _numeric(facts, dtype, formats, clear, decimal)
+    for form, kind in ((DAY, Date), (INSTANT, Datetime)):
+        if share[form] > NUMERIC:
+            return _dated(facts, kind, "str")
+    if share[CLOCK] > NUMERIC:
+        return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
+    if share[BOOL] > NUMERIC:
+        return ColumnDraft(**facts, dtype="boolean" if facts["nulls"] else "bool", make=_of_truth)
+    return TextDraft(**facts, dtype="str", make=lambda facts: "")
+
+
+def _of_truth(facts: dict[str, Any]) -> Column:
+    return Categorical(**facts, categories=(False, True))
+
+
+def _grid_of_numbers() -> np.ndarray:
+    sizes = np.array([m * 10.0**power for power in POWERS for m in MANTISSAS])
+    return np.concatenate([-sizes[::-1], [0.0, 1e-9], sizes])
+
+
+GRID_OF_NUMBERS: np.ndarray = _grid_of_numbers()
+
+
+def _numeric(
+    facts: dict[str, Any],
+    dtype: str,
+    formats: Mapping[str, float],
+    clear: float,
+    mark: str | None,
+) -> ColumnDraft:
+    """Decimals are those that a clear number of rows has; rows with more are rounded."""
+    decimals: int | None = 0
+    for n, form in enumerate(DECIMALS, start=1):
+        if formats[form] > clear:
+            decimals = n
+    if formats[REAL] > clear:
+        decimals = None
+    base = base_dtype(dtype)
+    if base == "int":
+        decimals = 0
+        facts["nulls"] &= dtype[0] in "IU"
+
+    def make(facts: dict[str, Any]) -> Column | str:
+        if base not in ("int", "float"):
+            whole = "Int64" if facts["nulls"] else "int64"
+            facts = facts | {"dtype": whole if decimals == 0 else "float64"}
+        elif base == "int":
+            facts = facts | {"nulls": facts["nulls"] and dtype[0] in "IU"}
+        return _of_numbers(facts, draft)
+
+    draft = GridDraft(
+        **facts,
+        dtype=dtype,
+        grid=GRID_OF_NUMBERS,
+        numbers=partial(numbers_of, decimal=mark),
+        decimals=decimals,
+        make=make,
+    )
+    return draft
+
+
+def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
+    """Bounds are those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
+    low, high = draft.ends()
+    step = draft.step
+    if base_dtype(facts["dtype"]) == "int":
+        limits = np.iinfo(facts["dtype"].lower())
+        low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))
+    breaks = _breaks(draft.grid, draft.counts, low, high, step)
+    if draft.common:
+        assert step is not None
+        breaks = _with_common(breaks, draft.common, low, high, step)
+    if breaks and base_dtype(facts["dtype"]) == "int":
+        breaks = tuple(int(b) for b in breaks)
+    steps = 0 if step is None else round((high - low) / step) + 1
+    bins = steps if DEFAULT_BINS < steps <= EACH and not breaks else None
+    heaping = tuple(round(h * step, 9) for h in draft.heaping) if step is not None else ()
+    return Numeric(
+        **facts,
+        low=low,
+        high=high,
+        resolution=step,
+        bins=bins,
+        breaks=breaks,
+        heaping=heaping,
+        clip=True,
+    )
+
+
+def _with_common(
+    breaks: tuple[float, ...], common: set[float], low: float, high: float, step: float
+) -> tuple[float, ...]:
+    """Breaks with a cell of its own for each common value."""
+    if not breaks:
+        steps = round((high - low) / step) + 1
+        starts = np.rint(np.linspace(0, steps, DEFAULT_BINS + 1))[1:-1] * step + low
+    else:
+        starts = np.array(breaks)
+    values = np.array(sorted(common))
+    edges = np.unique(np.rint(np.concatenate([starts, values, values + step]) / step))
+    edges = np.round(edges * step, 9)
+    return tuple(edges[(edges > low) & (edges <= high)].tolist())
+
+
+def _breaks(
+    grid: np.ndarray, counts: np.ndarray, low: float, high: float, step: float | None
+) -> tuple[float, ...]:
+    """The grid's edges between the bounds, where they divide the rows more evenly than equal cells; else none."""
+    if step is not None and (high - low) / step < EACH:
+        return ()
+    inside = np.flatnonzero((grid[:-1] >= low - 1e-9) & (grid[:-1] <= high))
+    starts, total = [], 0.0
+    for cell in inside:
+        start = grid[cell] if step is None else round(math.ceil(grid[cell] / step - 1e-6) * step, 9)
+        within = start <= high if step is not None else start < high
+        if total > 0 and start > low and within and start not in starts:
+            starts.append(float(start))
+            total = 0.0
+        total += float(counts[cell])
+    if not starts or len(starts) >= DEFAULT_BINS:
+        return ()
+    # How likely two rows are to share a cell, with rows spread evenly within the grid's cells.
+    points = np.concatenate(
+        [grid[c] + (grid[c + 1] - grid[c]) * (np.arange(16) + 0.5) / 16 for c in inside[:-1]]
+        or [np.array([low])]
+    )
+    weights = np.repeat(counts[inside[:-1]], 16)[: len(points)]
+    if weights.sum() <= 0:
+        return ()
+    shared = []
+    for edges in (
+        np.array([low, *starts, max(high, starts[-1]) + 1e-9]),
+        np.linspace(low, high, DEFAULT_BINS + 1),
+    ):
+        part = np.histogram(points, edges, weights=weights)[0] / weights.sum()
+        shared.append(float(np.square(part).sum()))
+    return tuple(starts) if shared[0] <= 0.75 * shared[1] else ()
+
+
+def _months() -> np.ndarray:
+    """First days of the months from 1900 to 2100, in microseconds since 1970."""
+    months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
+    return months.astype("datetime64[us]").astype("int64").astype(float)
+
+
+_UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
+
+
+def _dated(facts: dict[str, Any], kind: type[Temporal], dtype: str) -> ColumnDraft:
+    """Dates and times: bounds are months."""
+    wide: Temporal = Datetime(
+        name=facts["name"], dtype="str" if dtype == "str" else "datetime64[us]", nulls=True,
+        low="1700-01-01", high="2250-12-31",
+    )  # fmt: skip
+    if kind is Date:
+        wide = Date(
+            name=facts["name"], dtype="str", nulls=True, low="1700-01-01", high="2250-12-31"
+        )
+
+    def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
+        if base_dtype(str(values.dtype)) == "period":
+            values = values.dt.to_timestamp()
+        kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
+        return wide.amounts(kept) * _UNITS[wide.kind]
+
+    def make(facts: dict[str, Any]) -> Column:
+        assert draft.bounds is not None
+        months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
+        low = str(months[draft.bounds[0]].astype("datetime64[D]"))
+        last = months[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
+        high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
+        return kind(**facts, low=low, high=high, clip=True)
+
+    draft = GridDraft(**facts, dtype=dtype, grid=_months(), numbers=numbers, make=make)
+    return draft
+
+
+def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:
+    base = base_dtype(dtype)
+    if base != "timedelta":
+        return _dated(facts, Period if base == "period" else Datetime, dtype)
+    edges = np.array([-(10.0**p) for p in range(8, -1, -1)] + [0.0] + [10.0**p for p in range(9)])
+    wide = Duration(
+        name=facts["name"], dtype=dtype, nulls=True, low="-36500 days", high="36500 days"
+    )
+
+    def make(facts: dict[str, Any]) -> Column:
+        assert draft.bounds is not None
+        low, high = edges[draft.bounds[0]], edges[draft.bounds[1] + 1]
+        return Duration(**facts, low=f"{int(low)}s", high=f"{int(high)}s", clip=True)
+
+    draft = GridDraft(
+        **facts, dtype=dtype, grid=edges, numbers=lambda v, n: wide.amounts(v), make=make
+    )
+    return draft
