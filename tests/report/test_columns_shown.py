@@ -56,7 +56,9 @@ def test_heaping_and_rules_are_tables(page: str) -> None:
     assert '<td class="word">multiples of 10</td><td>100.0%</td>' in heaping
     assert "Round numbers differ in sbp (multiples of 10: 100%" in page
     rules = page.split('<section id="rules">')[1].split("</section>")[0]
-    row = re.search(r'<tr class="over"><th scope="row" class="name">dbp &lt; sbp</th>.*</tr>', rules)
+    row = re.search(
+        r'<tr class="over"><th scope="row" class="name">dbp &lt; sbp</th>.*</tr>', rules
+    )
     assert row and "<td>3</td><td>2.5%</td><td>0</td><td>0.0%</td>" in row[0]
 
 
