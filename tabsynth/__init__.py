@@ -10,6 +10,7 @@ from tabsynth.schema import (
     Date,
     Datetime,
     Duration,
+    Hierarchical,
     Identifier,
     Numeric,
     Ordinal,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         load,
     )
     from tabsynth.synthesizers.private_schema import draft_private
+    from tabsynth.synthesizers.suggestions import suggest_constraints
     from tabsynth.tables.counter import ParquetCounter, RowCounter
 
 __version__ = "0.1.0"
@@ -68,6 +70,7 @@ __all__ = [
     "Datetime",
     "Duration",
     "FileFormatError",
+    "Hierarchical",
     "Identifier",
     "InputError",
     "MargNet",
@@ -98,6 +101,7 @@ __all__ = [
     "load_hospital",
     "plan",
     "read_table",
+    "suggest_constraints",
     "verify",
     "write_table",
 ]
@@ -130,6 +134,7 @@ _LATER = {
     "fetch_acs": "datasets",
     "load_census": "datasets",
     "load_hospital": "datasets",
+    "suggest_constraints": "synthesizers.suggestions",
 }
 
 
@@ -137,3 +142,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tabsynth' has no attribute {name!r}")
     return getattr(import_module(f"tabsynth.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion; submodules are there once they are imported."""
+    return sorted(__all__)

@@ -249,7 +249,7 @@ def test_a_schema_drafted_from_the_table_is_refused_until_confirmed(folder):
 
 
 def test_evaluate_refuses_a_table_of_another_schema(folder):
-    pd.DataFrame({"sex": ["f"]}).to_csv(folder / "other.csv", index=False)
+    pd.DataFrame({"sex": ["f"], "job": [1]}).to_csv(folder / "other.csv", index=False)
     words = ("evaluate", "--real", "people.csv", "--synthetic", "other.csv")
     refused(*words, "--schema", "schema.json", "-o", "report", cwd=folder, says="'age'")
 

@@ -45,10 +45,10 @@ def test_from_a_table_to_rows_of_a_class(folder):
     refused(
         "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--label", "7", cwd=folder, says="7"
     )
-    refused(
-        "sample", "model.tabsynth", "-n", "4", "-o", "t.csv", "--where", "sex=f", cwd=folder,
-        says="takes no --where",
-    )  # fmt: skip
+    words = ("-n", 30, "-o", "some.csv", "--where", "job=2", "--where", "job=3", "--where", "sex=m")
+    run("sample", "model.tabsynth", *words, cwd=folder)
+    some = pd.read_csv(folder / "some.csv")
+    assert set(some["job"]) <= {2, 3} and set(some["sex"]) == {"m"} and len(some) == 30
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import json
 
 import pandas as pd
 import pytest
-from command_lines import make_people, make_schema, refused
+from command_lines import make_people, make_schema, refused, run
 from typer.testing import CliRunner
 
 from tabsynth import DPWGAN, MargNet
@@ -81,10 +81,33 @@ def test_wrong_conditions_of_a_command(models, text, says):
     refused(*SAMPLE, "--where", text, cwd=models, says=says)
 
 
-def test_other_methods_take_no_condition(models):
-    says = ("method dp-wgan takes no --where", "leave it out")
-    refused(
-        *("sample", "other.tabsynth", "-n", 5, "-o", "s.csv", "--where", "sex=f"),
-        cwd=models,
-        says=says,
+def test_other_methods_draw_until_enough_rows_satisfy_a_condition(models):
+    words = ("sample", "other.tabsynth", "-n", 25, "-o", "o.csv", "--where", "sex=f")
+    run(*words, "--where", "age=40..60", "--where", "job=1", "--where", "job=N", cwd=models)
+    made = pd.read_csv(models / "o.csv", dtype={"job": "Int64"})
+    assert len(made) == 25 and set(made["sex"]) == {"f"} and made["age"].between(40, 60).all()
+    assert set(made["job"].dropna()) <= {1}
+    certificate = json.loads((models / "o.csv.certificate.json").read_text())
+    assert certificate["condition"] == {
+        "sex": ["f"],
+        "age": [{"low": 40, "high": 60}],
+        "job": [1, None],
+    }
+    for name in ("o.csv", "o.csv.certificate.json"):
+        (models / name).unlink()
+    words = ("sample", "other.tabsynth", "-n", 90, "-o", "s.csv", "--where", "age=42")
+    says = (
+        "The condition {'age': 42} is too rare: of 500 rows that were drawn",
+        "90 were asked for",
+        "--max-draws",
     )
+    refused(*words, "--max-draws", 500, cwd=models, says=says)
+    refused(*words, "--max-draws", 0, cwd=models, says="max_draws to be a whole number")
+
+
+@pytest.mark.parametrize("model", ["margnet.tabsynth", "other.tabsynth"])
+def test_by_default_a_sample_has_the_rows_of_the_fit(models, model):
+    done = run("sample", model, "-o", "d.csv", cwd=models)
+    assert "d.csv (400 rows)" in done.stdout and len(pd.read_csv(models / "d.csv")) == 400
+    for name in ("d.csv", "d.csv.certificate.json"):
+        (models / name).unlink()

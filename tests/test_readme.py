@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = ROOT / "docs"
 # Pages with commands, in an order in which later ones may use the files of earlier ones.
-GUIDES = ("tutorial", "drafting", "schema-tools", "warm-starts", "project-ledger", "signing")
+GUIDES = (
+    "tutorial",
+    "drafting",
+    "schema-tools",
+    "warm-starts",
+    "project-ledger",
+    "signing",
+    "files",
+)
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -42,6 +50,7 @@ def people(tmp_path):
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
+    (tmp_path / "clinic.csv").write_text(blocks("csv", guide("files"))[0], "utf-8")
     (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")
     return tmp_path
 
@@ -106,7 +115,13 @@ def test_every_page_with_commands_is_run():
 
 
 def test_the_columns_of_the_schema_reference_are_valid():
-    columns, zeros, dates, rules = blocks("json", guide("schema-file"))
+    columns, zeros, dates, codes, missing, rules = blocks("json", guide("schema-file"))
+    for lines in (codes, missing):
+        items = [json.loads(line) for line in lines.splitlines()]
+        read = Schema.from_dict({"format": "tabsynth-schema/1", "columns": items})
+        assert [column.size for column in read.columns] == (
+            [7, 3] if lines is codes else [66, 12, 65]
+        )
     lines = ",\n".join(columns.splitlines())
     marital = (
         '{"name": "MSP", "kind": "categorical", "dtype": "str", "categories": ["1", "2", "3"]}'
@@ -118,7 +133,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     assert {column["kind"] for column in temporal} >= {"date", "duration", "identifier", "text"}
     numbers = [
         {"name": n, "kind": "numeric", "dtype": "float64", "low": 0, "high": 300}
-        for n in ("total", "wages", "interest", "dbp", "sbp", "age")
+        for n in ("total", "wages", "interest", "income", "dbp", "sbp", "age")
     ]
     texts = [
         {"name": n, "kind": "categorical", "dtype": "str", "categories": c}
@@ -128,7 +143,7 @@ def test_the_columns_of_the_schema_reference_are_valid():
     days = [{**temporal[0], "name": n} for n in ("birth", "discharge")]
     facts = {"format": "tabsynth-schema/1", **json.loads(f"{{{rules}}}")}
     schema = Schema.from_dict({**facts, "columns": [*temporal, *numbers, *texts, code, *days]})
-    assert len(schema.rules) == 6
+    assert len(schema.rules) == 7
 
 
 def test_two_commands_are_those_of_the_makefile():

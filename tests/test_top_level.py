@@ -89,3 +89,17 @@ def test_import_waits_for_no_torch() -> None:
         "import sys, tabsynth; tabsynth.verify; assert not {'torch', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_dir_lists_the_public_names_and_nothing_else() -> None:
+    """In a new process, before and after a module was imported; submodules stay importable."""
+    code = """
+import tabsynth
+assert dir(tabsynth) == sorted(tabsynth.__all__), dir(tabsynth)
+import tabsynth.schema.schema, tabsynth.cli
+from tabsynth import errors
+assert dir(tabsynth) == sorted(tabsynth.__all__)
+assert tabsynth.schema.schema.Schema is tabsynth.Schema and tabsynth.__version__
+assert errors.InputError is tabsynth.InputError and callable(tabsynth.verify)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

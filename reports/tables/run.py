@@ -1,11 +1,13 @@
 """Rules between columns and private drafts on real tables: what they keep and what they cost.
 
-``python reports/tables/run.py`` runs what is missing, writes results.json and README.md; ``--page`` writes the page alone.
+``python reports/tables/run.py`` runs what is missing, writes results.json and README.md; ``--only KEY`` runs one key, or all keys
+that begin with it; ``--page`` writes the page alone.
 """
 
 import itertools
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,18 +18,32 @@ import pandas as pd
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "benchmark"), str(HERE)]
 
+import made_up  # noqa: E402
 import rules  # noqa: E402
-from tables import TABLES  # noqa: E402
+from tables import TABLES as PUBLIC  # noqa: E402
+from tables import Table  # noqa: E402
 
-from tabsynth import MargNet, Schema, evaluate  # noqa: E402
+from tabsynth import DPWGAN, MargNet, Schema, evaluate  # noqa: E402
 from tabsynth.errors import InputError  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
 from tabsynth.schema.column import Column  # noqa: E402
+from tabsynth.schema.editing import Edit, edit  # noqa: E402
+from tabsynth.schema.schema import DEFAULT_NULL_VALUES  # noqa: E402
+from tabsynth.tables.files import read_any  # noqa: E402
 
 RESULTS = HERE / "results.json"
 TRIPLES = 200
+MADE_UP = Table("made up, 32 columns", made_up.schema, lambda schema: made_up.rows())
+TABLES = {**PUBLIC, "made-up": MADE_UP}
+# What a person changes in a review draft: beside --declare-all, an option of `tabsynth schema edit` each.
+EDITS: dict[str, dict[str, Any]] = {"made-up": {"bounds": {"age": (0, 105), "weight_kg": (0, 250)}}}
+METHODS = {"draft": MargNet, "dpwgan": DPWGAN}
 RUNS = [
-    *(("rules", "census-24", how, 1.0, seed) for seed in (0, 1) for how in ("declared", "rules")),
+    *(
+        ("rules", "census-24", how, 1.0, seed)
+        for seed in (0, 1, 2)
+        for how in ("declared", "rules")
+    ),
     *(
         ("draft", table, how, 1.0, seed)
         for seed in (0, 1)
@@ -39,11 +55,34 @@ RUNS = [
         for table in ("census", "hospital")
         for how in ("declared", "drafted")
     ),
+    *(
+        ("draft", table, how, epsilon, 0)
+        for epsilon in (1.0, 8.0)
+        for table, ways in (
+            ("made-up", ("declared", "edited", "drafted")),
+            ("adult", ("declared", "edited", "drafted")),
+            ("census-24", ("declared", "edited", "drafted")),
+            ("census", ("edited",)),
+            ("hospital", ("edited",)),
+        )
+        for how in ways
+    ),
+    *(
+        ("dpwgan", table, how, epsilon, 0)
+        for epsilon in (1.0, 8.0)
+        for table in ("made-up", "census", "adult", "hospital", "census-24")
+        for how in ("declared", "drafted")
+    ),
 ]
+RUNS = list(dict.fromkeys(RUNS))
 
 
 def as_codes(column: Column, texts: pd.Series) -> np.ndarray:
     """Codes of texts, one more than the column has for a text that it does not declare; shape (n,)."""
+    try:
+        return column.encode(column.parse(texts))
+    except InputError:
+        pass
     known: dict[Any, int] = {}
     for text in texts.unique():
         value = pd.Series([text], dtype=object)
@@ -56,7 +95,7 @@ def as_codes(column: Column, texts: pd.Series) -> np.ndarray:
 
 def distances(schema: Schema, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     """Total variation distances of columns, pairs and triples, by the declared schema's codes."""
-    codes = []
+    codes, schema = [], schema.coded
     for table in (real, made):
         texts = (
             table.astype(object)
@@ -102,11 +141,14 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
         schema: Schema | None = rules.census() if how == "rules" else declared
     else:
         declared, train, _ = TABLES[table].split()
-        schema = declared if how == "declared" else None
+        schema = None
+        if how != "drafted":
+            schema = declared if how == "declared" else edited(table, train)
+        if how == "edited":
+            train = train.dropna(axis=1, how="all")  # the draft has no column without values
     started = time.process_time()
-    model = MargNet(schema, epsilon=epsilon, random_state=seed).fit(
-        train if schema else as_file(train)
-    )
+    given = train if schema else as_file(train, messy=table == "made-up")
+    model = METHODS.get(kind, MargNet)(schema, epsilon=epsilon, random_state=seed).fit(given)
     made = model.sample(len(train))
     out: dict[str, Any] = {"cpu_seconds": round(time.process_time() - started, 1)}
     out |= distances(declared, train, made)
@@ -119,22 +161,78 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
         out["metrics"] = {k: float(m.synthetic.value) for k, m in figures.items()}
     else:
         out["left_out"] = list(model.schema_.names_left_out)
+        out["broken"] = broken(declared, made)
+        counted = {"drafted": 0, "edited": edits(table)}
+        out["edits"] = counted[how] if how in counted else by_hand(declared, train)
     return {**out, "code": code()["sha256"][:12]}
 
 
-def as_file(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as a CSV file gives it: texts alone."""
+def edited(table: str, train: pd.DataFrame) -> Schema:
+    """A review draft of the rows, declared by a few options of ``schema edit``."""
+    source = f"codebook of {TABLES[table].title}"
+    change = Edit(declare_all=True, source=source, **EDITS.get(table, {}))
+    return edit(review_draft(train), change)
+
+
+def review_draft(train: pd.DataFrame) -> Schema:
+    """What ``tabsynth schema`` drafts of the rows."""
+    return Schema.draft(train.dropna(axis=1, how="all"))
+
+
+def edits(table: str) -> int:
+    """How many options that takes: each column that is named, and --declare-all."""
+    return 1 + sum(len(given) for given in EDITS.get(table, {}).values())
+
+
+def by_hand(declared: Schema, train: pd.DataFrame) -> int:
+    """How many columns and rules of a declared schema a review draft of the rows does not have as they are."""
+    free = ("provenance", "source", "description", "labels", "copied_from_private_rows")
+
+    def facts(schema: Schema) -> dict[str, Any]:
+        listed = [column.to_dict() for column in schema.columns]
+        return {c["name"]: {k: v for k, v in c.items() if k not in free} for c in listed}
+
+    drafted = facts(review_draft(train))
+    other = sum(drafted.get(name) != given for name, given in facts(declared).items())
+    return other + len(declared.constraints) + len(declared.impossible)
+
+
+def broken(declared: Schema, made: pd.DataFrame) -> dict[str, int]:
+    """How many synthetic rows break each rule; of a draft without the rules those that its columns can be asked for."""
+    out = {}
+    for rule in declared.row_rules:
+        if not set(rule.names) <= set(made):
+            continue
+        try:
+            given = {n: declared[n].convert(made[n].astype(object)) for n in rule.names}
+            out[rule.text] = int(rule.broken(pd.DataFrame(given)).sum())
+        except InputError:
+            continue
+    return out
+
+
+def as_file(table: pd.DataFrame, *, messy: bool = False) -> pd.DataFrame:
+    """The table as a CSV file gives it: texts alone; ``messy``: of an export as clinics make them."""
+    if messy:
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "export.csv"
+            made_up.write_messy(table, path)
+            return read_any(path, [*DEFAULT_NULL_VALUES, "?"])
     texts = table.astype(object).where(table.notna(), None)
     return texts.map(lambda value: None if value is None else str(value)).astype("str")
 
 
 def main() -> None:
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     if "--page" not in sys.argv:
         for one in RUNS:
             key = "-".join(map(str, one))
-            if key not in results:
+            if key not in results and key.startswith(only):
                 results[key] = run(*one)
+                # Another run may have added rows meanwhile.
+                stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+                results = {**stored, key: results[key]}
                 RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
                 shown = {k: v for k, v in results[key].items() if isinstance(v, float)}
                 print(key, shown, flush=True)
@@ -157,7 +255,7 @@ def page(results: dict[str, Any]) -> str:
         "| schema | seed | rules broken | largest one-way change | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | CPU s |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for seed in (0, 1):
+    for seed in (0, 1, 2):
         plain = results.get(f"rules-census-24-declared-1.0-{seed}")
         for how in ("declared", "rules"):
             row = results.get(f"rules-census-24-{how}-1.0-{seed}")
@@ -174,32 +272,53 @@ def page(results: dict[str, Any]) -> str:
         "",
         "## Private drafts",
         "",
-        "The table is given as texts, as a CSV file has it. `drafted`: a fit without a schema, whose draft is part of ε.",
+        "`declared`: a schema written from the codebook, with its rules. `edited`: a review draft, changed and declared by a few"
+        " options of `schema edit`. `drafted`: a fit without a schema, on the table as texts as a CSV file has it; the draft is"
+        " part of ε. Edits: options that a person gives, or columns and rules that were written by hand. Rules broken: by how many"
+        " synthetic rows, of the rules of the declared schema. The made-up table (`made_up.py`) has 5,000 hospital stays with"
+        " columns of every kind.",
         "",
-        "| table | ε | schema | seeds | tvd1 | tvd2 | tvd3 | tvd3 relative | left out | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| table | method | ε | schema | seeds | edits | tvd1 | largest one-way | tvd2 | tvd3 | tvd3 relative | rules broken |"
+        " dtypes equal | left out | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for table, epsilon in dict.fromkeys((r[1], r[3]) for r in RUNS if r[0] == "draft"):
+    groups = dict.fromkeys((r[0], r[1], r[3]) for r in RUNS if r[0] in METHODS)
+    for kind, table, epsilon in groups:
         base = None
-        for how in ("declared", "drafted"):
-            rows = [
-                results[k] for s in (0, 1) if (k := f"draft-{table}-{how}-{epsilon}-{s}") in results
-            ]
+        for how in ("declared", "edited", "drafted"):
+            keys = (f"{kind}-{table}-{how}-{epsilon}-{seed}" for seed in (0, 1))
+            rows = [results[key] for key in keys if key in results]
             if not rows:
                 continue
-            means = {
-                k: float(np.mean([r[k] for r in rows]))
-                for k in ("tvd1", "tvd2", "tvd3", "cpu_seconds")
-            }
-            base = base or means["tvd3"]
-            lines.append(
-                f"| {TABLES[table].title} | {epsilon:g} | {how} | {len(rows)} | {means['tvd1']:.4f} | {means['tvd2']:.4f} |"
-                f" {means['tvd3']:.4f} | {means['tvd3'] / base - 1:+.0%} | {len(rows[0].get('left_out', []))} |"
-                f" {means['cpu_seconds']:.0f} |"
-            )
+            base = base or mean(rows, "tvd3")
+            largest = np.mean([max(row["columns"].values()) for row in rows])
+            rules_broken = [sum(row["broken"].values()) for row in rows if row.get("broken")]
+            cells = [
+                TABLES[table].title,
+                METHODS[kind].__name__,
+                f"{epsilon:g}",
+                how,
+                str(len(rows)),
+                str(rows[0].get("edits", "–")),
+                f"{mean(rows, 'tvd1'):.4f}",
+                f"{largest:.3f}",
+                f"{mean(rows, 'tvd2'):.4f}",
+                f"{mean(rows, 'tvd3'):.4f}",
+                f"{mean(rows, 'tvd3') / base - 1:+.0%}",
+                f"{np.mean(rules_broken):,.0f}" if rules_broken else "–",
+                "yes" if all(row["dtypes_equal"] for row in rows) else "no",
+                str(len(rows[0].get("left_out", []))),
+                f"{mean(rows, 'cpu_seconds'):.0f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     hashes = sorted({row["code"] for row in results.values()})
     lines += ["", f"Measured with code {', '.join(hashes)}."]
     return "\n".join(lines) + "\n"
+
+
+def mean(rows: list[dict[str, Any]], figure: str) -> float:
+    """Of a figure over seeds."""
+    return float(np.mean([row[figure] for row in rows]))
 
 
 F1 = ("prediction_macro", "prediction_weighted")

@@ -408,7 +408,7 @@ def replay_on_neighbours(
     frame = to_pandas(table)
     if model is None:
         model = make_tiny_model(method, schema, epsilon=epsilon, delta=delta, label=label)
-        schema = model.schema
+        schema = model.schema or schema
     listed = range(seeds) if isinstance(seeds, int) else seeds
     replays: list[NeighbourReplay] = []
     pairs: list[tuple[int, Neighbour]] = [

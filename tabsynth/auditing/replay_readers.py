@@ -74,9 +74,12 @@ def _objects(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
     return table.astype(object).where(table.notna(), None)
 
 
-def _csv(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
-    write_table(table, folder / "table.csv", formulas="keep")
-    return read_table(folder / "table.csv", schema)
+def _file(name: str, **options: Any) -> Form:
+    def form(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
+        write_table(table, folder / name, formulas="keep", **options)
+        return read_table(folder / name, schema, decimal=options.get("decimal"))
+
+    return form
 
 
 def _parquet(table: pd.DataFrame, schema: Schema, folder: Path) -> pd.DataFrame:
@@ -102,7 +105,10 @@ FORMS: Mapping[str, Form] = {
     "pandas, Arrow-backed": _arrow_backed,
     "pyarrow": lambda table, schema, folder: _arrow(table),
     "polars": _polars,
-    "CSV": _csv,
+    "CSV": _file("table.csv"),
+    "compressed text, decimal commas": _file("table.tsv.gz", decimal=","),
+    "Feather": _file("table.feather"),
+    "Excel": _file("table.xlsx"),
     "Parquet": _parquet,
     "Parquet folder": _folder,
 }

@@ -18,6 +18,8 @@ from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.loading import METHODS
 
+DRAFTS = "drafts"  # an option of a system of any method: the fit drafts its schema
+
 
 def list_systems() -> dict[str, tuple[str, Mapping[str, Any]]]:
     """By name: a method, and the options that set the system apart. A method without systems has its default."""
@@ -53,11 +55,13 @@ def make_tiny_model(
     systems = list_systems()
     if name not in systems:
         raise InputError(f"No system is called {shown(name)}; there are {', '.join(systems)}.")
-    method, options = systems[name]
+    method, chosen = systems[name]
+    options = dict(chosen)
+    drafts = options.pop(DRAFTS, False)
     request = ReplayRequest(schema=schema, epsilon=epsilon, delta=delta, label=label)
     schema, parameters = find_fixture(method).tiny(options, request)
     return METHODS[method](
-        schema,
+        None if drafts else schema,
         epsilon=epsilon,
         delta=delta,
         accept_drafted_domain=True,

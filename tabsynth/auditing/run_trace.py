@@ -263,7 +263,8 @@ class RunTrace:
     ) -> tuple[list[Any], list[Any]]:
         """As :meth:`Recorder.exact_of`: a replay goes on with the recorded labels.
 
-        An entry that one dataset lacks is 0 there. That its label does not become an output is tested by :meth:`passed`.
+        An entry that one dataset lacks is 0 there. Where the recorded run has it, :meth:`passed` tests that its label
+        does not become an output.
         """
         return self._exact(account, labels, values, stds, 1, units)
 

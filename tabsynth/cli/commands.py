@@ -1,6 +1,7 @@
 """The commands for schemas, fits, plans, samples and reports. Each imports its modules itself: torch takes seconds."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountViolations,
     Decimal,
     DeclaredRows,
     DraftedUnlessGiven,
@@ -36,6 +38,7 @@ from tabsynth.cli.options import (
     Label,
     Labels,
     LedgerOption,
+    MaxDraws,
     Method,
     Mode,
     Network,
@@ -46,6 +49,7 @@ from tabsynth.cli.options import (
     Public,
     PublicSource,
     Rows,
+    RowsToDraw,
     SampledLabel,
     SaveSchema,
     SchemaIfAny,
@@ -171,12 +175,14 @@ def fit(
     decimal: Decimal = None,
     sheet: Sheet = None,
     null: Null = None,
+    count_violations: CountViolations = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
     Without a schema, one is drafted from the table within the same budget: columns that identify people are left out.
     With one, the planned privacy cost is printed before the table is read.
     """
+    started = time.monotonic()
     from tabsynth.synthesizers import METHODS, load
 
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
@@ -222,6 +228,8 @@ def fit(
         out,
         checkpoint,
         ledger,
+        started,
+        count_violations,
     )
     say(f"Model: {out}")
     if save_schema is not None:
@@ -285,7 +293,6 @@ def plan(
 @guarded
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file that tabsynth fit wrote.")],
-    n: Annotated[int, typer.Option("-n", help="Number of synthetic rows to draw.")],
     out: Annotated[
         Path,
         typer.Option(
@@ -294,7 +301,9 @@ def sample(
             help="The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, …",
         ),
     ],
+    n: RowsToDraw = None,
     where: Where = None,
+    max_draws: MaxDraws = None,
     label: SampledLabel = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
@@ -322,7 +331,9 @@ def sample(
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
+    options |= {} if max_draws is None else {"max_draws": max_draws}
     certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
+    n = synthesizer.rows_ if n is None else n
     if key is not None:
         certify(out, key=key)
     say(f"Table: {out} ({n:,} rows)")

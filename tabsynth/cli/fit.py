@@ -1,5 +1,6 @@
 """The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,16 @@ def fit_and_print(
     out: Path,
     checkpoint: Path | None = None,
     ledger: Path | None = None,
+    started: float | None = None,
+    count_violations: bool = False,
 ) -> None:
-    """Print the plan, then read the table, fit, save the model and print the privacy cost."""
+    """Print the plan, then read the table, fit, save the model and print the privacy cost.
+
+    A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
+    reading of the table are parts of it.
+    """
+    started = time.monotonic() if started is None else started
+    from tabsynth.synthesizers.base import LEAST_LIMIT
     from tabsynth.training.checkpoint import standing
 
     drafts = synthesizer.schema is None
@@ -35,6 +44,9 @@ def fit_and_print(
     for line in [*stands, *([] if ledger is None else [ledger_status(ledger)])]:
         say(line)
     frame = read()
+    if synthesizer.time_limit is not None:
+        left = synthesizer.time_limit - (time.monotonic() - started)
+        synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -43,6 +55,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
+                    count_violations=count_violations,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)
@@ -50,6 +63,11 @@ def fit_and_print(
     if drafts:
         _print_draft(synthesizer.schema_)
     certificate = synthesizer.certificate()
+    for item in certificate["mechanisms"]:
+        if "noisy_number" in item["details"]:
+            say(
+                f"About {item['details']['noisy_number']} {item['purpose']} of the schema, by a noisy count."
+            )
     if certificate["training"]["stopped"]:
         say(f"Stopped early: {certificate['training']['stopped']}.")
     say(certificate["statement"])

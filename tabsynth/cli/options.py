@@ -223,11 +223,33 @@ AcceptDrafted = Annotated[
         " is conditional on these being public.",
     ),
 ]
+CountViolations = Annotated[
+    bool,
+    typer.Option(
+        "--count-violations",
+        help="Release the number of rows that break a rule of the schema, with noise, for a hundredth of the budget."
+        " The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        help="For margnet: a condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
-        " Repeatable; several values of one column are alternatives."
+        help="A condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
+        " Repeatable; several values of one column are alternatives. margnet draws such rows directly; other methods"
+        " draw rows until enough satisfy it."
+    ),
+]
+MaxDraws = Annotated[
+    int | None,
+    typer.Option(
+        help="The largest number of rows to draw for --where. Default: 100 for each row of -n, at least 1,000,000."
+    ),
+]
+RowsToDraw = Annotated[
+    int | None,
+    typer.Option(
+        "-n",
+        help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
 WorkloadOption = Annotated[
@@ -330,7 +352,7 @@ def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
     import pandas as pd
 
     from tabsynth.synthesizers import PATEACGAN
-    from tabsynth.synthesizers.margnet.conditioning import parse_value
+    from tabsynth.synthesizers.conditions import parse_value
 
     if not isinstance(synthesizer, PATEACGAN):
         raise InputError(
@@ -342,14 +364,9 @@ def class_argument(synthesizer: Any, text: str) -> dict[str, Any]:
 
 
 def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
-    """Convert ``--where`` to an argument of ``sample``; only margnet takes it."""
-    from tabsynth.synthesizers import MargNet
-    from tabsynth.synthesizers.margnet.conditioning import parse_where
+    """Convert ``--where`` to an argument of ``sample``."""
+    from tabsynth.synthesizers.conditions import parse_where
 
-    if not isinstance(synthesizer, MargNet):
-        raise InputError(
-            f"A model of method {synthesizer.method} takes no --where; leave it out, or use margnet."
-        )
     return {"where": parse_where(synthesizer.encoder_.whole, texts)}
 
 

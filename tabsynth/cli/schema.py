@@ -26,7 +26,7 @@ from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_any, suffix
+from tabsynth.tables.files import read_any, read_table, suffix
 
 DEFAULT = "table"
 DIFFERENT_CODE = 1
@@ -115,6 +115,18 @@ def schema(
             " anything."
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option("--schema", help="The schema of the table, for --suggest-constraints."),
+    ] = None,
+    suggest: Annotated[
+        bool,
+        typer.Option(
+            "--suggest-constraints",
+            help="Add rules between columns that noisy counts of the table suggest to the schema of --schema. Needs"
+            " --epsilon; its cost counts in every fit that takes the schema.",
+        ),
+    ] = False,
     source_file: Annotated[
         Path | None,
         typer.Option(
@@ -168,18 +180,22 @@ def schema(
         raise InputError("Name a table to draft a schema from; see tabsynth schema --help.")
     if check is not None:
         return _check(file, check, reading(sep, encoding, decimal, sheet))
-    target, nulls = _given(out), null_texts(null)
+    target, nulls, options = _given(out), null_texts(null), reading(sep, encoding, decimal, sheet)
     check_not_input(target, file, ledger)
     check_writable(target)
-    options = reading(sep, encoding, decimal, sheet)
-    frame = read_any(file, nulls, ask=True, **without_decimal(options))
-    mark = {"decimal": decimal}
-    if epsilon is not None:
-        facts = {"null_values": nulls, **mark, "ledger": ledger}
-        return _draft_private(file, frame, target, epsilon, delta, facts)
-    if ledger is not None:
+    if suggest or given is not None:
+        if given is None or epsilon is None or not suggest:
+            raise InputError(
+                "--suggest-constraints needs --schema and --epsilon, and these go with it."
+            )
+        return _suggest(file, given, target, epsilon, delta, options)
+    if ledger is not None and epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
-    _draft(file, frame, target, {"null_values": nulls, "min_count": min_count, **mark})
+    frame = read_any(file, nulls, ask=True, **without_decimal(options))
+    draft: dict[str, Any] = {"null_values": nulls, "decimal": decimal}
+    if epsilon is not None:
+        return _draft_private(file, frame, target, epsilon, delta, {**draft, "ledger": ledger})
+    _draft(file, frame, target, {**draft, "min_count": min_count})
 
 
 def _given(out: Path | None) -> Path:
@@ -227,6 +243,36 @@ def _draft_private(
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
     if options["ledger"] is not None:
         say(ledger_status(options["ledger"]))
+
+
+def _suggest(
+    table: Path, path: Path, out: Path, epsilon: float, delta: float, options: dict[str, str]
+) -> None:
+    from tabsynth.synthesizers.suggestions import suggest_constraints
+
+    facts = Schema.load(path)
+    released = facts.released is not None
+    if released:
+        rows = read_any(table, facts.null_values, **without_decimal(options))
+    else:
+        rows = read_table(table, facts, **options)
+    suggested = suggest_constraints(rows, facts, epsilon, delta)
+    suggested.save(out)
+    new = len(suggested.suggested) - len(facts.suggested)
+    say(
+        f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
+    )
+    say(
+        "removing one record. Their cost counts in every fit that takes the schema. They do not hold in samples"
+    )
+    say(
+        "until you accept them: compare each with a codebook, then tabsynth schema edit --accept-suggested NUMBER."
+    )
+    listed = zip(suggested.suggested, suggested.suggested_rules, strict=True)
+    for number, (item, rule) in enumerate(listed, 1):
+        say(
+            f"  {number}. {shown(rule.text, 120)}: broken by about {item['share']:.2%} of the rows."
+        )
 
 
 def _check(table: Path, path: Path, options: dict[str, str]) -> None:
@@ -301,6 +347,12 @@ def edit(
             help="The public document that declared facts are from, e.g. 'codebook 2019'."
         ),
     ] = None,
+    accept_suggested: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
+        ),
+    ] = None,
     drop: Drop = None,
     kind: Kind = None,
     dtype: Dtype = None,
@@ -312,7 +364,12 @@ def edit(
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared = {"declare": declare or (), "declare_all": declare_all, "source": source}
+    declared = {
+        "declare": declare or (),
+        "declare_all": declare_all,
+        "source": source,
+        "accept_suggested": accept_suggested or (),
+    }
     changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
     target = file if out is None else out
     lines = differences(facts, changed)

@@ -1,20 +1,26 @@
 """Rules held in rows of category codes that a model has drawn: entries are exchanged between rows.
 
 An exchange of one column's entries between two rows leaves every one-way distribution as it is. Rows that no exchange
-mends take the columns of the rules from a row that satisfies them.
+mends get single entries of other rows, and where these do not suffice the columns of the rules from a row that satisfies
+them.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tabsynth.errors import InputError
-from tabsynth.schema.constraints import Derived, Implication, Order, Rule
-from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.schema import Schema, heaping_column
+from tabsynth.schema.column import Column
+from tabsynth.schema.constraints import Derived, Implication, Order, Rule, Sum
+from tabsynth.schema.schema import Schema
 
-ROUNDS = 60  # of exchanges; those that mend anything are rare after these
+ROUNDS = 300  # of exchanges …
+PATIENCE = 8  # … which end after so many that mend nothing
+COPIES = 20  # rounds of copies
+MAX_TABLE = 2**18  # codes of the columns of a rule, up to which it is a table
 MIN_ROWS = 2_000  # rows that are drawn for exchanges, where fewer are asked for
 
 Codes = Mapping[str, np.ndarray]
@@ -69,9 +75,9 @@ class CodeRules:
             if not modelled and not isinstance(rule, Derived):
                 self.rules.append(self._code_rule(rule))
         self.rules += [
-            self._heaping_rule(c)
+            self._detail_rule(c, c.detail)
             for c in schema.columns
-            if isinstance(c, Numeric) and c.heaping and c.name in self._numbers
+            if c.detail is not None and c.name in self._numbers
         ]
 
     def _code_rule(self, rule: Rule) -> CodeRule:
@@ -84,9 +90,16 @@ class CodeRules:
                 return implied.broken_codes([self._codes(n, codes) for n in implied.names])
 
         else:
-            assert isinstance(rule, Order)
+            assert isinstance(rule, Order | Sum)
             order = rule
             cells = [c.code_amounts() for c in order.columns]
+            exact = all(np.array_equal(low, high) for low, high in cells)
+            derived = [name for name in rule.names if name in self._schema.makers]
+            if derived and not exact:
+                raise InputError(
+                    f"The rule {rule.text!r} is about the derived column {derived[0]!r} and cells of several numbers, which"
+                    " codes do not decide; write the rule about columns that are not derived."
+                )
             ends = [
                 [np.append(e, np.full(c.size - c.cells, np.nan)) for e in pair]
                 for c, pair in zip(order.columns, cells, strict=True)
@@ -102,10 +115,10 @@ class CodeRules:
 
         return CodeRule(names, numbers, broken, rule.text)
 
-    def _heaping_rule(self, column: Numeric) -> CodeRule:
-        """That the cell of a column has a value which is such a multiple as its heaping says."""
-        names = (column.name, heaping_column(column).name)
-        possible = column.heap_possible()
+    def _detail_rule(self, column: Column, detail: Column) -> CodeRule:
+        """That the code of a column has a value which is as its detail says."""
+        names = (column.name, detail.name)
+        possible = column.detail_possible()
         return CodeRule(
             names,
             tuple(self._numbers[name] for name in names),
@@ -132,12 +145,40 @@ class CodeRules:
         assert isinstance(maker, Derived)
         return maker.codes([self._codes(c.name, codes) for c in maker.sources])
 
+    @cached_property
+    def merged(self) -> list[CodeRule]:
+        """The rules, of which those about the same few columns are one table: quicker, however many there are."""
+        sizes = self._schema.learned.sizes
+        groups: dict[tuple[int, ...], list[CodeRule]] = {}
+        for rule in self.rules:
+            groups.setdefault(tuple(sorted(rule.numbers)), []).append(rule)
+        out: list[CodeRule] = []
+        for numbers, rules in groups.items():
+            shape = tuple(sizes[j] for j in numbers)
+            if math.prod(shape) > MAX_TABLE:
+                out += rules
+                continue
+            grid = dict(zip(numbers, np.indices(shape).reshape(len(shape), -1), strict=True))
+            table = np.zeros(math.prod(shape), dtype=bool)
+            for rule in rules:
+                table |= rule.broken(
+                    {n: grid[j] for n, j in zip(rule.names, rule.numbers, strict=True)}
+                )
+            if table.all():
+                raise InputError(
+                    f"No row satisfies the rules {', '.join(repr(r.text) for r in rules[:3])}; they contradict each other."
+                )
+            out.append(_table_rule(rules, numbers, self._schema.learned.names, table, shape))
+        return out
+
     def broken(self, index: np.ndarray) -> np.ndarray:
         """Which rows of codes, shape (n, columns), break a rule; bool, shape (n,)."""
-        return self._count(index, self.rules) > 0
+        return _count(index, self.merged) > 0
 
     def hold(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows of codes, shape (n, columns), all of which satisfy the rules.
+
+        The time grows with the number of rows, times that of the rules, and with the number of rows that break one.
 
         Raises
         ------
@@ -147,55 +188,91 @@ class CodeRules:
         if not self.rules or not len(index):
             return index
         index = index.copy()
+        broken = _count(index, self.merged)
+        idle = 0
         for number in range(ROUNDS):
-            near = number % 2 == 0
-            mended = sum(self._exchange(index, rule, near, rng) for rule in self.rules)
-            if not mended and not near:
+            mended = sum(
+                self._exchange(index, broken, rule, number % 2 == 0, rng) for rule in self.merged
+            )
+            idle = 0 if mended else idle + 1
+            if not broken.any() or idle > PATIENCE:
                 break
-        for group in self._groups():
-            self._follow(index, group, rng)
+        for _ in range(COPIES):
+            if not broken.any():
+                break
+            for rule in self.merged:
+                self._copy(index, broken, rule, rng)
+        if broken.any():
+            for group in self._groups():
+                self._follow(index, group, rng)
         return index
 
     def _exchange(
-        self, index: np.ndarray, rule: CodeRule, near: bool, rng: np.random.Generator
+        self,
+        index: np.ndarray,
+        broken: np.ndarray,
+        rule: CodeRule,
+        near: bool,
+        rng: np.random.Generator,
     ) -> int:
         """Exchange entries of one of the rule's columns; how many rows that mended.
 
-        ``near``: with rows that break another rule about the column, which may lack just what this one has too much.
+        ``broken`` is how many rules each row breaks, and is kept so. ``near``: with rows that break another rule, too,
+        which may lack just what this one has too much.
         """
-        broken = np.flatnonzero(rule.broken_in(index))
-        if not len(broken):
-            return 0
+        some = np.flatnonzero(broken)
+        wrong = some[rule.broken_in(index[some])]
         mended = 0
         for j in rng.permutation(rule.numbers):
-            if not len(broken):
+            if not len(wrong):
                 break
-            touching = [r for r in self.rules if j in r.numbers]
-            pool = np.flatnonzero(self._count(index, touching)) if near else np.arange(len(index))
-            # Rows that break this rule, too, are left for another round.
-            others = rng.permutation(np.setdiff1d(pool, broken))[: len(broken)]
-            at = rng.permutation(broken)[: len(others)]
-            before = self._count(index, touching, at) + self._count(index, touching, others)
+            touching = [r for r in self.merged if j in r.numbers]
+            at = rng.permutation(wrong)
+            if near:  # two rows that break one rule may mend each other
+                at = at[: (len(at) + 1) // 2]
+                others = rng.permutation(np.setdiff1d(np.flatnonzero(broken), at))[: len(at)]
+            else:
+                others = rng.choice(len(index), size=len(at), replace=False)
+                others = others[~np.isin(others, at)]
+            at = at[: len(others)]
             ours, theirs = index[at], index[others]
+            changes = [-_count(ours, touching), -_count(theirs, touching)]
             ours[:, j], theirs[:, j] = index[others, j], index[at, j]
-            after = self._count(ours, touching) + self._count(theirs, touching)
-            better = after < before
+            changes[0] += _count(ours, touching)
+            changes[1] += _count(theirs, touching)
+            better = changes[0] + changes[1] < 0
             index[at[better], j], index[others[better], j] = ours[better, j], theirs[better, j]
+            broken[at[better]] += changes[0][better]
+            broken[others[better]] += changes[1][better]
             mended += int(better.sum())
-            broken = broken[rule.broken_in(index[broken])]
+            wrong = wrong[rule.broken_in(index[wrong])]
         return mended
 
-    def _count(
-        self, index: np.ndarray, rules: Sequence[CodeRule], rows: np.ndarray | None = None
-    ) -> np.ndarray:
-        """How many rules each row breaks."""
-        part = index if rows is None else index[rows]
-        return sum((rule.broken_in(part).astype(int) for rule in rules), np.zeros(len(part), int))
+    def _copy(
+        self, index: np.ndarray, broken: np.ndarray, rule: CodeRule, rng: np.random.Generator
+    ) -> None:
+        """Give rows that break a rule an entry of one of its columns from another row, where that mends them.
+
+        What no exchange mends are values that are too frequent for the rules. A copy moves one column by one row.
+        """
+        some = np.flatnonzero(broken)
+        wrong = some[rule.broken_in(index[some])]
+        for j in rng.permutation(rule.numbers):
+            if not len(wrong):
+                return
+            touching = [r for r in self.merged if j in r.numbers]
+            changed = index[wrong]
+            changed[:, j] = index[rng.integers(0, len(index), len(wrong)), j]
+            change = _count(changed, touching) - _count(index[wrong], touching)
+            better = change < 0
+            index[wrong[better]] = changed[better]
+            broken[wrong[better]] += change[better]
+            wrong = wrong[rule.broken_in(index[wrong])]
 
     def _groups(self) -> list[list[CodeRule]]:
         """Rules that share columns, directly or not."""
         groups: list[list[CodeRule]] = []
-        for rule in self.rules:
+        for rule in self.merged:
             near = [g for g in groups if any(set(rule.numbers) & set(r.numbers) for r in g)]
             groups = [g for g in groups if g not in near] + [[rule, *(r for g in near for r in g)]]
         return groups
@@ -204,7 +281,7 @@ class CodeRules:
         self, index: np.ndarray, rules: Sequence[CodeRule], rng: np.random.Generator
     ) -> None:
         """Give rows that still break one of some rules the columns of a row that breaks none."""
-        wrong = self._count(index, rules) > 0
+        wrong = _count(index, rules) > 0
         if not wrong.any():
             return
         if wrong.all():
@@ -216,3 +293,27 @@ class CodeRules:
         donors = rng.choice(np.flatnonzero(~wrong), size=int(wrong.sum()))
         rows = np.flatnonzero(wrong)[:, None]
         index[rows, columns] = index[donors[:, None], columns]
+
+
+def _count(index: np.ndarray, rules: Sequence[CodeRule]) -> np.ndarray:
+    """How many rules each row breaks, shape (n,)."""
+    total = np.zeros(len(index), dtype=np.int32)
+    for rule in rules:
+        total += rule.broken_in(index)
+    return total
+
+
+def _table_rule(
+    rules: Sequence[CodeRule],
+    numbers: tuple[int, ...],
+    names: Sequence[str],
+    table: np.ndarray,
+    shape: tuple[int, ...],
+) -> CodeRule:
+    """Rules about the same columns as one, by a flat table of the codes that break one of them."""
+    named = tuple(names[j] for j in numbers)
+
+    def broken(codes: Codes) -> np.ndarray:
+        return table[np.ravel_multi_index([codes[n] for n in named], shape)]
+
+    return CodeRule(named, numbers, broken, rules[0].text)

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -15,9 +15,8 @@ from tabsynth._validate import one_of, shown
 from tabsynth.encoding.holding import CodeRules
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
-from tabsynth.schema.constraints import Derived, Order
-from tabsynth.schema.numeric import Numeric
-from tabsynth.schema.schema import Schema, heaping_column, refuse_impossible, zeros
+from tabsynth.schema.constraints import Derived, Implication, Order, Rule, Sum
+from tabsynth.schema.schema import Schema, refuse_impossible, zeros
 
 Head = Literal["softmax", "sigmoid"]
 
@@ -237,6 +236,26 @@ class TableEncoder:
         named = self._keeping_rules(named, what)
         return np.stack([self._codes(column, named) for column in self.schema.columns], axis=1)
 
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """Which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""
+        named = table.set_axis([str(name) for name in table.columns], axis=1)
+        wrong = np.zeros(len(named), dtype=bool)
+        for _, broken in self._broken(named):
+            wrong |= broken
+        return wrong
+
+    def _broken(self, table: pd.DataFrame) -> Iterator[tuple[Rule, np.ndarray]]:
+        """Each rule with the rows that break it."""
+        codes: dict[str, np.ndarray] = {}
+        for rule in self.whole.row_rules:
+            if isinstance(rule, Implication):  # there may be thousands: columns are encoded once
+                for column in rule.columns:
+                    if column.name not in codes:
+                        codes[column.name] = column.encode(table[column.name])
+                yield rule, rule.broken_codes([codes[name] for name in rule.names])
+            else:
+                yield rule, rule.broken(table)
+
     def _keeping_rules(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         """The rows that satisfy all rules, or an error that names the first rule that one breaks."""
         repair = self.whole.violations == "repair"
@@ -245,10 +264,9 @@ class TableEncoder:
                 if isinstance(rule, Order):
                     table = rule.repaired(table)
         kept = np.ones(len(table), dtype=bool)
-        for rule in self.whole.row_rules:
+        for rule, broken in self._broken(table):
             if repair and isinstance(rule, Derived):
                 continue  # the column is not read
-            broken = rule.broken(table)
             if broken.any() and self.whole.violations == "refuse":
                 row = table.iloc[int(broken.argmax())]
                 values = ", ".join(f"{name}={shown(str(row[name]))}" for name in rule.names)
@@ -264,9 +282,8 @@ class TableEncoder:
         if column.name in self.whole.names:
             return column.encode(table[column.name])
         for whole in self.whole.columns:
-            heaped = isinstance(whole, Numeric) and whole.heaping
-            if isinstance(whole, Numeric) and heaped and heaping_column(whole) == column:
-                return whole.heap_codes(whole.convert(table[whole.name]))
+            if whole.learned and whole.detail == column:
+                return whole.detail_codes(whole.convert(table[whole.name]))
         first, second = self._difference(column).columns
         amounts = (c.amounts(table[c.name]) for c in (second, first))
         return column.encode(pd.Series(np.subtract(*amounts)))
@@ -301,15 +318,12 @@ class TableEncoder:
         codes = dict(zip(self.schema.names, index.T, strict=True))
         for column in self.schema.columns:
             if column.name in self.whole.names:
-                heaped = (
-                    isinstance(column, Numeric) and column.heaping and column.name not in within
-                )
-                if isinstance(column, Numeric) and heaped:
-                    heaps = codes[heaping_column(column).name]
-                    series[column.name] = column.decode_heaped(codes[column.name], heaps, rng)
+                of, detail, allowed = codes[column.name], column.detail, within.get(column.name)
+                if detail is None:
+                    series[column.name] = column.decode(of, rng, allowed)
                 else:
-                    of = codes[column.name]
-                    series[column.name] = column.decode(of, rng, within.get(column.name))
+                    details = codes[detail.name]
+                    series[column.name] = column.decode_detailed(of, details, rng, allowed)
         if self.whole is not self.schema:
             self._complete(series, codes, len(index), rng)
         return pd.DataFrame(series, columns=[c.name for c in self.whole.generated])
@@ -321,10 +335,18 @@ class TableEncoder:
         rows: int,
         rng: np.random.Generator,
     ) -> None:
-        """Add the columns that are not modelled to decoded ones; draw values anew that break an order."""
-        for rule in self.whole.rules:
-            if isinstance(rule, Order) and not set(rule.names) & set(self.whole.makers):
-                _draw_in_order(rule, series, codes, rng)
+        """Add the columns that are not modelled to decoded ones; draw values anew that break an order or a sum."""
+        made = set(self.whole.makers)
+        bounded = [
+            rule
+            for rule in self.whole.rules
+            if isinstance(rule, Order | Sum) and not set(rule.names) & made
+        ]
+        followed = _draw_within(bounded, series, codes, rng)
+        if followed is not None:
+            codes = {name: of[followed] for name, of in codes.items()}
+            for name in series:
+                series[name] = series[name].iloc[followed].reset_index(drop=True)
         for name, rule in self.whole.makers.items():
             if isinstance(rule, Derived):
                 series[name] = rule.values(pd.DataFrame(series))
@@ -346,16 +368,51 @@ class TableEncoder:
         return self.from_index(self.layout.decode(codes), rng)
 
 
-def _draw_in_order(
-    rule: Order,
+DRAWS = 20  # of the values of rows that break rules which share columns
+
+
+def _draw_within(
+    rules: Sequence[Order | Sum],
     series: dict[str, pd.Series],
     codes: Mapping[str, np.ndarray],
     rng: np.random.Generator,
-) -> None:
-    """Draw values anew, within their cells, in the rows that break an order."""
+) -> np.ndarray | None:
+    """Draw values anew, within their cells, in the rows that break an order or a sum.
+
+    Returns
+    -------
+    ndarray, shape (n,), or None
+        Where cells satisfy each rule and not all together: the row that is to take the place of each row.
+    """
+    for _ in range(DRAWS):
+        wrong = [rule for rule in rules if _redrawn(rule, series, codes, rng)]
+        if not wrong or len(rules) == 1:
+            return None
+    names = [*dict.fromkeys(name for rule in rules for name in rule.names)]
+    table = pd.DataFrame({name: series[name] for name in names})
+    broken = np.any([rule.broken(table) for rule in rules], axis=0)
+    if not broken.any():
+        return None
+    if broken.all():
+        raise InputError(
+            f"No row of the model satisfies {rules[0].text!r} and the rules that share columns with it; check whether they"
+            " contradict each other."
+        )
+    rows = np.arange(len(broken))
+    rows[broken] = rng.choice(rows[~broken], size=int(broken.sum()))
+    return rows
+
+
+def _redrawn(
+    rule: Order | Sum,
+    series: dict[str, pd.Series],
+    codes: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+) -> bool:
+    """Draw values anew in the rows that break a rule; whether there were any."""
     broken = rule.broken(pd.DataFrame({name: series[name] for name in rule.names}))
     if not broken.any():
-        return
+        return False
     cells = [c.code_amounts() for c in rule.columns]
     bounds = [
         np.stack(
@@ -369,10 +426,13 @@ def _draw_in_order(
     ]
     drawn = rule.drawn(bounds[0], bounds[1], rng)
     for j, column in enumerate(rule.columns):
-        values = column.from_amounts(drawn[:, j])
+        present = ~np.isnan(drawn[:, j])
+        values = column.from_amounts(drawn[present, j])
         whole = series[column.name].copy()
-        whole[broken] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
+        rows = np.flatnonzero(broken)[present]
+        whole.iloc[rows] = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.array
         series[column.name] = whole
+    return True
 
 
 def _check_one_hot(columns: Sequence[Column]) -> None:
@@ -382,8 +442,8 @@ def _check_one_hot(columns: Sequence[Column]) -> None:
         if size > MAX_ONE_HOT:
             raise InputError(
                 f"Column {shown(name)} has {size} values, too many for one-hot codes (at most"
-                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or fewer bins, or take"
-                " a GAN and encode the column as binary or base-N."
+                f" {MAX_ONE_HOT}); declare the common ones, with 'other' for the rest, or kind hierarchy, or fewer bins, or"
+                " take a GAN and encode the column as binary or base-N."
             )
     if sum(size**2 for size in sizes) > MAX_CODEBOOKS:
         raise InputError(

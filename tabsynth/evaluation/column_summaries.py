@@ -1,18 +1,27 @@
-"""Each column by itself, in the training and the synthetic table: histogram, mean, deviation, quantiles."""
+"""Each column by itself, in the training and the synthetic table: histogram, mean, deviation, quantiles.
+
+Shares of a column of numbers, dates or times are those of intervals of an axis, so that a picture can divide them by
+their widths.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tabsynth.evaluation.results import ColumnSummary, Moments
+from tabsynth.evaluation.results import ColumnSummary, Heaping, Moments
 from tabsynth.evaluation.utility.marginals import histogram
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
 TOP_CATEGORIES = 30
 MAX_STEPS = 100
+FEW_VALUES = 32  # single values of equal distance that are a label each
+TOLERANCE = 1e-6  # relative, of widths
+# Single values are kept apart from an axis on which they would be so many times higher than all intervals, and if
+# they have such a part of the rows; at most so many.
+SPIKE, SPIKE_SHARE, MAX_APART = 3.0, 0.005, 6
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -21,21 +30,26 @@ def column_summaries(
     train: np.ndarray,
     synthetic: np.ndarray,
     scores: Sequence[np.ndarray | None] | None = None,
+    heaped: Mapping[str, Heaping] | None = None,
 ) -> tuple[ColumnSummary, ...]:
     """A summary of every column; tables as category codes, shape (rows, columns).
 
-    ``scores`` as in :class:`tabsynth.evaluation.Tables`; without them there are no moments.
+    ``scores`` as in :class:`tabsynth.evaluation.Tables`; without them there are no moments. ``heaped``: by column, as
+    :func:`tabsynth.evaluation.heaping.heaping` found it.
     """
     out = []
     for j, column in enumerate(schema.columns):
         codes = train[:, j], synthetic[:, j]
         summary = _shown(column, *(histogram(part, column.size) for part in codes))
         numbers = None if scores is None else scores[j]
+        if numbers is not None and (axis := column.axis()) is not None:
+            middles = (axis[1][:-1] + axis[1][1:]) / 2
+            numbers = np.append(middles, np.full(column.size - column.cells, np.nan))
         if numbers is not None:
             summary = replace(
                 summary, moments=(moments(numbers[codes[0]]), moments(numbers[codes[1]]))
             )
-        out.append(summary)
+        out.append(replace(summary, heaping=(heaped or {}).get(column.name)))
     return tuple(out)
 
 
@@ -50,30 +64,65 @@ def moments(values: np.ndarray) -> Moments:
 
 
 def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:
-    cells = column.cells
-    shares = np.stack([real[:cells], synthetic[:cells]])
-    folded = 0
+    shares = np.stack([real, synthetic])
+    values, missing = shares[:, : column.cells], shares[:, column.cells :]
+    axis, spans, folded = "", np.empty((0, 2)), 0
     if column.ordered:
-        labels, shares, widths = _grouped(column, shares)
+        axis, edges = _axis(column)
+        apart, joined = _kept_apart(column, values, edges) if axis == "number" else ([], [])
+        labels, spans, values = _grouped(column, edges, values, apart, joined)
     else:
-        labels, shares, folded = _top(column, shares)
-        widths = [1.0] * len(labels)
-    if column.nulls:
-        labels.append("null")
-        widths.append(1.0)
-        shares = np.concatenate([shares, [[real[cells]], [synthetic[cells]]]], axis=1)
+        labels, values, folded = _top(column, values)
+    labels += [column.label(code) for code in range(column.cells, column.size)]
+    values = np.concatenate([values, missing], axis=1)
     return ColumnSummary(
         column.name,
         column.kind,
         column.description,
         tuple(labels),
-        tuple(shares[0].tolist()),
-        tuple(shares[1].tolist()),
-        tuple(widths),
+        tuple(values[0].tolist()),
+        tuple(values[1].tolist()),
+        axis,
+        tuple((low, high) for low, high in spans.tolist()),
         folded,
-        column.nulls,
+        column.size - column.cells,
         0.5 * float(np.abs(real - synthetic).sum()),
     )
+
+
+def _axis(column: Column) -> tuple[str, np.ndarray]:
+    """The kind of axis and the edges of the cells, shape (cells + 1,); ranks for a few single values."""
+    axis = column.axis()
+    if axis is not None:
+        widths = np.diff(axis[1])
+        even = bool(np.ptp(widths) <= TOLERANCE * widths.max())
+        if not (column.cells <= FEW_VALUES and even and _single(column).all()):
+            return axis
+    return "rank", np.arange(column.cells + 1, dtype=float)
+
+
+def _single(column: Column) -> np.ndarray:
+    """Which cells hold one value, bool, shape (cells,)."""
+    lows, highs = column.code_amounts()
+    return np.asarray(highs - lows < TOLERANCE * (column.amount_step or 0.0))
+
+
+def _kept_apart(
+    column: Column, shares: np.ndarray, edges: np.ndarray
+) -> tuple[list[int], list[int]]:
+    """Cells of one value each whose density would hide that of the others.
+
+    Those with many rows are drawn beside the axis; the others are taken together with the next cell.
+    """
+    single = _single(column)
+    if single.all() or not single.any():
+        return [], []
+    most = shares.max(axis=0)
+    densities = most / np.diff(edges)
+    spikes = np.flatnonzero(single & (densities > SPIKE * float(densities[~single].max())))
+    common = spikes[most[spikes] >= SPIKE_SHARE]
+    apart = common[np.argsort(-most[common], kind="stable")][:MAX_APART]
+    return sorted(apart.tolist()), np.setdiff1d(spikes, apart).tolist()
 
 
 def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int]:
@@ -89,13 +138,36 @@ def _top(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, int
     return labels, np.concatenate([shares[:, keep], rest], axis=1), folded
 
 
-def _grouped(column: Column, shares: np.ndarray) -> tuple[list[str], np.ndarray, list[float]]:
-    """Codes in order, neighbours taken together where there are many; and each group's width."""
-    cells = shares.shape[1]
-    starts = np.unique(np.linspace(0, cells, min(cells, MAX_STEPS) + 1).astype(int))
+def _grouped(
+    column: Column,
+    edges: np.ndarray,
+    shares: np.ndarray,
+    apart: Sequence[int],
+    joined: Sequence[int],
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Labels, spans and shares of cells in order, then those apart.
+
+    Neighbours are taken together where there are many, and where a cell is to be ``joined`` with the next.
+    """
+    left = np.setdiff1d(np.arange(shares.shape[1]), apart)
+    runs = np.split(left, np.flatnonzero(np.diff(left) > 1) + 1)
+    every = max(1, math.ceil(len(left) / MAX_STEPS))
+    groups: list[np.ndarray] = []
+    for run in runs:
+        parts = [run[i : i + every] for i in range(0, len(run), every)]
+        for part in parts:
+            if groups and part is not parts[0] and groups[-1][-1] in joined:
+                groups[-1] = np.append(groups[-1], part)
+            else:
+                groups.append(part)
     labels = []
-    for first, last in zip(starts[:-1].tolist(), (starts[1:] - 1).tolist(), strict=True):
+    for first, last in ((int(group[0]), int(group[-1])) for group in groups):
         low, high = column.label(first), column.label(last)
-        labels.append(low if first == last else f"{low.split('–')[0]}–{high.split('–')[-1]}")
-    widths = np.add.reduceat(column.code_widths(), starts[:-1])
-    return labels, np.add.reduceat(shares, starts[:-1], axis=1), widths.tolist()
+        if first != last:
+            joint = " to " if " to " in low else "–"
+            low = f"{low.split(joint)[0]}{joint}{high.split(joint)[-1]}"
+        labels.append(low)
+    spans = np.array([[edges[group[0]], edges[group[-1] + 1]] for group in groups])
+    totals = [shares[:, group].sum(axis=1, keepdims=True) for group in groups]
+    labels += [column.label(cell) for cell in apart]
+    return labels, spans, np.concatenate([*totals, shares[:, list(apart)]], axis=1)

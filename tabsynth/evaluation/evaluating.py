@@ -13,6 +13,7 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.evaluation.attacks.shadow import shadow_attack
 from tabsynth.evaluation.column_summaries import column_summaries
+from tabsynth.evaluation.heaping import heaping
 from tabsynth.evaluation.inputs import (
     REAL,
     certificate_with,
@@ -20,13 +21,18 @@ from tabsynth.evaluation.inputs import (
     indexed_holdout,
     indexed_synthetic,
     meaning,
+    named_by_text,
     neighbours,
     rows_sha256,
 )
 from tabsynth.evaluation.metric import Evaluation
 from tabsynth.evaluation.suite import measure
+from tabsynth.evaluation.utility.constraints import rule_checks
 from tabsynth.privacy.certificate.verification import Verification
+from tabsynth.schema.conforming import conformed
+from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema import Schema, refuse_no_rows
+from tabsynth.tables.frames import to_pandas
 
 
 def evaluate(
@@ -107,7 +113,8 @@ def evaluate(
     columns = meaning(schema, target, by, weights, boosting)
     indexed_table = indexed_synthetic(encoder, synthetic, whole.rules)
     came_with, authenticated = certificate_with(synthetic, certificate)
-    train = indexed(encoder, real, REAL)
+    training = to_pandas(real, REAL)
+    train = indexed(encoder, training, REAL)
     refuse_no_rows(len(train), REAL)
     others = None
     if holdout is not None:
@@ -129,9 +136,17 @@ def evaluate(
         extra=extra,
         progress=progress,
     )
+    training = named_by_text(conformed(training, whole))
+    heaped = {
+        column.name: found
+        for column in whole.columns
+        if isinstance(column, Numeric)
+        and (found := heaping(column, training[column.name], indexed_table.rows[column.name]))
+    }
     return replace(
         measured,
-        columns=column_summaries(schema, train, indexed_table.index, columns.scores),
+        columns=column_summaries(schema, train, indexed_table.index, columns.scores, heaped),
+        rules=rule_checks(whole, training, indexed_table.rows),
         label=str(label),
         certificate=came_with,
         authenticated=authenticated,

@@ -28,8 +28,9 @@ REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A synthetic table as category codes: the rows that fit the schema, and a metric of the others."""
+    """A synthetic table: the rows that fit the schema, as they are and as category codes, and a metric of the others."""
 
+    rows: pd.DataFrame
     index: np.ndarray
     violations: Metric
     left_out: int
@@ -48,6 +49,11 @@ def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
         text = str(error)
         # Errors about values name the column; the reader has three tables to look at.
         raise InputError(text if what in text else f"In the {what}: {text}") from None
+
+
+def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns are named as the schema names them."""
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
 def indexed_holdout(
@@ -80,7 +86,7 @@ def indexed_synthetic(encoder: TableEncoder, table: Any, rules: Sequence[Rule] =
     schema = encoder.schema
     schema.check_columns(frame, SYNTHETIC)
     refuse_no_rows(len(frame), SYNTHETIC)
-    named = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    named = named_by_text(frame)
     fits = np.ones(len(frame), dtype=bool)
     undeclared: list[Part] = []
     for column in schema.columns:
@@ -108,7 +114,7 @@ def indexed_synthetic(encoder: TableEncoder, table: Any, rules: Sequence[Rule] =
     names += [rule.text for rule in rules]
     left_out = len(frame) - len(index)
     metric = violations(impossible, left_out, len(frame), names, undeclared)
-    return Synthetic(index, metric, left_out)
+    return Synthetic(kept, index, metric, left_out)
 
 
 def certificate_with(

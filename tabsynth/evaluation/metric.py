@@ -17,6 +17,7 @@ from tabsynth.evaluation.results import (
     Estimate,
     Prediction,
     Result,
+    RuleCheck,
     Subgroups,
     Verdict,
     reference_scale,
@@ -286,6 +287,8 @@ class Evaluation(Result):
         Of the hold-out with the training table.
     columns : tuple of ColumnSummary
         Each column's histogram and moments in both tables.
+    rules : tuple of RuleCheck
+        How many rows of both tables break each declared and each suggested rule of the schema.
     label : str
         The name of the synthetic table.
     certificate : dict or None
@@ -306,6 +309,7 @@ class Evaluation(Result):
     verdict: Verdict
     overlap: Overlap | None = None
     columns: tuple[ColumnSummary, ...] = ()
+    rules: tuple[RuleCheck, ...] = ()
     label: str = "synthetic"
     certificate: Mapping[str, Any] | None = None
     authenticated: bool = False

@@ -9,6 +9,9 @@ import numpy as np
 from tabsynth._files import json_ready
 
 Z95 = 1.959963984540054
+# A picture shows a part of an axis if so few of the training and of the synthetic rows are outside of it, and if it is
+# so much shorter.
+OUTSIDE, SHORTER = (0.01, 0.05), 0.6
 
 
 class Result:
@@ -292,8 +295,8 @@ class Subgroups(Result):
 class Moments(Result):
     """Mean, standard deviation and quantiles of a column of numbers in one table, nulls left out.
 
-    A coarsened number counts as the midpoint of its cell. The deviation has the divisor n − 1. All are NaN
-    where no value is known.
+    A coarsened number counts as the midpoint of its cell. Dates count in days since 1970, times and durations in
+    hours. The deviation has the divisor n − 1. All are NaN where no value is known.
     """
 
     mean: float
@@ -302,24 +305,85 @@ class Moments(Result):
 
 
 @dataclass(frozen=True)
+class Share(Result):
+    """A share of the rows that have a value of a column, in the training and in the synthetic table."""
+
+    label: str
+    real: float
+    synthetic: float
+
+
+@dataclass(frozen=True)
+class Heaping(Result):
+    """Which round numbers the values of a column prefer, and which values are the most common.
+
+    Attributes
+    ----------
+    multiples : tuple of Share
+        Of multiples of a number, such as 10 and 5; the multiples of 10 are among those of 5.
+    common : tuple of Share
+        The most common values of the training table.
+    """
+
+    multiples: tuple[Share, ...]
+    common: tuple[Share, ...]
+
+    @property
+    def gap(self) -> float:
+        """The largest difference of a share of multiples between the tables."""
+        return max(abs(share.real - share.synthetic) for share in self.multiples)
+
+
+@dataclass(frozen=True)
+class RuleCheck(Result):
+    """How many rows break one rule of the schema.
+
+    Attributes
+    ----------
+    text : str
+    suggested : bool
+        Whether the rule is suggested only; then it is not held in samples.
+    synthetic, training : int
+        Rows that break it; of the synthetic table, those with a value that the schema does not declare left out.
+    synthetic_share, training_share : float
+    released : float or None
+        Of a suggested rule: the noisy share of rows that break it, as the schema states it.
+    """
+
+    text: str
+    suggested: bool
+    synthetic: int
+    training: int
+    synthetic_share: float
+    training_share: float
+    released: float | None = None
+
+
+@dataclass(frozen=True)
 class ColumnSummary(Result):
-    """One column in the training and the synthetic table: a histogram, and moments of numbers.
+    """One column in the training and the synthetic table: a histogram, moments of numbers, and heaping.
 
     Attributes
     ----------
     labels : tuple of str
     real, synthetic : tuple of float
         Shares of rows, one per label; they sum to 1.
-    widths : tuple of float
-        How many values (steps of the column; cells where it has none, or breaks) a label stands for.
+    axis : str
+        What the values are on: ``number``; ``date``, days since 1970; ``time``, hours since midnight; ``duration``,
+        hours; ``rank``, places in an order. Empty for values without an order.
+    spans : tuple of (float, float)
+        From where to where on the axis each label reaches. The last labels may have none: values that are so
+        common that they are kept apart, and missing values.
     folded : int
-        How many rare categories the last label but null stands for; 0 if none.
-    null : bool
-        Whether the last label is null.
+        How many rare categories the last label but those of missing values stands for; 0 if none.
+    missing : int
+        How many of the last labels stand for missing values: reasons, and null.
     distance : float
         Total variation distance of the whole marginal, before anything was folded.
     moments : tuple of (Moments, Moments) or None
         Of the training and of the synthetic table; None for a column without numbers.
+    heaping : Heaping or None
+        Of a column of numbers that is declared to be heaped, or whose training values clearly are.
     """
 
     column: str
@@ -328,17 +392,49 @@ class ColumnSummary(Result):
     labels: tuple[str, ...]
     real: tuple[float, ...]
     synthetic: tuple[float, ...]
-    widths: tuple[float, ...]
+    axis: str
+    spans: tuple[tuple[float, float], ...]
     folded: int
-    null: bool
+    missing: int
     distance: float
     moments: tuple[Moments, Moments] | None = None
+    heaping: Heaping | None = None
 
     def largest(self, most: int) -> list[tuple[str, float, float]]:
         """At most so many labels with both shares, those commonest in the training table first."""
         shares = zip(self.real, self.synthetic, self.labels, strict=True)
         ordered = sorted(shares, reverse=True)[:most]
         return [(label, real, synthetic) for real, synthetic, label in ordered]
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The ends of the part of the axis that a picture shows, (0, 0) without one.
+
+        It is the whole axis, or the part outside of which the tables have few rows, if that is much shorter.
+        """
+        if not self.spans:
+            return 0.0, 0.0
+        spans, count = np.array(self.spans), len(self.spans)
+        least, most = float(spans[0, 0]), float(spans[-1, 1])
+        if self.axis == "rank":
+            return least, most
+        from_below, from_above = np.zeros((2, count), dtype=bool)
+        for shares, outside in zip((self.real, self.synthetic), OUTSIDE, strict=True):
+            own = np.array(shares[:count])
+            from_below |= own.cumsum() > outside / 2
+            from_above |= own[::-1].cumsum()[::-1] > outside / 2
+        inside = from_below & from_above
+        if not inside.any():
+            return least, most
+        low, high = float(spans[inside][0, 0]), float(spans[inside][-1, 1])
+        return (low, high) if high - low < SHORTER * (most - least) else (least, most)
+
+    @property
+    def outside(self) -> tuple[float, float]:
+        """Shares of the training and of the synthetic rows that are on the axis and outside of :attr:`window`."""
+        low, high = self.window
+        out = [i for i, span in enumerate(self.spans) if span[1] <= low or span[0] >= high]
+        return sum(self.real[i] for i in out), sum(self.synthetic[i] for i in out)
 
 
 def reference_scale(train: int, synthetic: int, holdout: int) -> float:

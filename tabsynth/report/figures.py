@@ -11,8 +11,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from tabsynth.evaluation.results import Cell, ColumnSummary, Disclosure, Estimate
 from tabsynth.report.page import shortened
@@ -31,8 +33,15 @@ DARK = {
 }
 BARS = 32  # more codes than this are drawn as steps
 MAX_POINTS = 600
-LABEL_LENGTH = 22
+LABEL_LENGTH = 28
+HEIGHT = 2.5  # of a picture, in inches
 LETTERS = 65  # below an axis of values
+CROWDED = 75  # letters of the labels of bars that have no room side by side
+UPRIGHT = 8  # letters of a label that may stand upright
+SHORT = 4  # letters of a label beside the axis that may lie
+DAYS = ((1.0, "per day"), (7.0, "per week"), (30.4375, "per month"), (365.25, "per year"))
+HOURS = ((1 / 60, "per minute"), (1.0, "per hour"), (24.0, "per day"), (168.0, "per week"))
+DURATIONS = ((1 / 3600, "seconds"), (1 / 60, "minutes"), (1.0, "hours"), (24.0, "days"))
 _STYLE: Any = {
     # Text stays text: smaller, and the reader's fonts know scripts that matplotlib's do not.
     "svg.fonttype": "none",
@@ -155,69 +164,169 @@ def _band(
 
 
 def marginal_figure(marginal: ColumnSummary) -> str:
-    """Figures 3 and 4 of the source: one column's marginal in both tables, side by side."""
+    """One column's marginal in both tables: bars of single values, or densities on an axis to scale.
+
+    Beside it, with a scale of their own: values that are so common that they are kept apart from the axis; rare categories
+    that are taken together; missing values where they are beside one of these or an axis.
+    """
+    bars = marginal.axis in ("", "rank") and len(marginal.labels) <= BARS
+    first = len(marginal.spans)
+    if bars:
+        first = len(marginal.labels)
+        if marginal.folded:
+            first -= 1 + marginal.missing
     with _style():
-        figure = Figure(figsize=(5.2, 2.5), layout="constrained")
-        if len(marginal.labels) <= BARS:
-            _bars(figure.subplots(), marginal)
-        elif marginal.null:
-            # Shares per value and the share of null have scales of their own.
-            axes, beside = figure.subplots(1, 2, width_ratios=(14, 1))
-            _steps(axes, marginal)
-            _null(beside, marginal)
+        height = _height(marginal.labels[:first]) if bars else HEIGHT
+        figure = Figure(figsize=(5.2, height), layout="constrained")
+        apart = len(marginal.labels) - first
+        if first and apart:
+            ratio = (14, 1.1 * apart + (0.0 if apart > 1 else 0.3))
+            axes, beside = figure.subplots(1, 2, width_ratios=ratio)
+            _apart(beside, marginal, first)
         else:
-            _steps(figure.subplots(), marginal)
-        for axes in figure.axes:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
-            axes.yaxis.set_major_locator(MaxNLocator(6))
-            axes.margins(x=0.01)
-            axes.set_ylim(bottom=0)
+            axes = figure.subplots()
+        if bars:
+            _bars(axes, marginal, first)
+        else:
+            _densities(axes, marginal)
         return _svg(figure)
 
 
-def _positions(marginal: ColumnSummary) -> np.ndarray:
-    """Where the bars stand; null a little apart from the values."""
-    count = len(marginal.labels)
+def _shares(axis: Axis) -> None:
+    """Ticks of an axis of shares."""
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
+    axis.set_major_locator(MaxNLocator(6))
+
+
+def _lying(labels: Sequence[str]) -> bool:
+    """Whether bars lie, because their labels are too long to stand side by side or upright."""
+    longest = max(len(_short(label)) for label in labels)
+    return longest > UPRIGHT and len(labels) * (2 + longest) > CROWDED
+
+
+def _height(labels: Sequence[str]) -> float:
+    """The height of a picture with bars, in inches."""
+    return max(1.6, 0.5 + 0.2 * len(labels)) if _lying(labels) else HEIGHT
+
+
+def _bars(axes: Axes, marginal: ColumnSummary, count: int) -> None:
+    """A pair of bars for each of the first ``count`` labels."""
+    labels = [_short(label) for label in marginal.labels[:count]]
+    real, synthetic = marginal.real[:count], marginal.synthetic[:count]
     places = np.arange(count, dtype=float)
-    if marginal.null and count > 1:
-        places[-1] += 0.6
-    return places
+    values = len(marginal.labels) - marginal.missing
+    if values:
+        places[values:] += 0.6  # missing values a little apart
+    size = 7 if count > 20 else 8
+    if _lying(labels):
+        axes.barh(places - 0.21, real, 0.4, color=REAL)
+        axes.barh(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
+        axes.set_yticks(places, labels, fontsize=size, parse_math=False)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.grid(visible=True, axis="x")
+        _shares(axes.xaxis)
+        axes.margins(y=0.01)
+        axes.set_xlim(left=0)
+        return
+    axes.bar(places - 0.21, real, 0.4, color=REAL)
+    axes.bar(places + 0.21, synthetic, 0.4, color=SYNTHETIC)
+    crowded = count * (2 + max(map(len, labels))) > CROWDED
+    axes.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=size, parse_math=False)
+    _shares(axes.yaxis)
+    axes.margins(x=0.01)
+    axes.set_ylim(bottom=0)
 
 
-def _bars(axes: Axes, marginal: ColumnSummary) -> None:
-    places = _positions(marginal)
-    axes.bar(places - 0.21, marginal.real, 0.4, color=REAL)
-    axes.bar(places + 0.21, marginal.synthetic, 0.4, color=SYNTHETIC)
-    labels = [_short(label) for label in marginal.labels]
-    crowded = len(labels) * (2 + max(map(len, labels))) > 75
-    rotation = 90 if crowded else 0
-    size = 7 if len(labels) > 20 else 8
-    axes.set_xticks(places, labels, rotation=rotation, fontsize=size, parse_math=False)
+def _densities(axes: Axes, marginal: ColumnSummary) -> None:
+    """Shares divided by widths as steps, on an axis of values to scale."""
+    spans = np.array(marginal.spans)
+    low, high = marginal.window
+    edges, cells = _steps(spans)
+    real, synthetic = (
+        np.append(np.array(shares[: len(spans)]) / np.ptp(spans, axis=1), 0.0)[cells]
+        for shares in (marginal.real, marginal.synthetic)
+    )
+    unit, name = _unit(marginal.axis, high - low, float(max(real.max(), synthetic.max())))
+    real, synthetic = unit * real, unit * synthetic
+    axes.stairs(real, edges, fill=True, color=REAL, alpha=0.55)
+    axes.stairs(synthetic, edges, color=SYNTHETIC, linewidth=1.4)
+    axes.set_xlim(low, high)
+    axes.set_ylabel(name, fontsize=8)
+    _shares(axes.yaxis)
+    axes.set_ylim(bottom=0)
+    _value_ticks(axes, marginal, low, high)
 
 
-def _steps(axes: Axes, marginal: ColumnSummary) -> None:
-    """Shares per value as steps, on an axis of values; null left out."""
-    values = len(marginal.labels) - int(marginal.null)
-    widths = np.array(marginal.widths[:values])
-    edges = np.concatenate([[0.0], np.cumsum(widths)])
-    axes.stairs(marginal.real[:values] / widths, edges, fill=True, color=REAL, alpha=0.55)
-    axes.stairs(marginal.synthetic[:values] / widths, edges, color=SYNTHETIC, linewidth=1.4)
-    short = [_short(label) for label in marginal.labels[:values]]
-    room = max(2, min(7, LETTERS // (3 + max(map(len, short)))))
-    chosen = np.unique(np.linspace(0, values - 1, room).round().astype(int)).tolist()
-    places = ((edges[:-1] + edges[1:]) / 2)[chosen].tolist()
-    labels = [short[i] for i in chosen]
-    axes.set_xticks(places, labels, fontsize=8, parse_math=False)
-    if widths.max() > 1:
-        axes.set_ylabel("per value", fontsize=8)
+def _steps(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of steps without gaps, and the span of each step; the number of spans where there is none."""
+    edges, cells = [spans[0, 0]], []
+    for cell, (low, high) in enumerate(spans.tolist()):
+        if low > edges[-1]:
+            cells.append(len(spans))
+            edges.append(low)
+        cells.append(cell)
+        edges.append(high)
+    return np.array(edges), np.array(cells)
 
 
-def _null(axes: Axes, marginal: ColumnSummary) -> None:
-    axes.bar([0], marginal.real[-1], 0.9, color=REAL)
-    axes.bar([1], marginal.synthetic[-1], 0.9, color=SYNTHETIC)
+def _unit(axis: str, length: float, density: float) -> tuple[float, str]:
+    """The length that densities are stated for, and its name: at most an eighth of the axis, and none is above 100%."""
+    if axis == "rank":
+        return 1.0, "per value"
+    most = min(length / 8, 1 / max(density, 1e-300))
+    if axis == "number":
+        power = math.floor(math.log10(most))
+        return 10.0**power, f"per {10.0**power:,.10g}"
+    units = DAYS if axis == "date" else HOURS
+    return max((unit for unit in units if unit[0] <= most), default=units[0])
+
+
+def _value_ticks(axes: Axes, marginal: ColumnSummary, low: float, high: float) -> None:
+    """Ticks of an axis of numbers, dates, times, durations or ranks."""
+    axes.tick_params(axis="x", labelsize=8)
+    if marginal.axis == "date":
+        locator = AutoDateLocator(minticks=3, maxticks=7)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    elif marginal.axis == "time":
+        step = next((hours for hours in (1, 2, 3, 4) if (high - low) / hours <= 7), 6)
+        axes.xaxis.set_major_locator(MultipleLocator(step))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}:00"))
+    elif marginal.axis == "duration":
+        scale, name = max(u for u in DURATIONS if u[0] <= max((high - low) / 4, DURATIONS[0][0]))
+        axes.xaxis.set_major_locator(MultipleLocator(scale * _round_step((high - low) / scale)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda hours, _: f"{hours / scale:,.6g}"))
+        axes.set_xlabel(name, fontsize=8)
+    elif marginal.axis == "number":
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    else:
+        short = [_short(label) for label in marginal.labels[: len(marginal.spans)]]
+        room = max(2, min(7, LETTERS // (3 + max(map(len, short)))))
+        chosen = np.unique(np.linspace(0, len(short) - 1, room).round().astype(int)).tolist()
+        places = np.array(marginal.spans).mean(axis=1)[chosen].tolist()
+        axes.set_xticks(places, [short[i] for i in chosen], fontsize=8, parse_math=False)
+
+
+def _round_step(length: float) -> float:
+    """A round step of which an axis of some length has about five."""
+    power = 10.0 ** math.floor(math.log10(length / 5))
+    return next(power * n for n in (1, 2, 5, 10) if length / (power * n) <= 7)
+
+
+def _apart(axes: Axes, marginal: ColumnSummary, first: int) -> None:
+    """Bars of the labels from ``first`` on, beside the others."""
+    labels = [_short(label) for label in marginal.labels[first:]]
+    places = np.arange(len(labels))
+    axes.bar(places - 0.21, marginal.real[first:], 0.4, color=REAL)
+    axes.bar(places + 0.21, marginal.synthetic[first:], 0.4, color=SYNTHETIC)
     axes.yaxis.tick_right()
     axes.spines[["left", "right"]].set_visible(False)
-    axes.set_xticks([0.5], ["null"], fontsize=8)
+    upright = max(map(len, labels)) > SHORT
+    axes.set_xticks(places, labels, rotation=90 if upright else 0, fontsize=8, parse_math=False)
+    _shares(axes.yaxis)
+    axes.set_ylim(bottom=0)
 
 
 def _short(label: str) -> str:

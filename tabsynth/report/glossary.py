@@ -9,6 +9,7 @@ SECTIONS = (
     ("prediction", "Predicting each column from the others"),
     ("disclosure", "Attribute disclosure"),
     ("columns", "Every column"),
+    ("rules", "Rules between columns"),
     ("distances", "Distances of marginals"),
     ("glossary", "Glossary"),
 )
@@ -50,6 +51,11 @@ GLOSSARY = (
         "Mean squared propensity score of a classifier that separates synthetic from training rows, over its"
         " expectation for two samples of one population. The best value is near 1. Above 1 the tables differ; below"
         " 1 the table is nearer to the training rows than other real rows are.",
+    ),
+    (
+        "Heaping",
+        "Values that are multiples of a round number more often than chance makes them, because people round when they"
+        " read or state them.",
     ),
     (
         "Leakage",

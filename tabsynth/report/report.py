@@ -10,6 +10,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -23,7 +24,7 @@ from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
-from tabsynth.report.page import environment, format_number, packaged
+from tabsynth.report.page import environment, format_number, packaged, shortened
 from tabsynth.report.summary import NOTICE, STANDARD_ERRORS, equal_rows, subtitle, summarise
 from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
 
@@ -54,16 +55,18 @@ KINDS = (
 ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
 WORST = 10
 MAX_PAIRS = 500  # in the table beside the heat map
+CAPTION = 200  # letters of a column's description
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as a data URI, with its title, what it shows in words, and a remark."""
+    """An image as a data URI, with its title, what it shows in words, a remark and a caption."""
 
     title: str
     source: str
     alt: str
     remark: str = ""
+    caption: str = ""
 
 
 def render(report: "Report") -> str:
@@ -71,6 +74,8 @@ def render(report: "Report") -> str:
     templates = environment()
     templates.filters["number"] = format_number
     templates.filters["interval"] = interval
+    templates.filters["share"] = percentage
+    templates.globals["value_on"] = value_on
     templates.filters["figure"] = partial(format_number, style="scaled")
     evaluation = report.evaluation
     return templates.from_string(packaged("template.html")).render(
@@ -106,6 +111,7 @@ def render(report: "Report") -> str:
         ],
         attacked=evaluation.attacked,
         moments=[item for item in evaluation.columns if item.moments is not None],
+        heaped=[item for item in evaluation.columns if item.heaping is not None],
         standard_errors=STANDARD_ERRORS,
         subtitle=subtitle(evaluation),
         sections=SECTIONS,
@@ -119,6 +125,23 @@ def render(report: "Report") -> str:
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """The ends of an interval; "to" survives a minus sign where a dash would not."""
     return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
+
+
+def value_on(axis: str, value: float, *, length: bool = False) -> str:
+    """A value on an axis, or a length on it, for a table of moments."""
+    if not math.isfinite(value) or axis not in ("date", "time", "duration"):
+        return format_number(value, style="scaled")
+    if axis == "duration" or length:
+        return f"{value:,.1f} {'days' if axis == 'date' else 'h'}"
+    if axis == "date":
+        return str(np.datetime64(math.floor(value), "D"))
+    minutes = round(60 * value)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def percentage(share: float) -> str:
+    """A share of rows with one decimal; one that is not 0 never looks like it."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def _strip(metric: Metric) -> Markup:
@@ -164,7 +187,11 @@ def _marginal(item: ColumnSummary) -> Picture:
     remark = f"distance {item.distance:.3f}"
     if item.folded:
         remark += f"; {item.folded} rarer categories taken together"
-    return Picture(item.column, _uri(marginal_figure(item)), alt, remark)
+    if any(item.outside):
+        real, synthetic = map(percentage, item.outside)
+        remark += f"; not shown: {real} of the training and {synthetic} of the synthetic rows"
+    caption = shortened(item.description or "", CAPTION)
+    return Picture(item.column, _uri(marginal_figure(item)), alt, remark, caption)
 
 
 def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
@@ -179,7 +206,7 @@ def _curves(certificate: Mapping[str, Any] | None) -> list[Picture]:
     return out
 
 
-FORMAT = "tabsynth-report/3"
+FORMAT = "tabsynth-report/4"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from tabsynth.report.certificates import (
 )
 
 NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
+# Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
+HEAPING_GAP, HEAPED_COLUMNS = 0.1, 4
 STANDARD_ERRORS = (
     "Standard errors, p-values and confidence intervals that are computed from synthetic rows as if they were real"
     " are too small: they ignore the noise and the error of the synthesizer."
@@ -95,6 +97,7 @@ def summarise(evaluation: Evaluation) -> list[str]:
     out.append(_distances(evaluation))
     out += _holdout(evaluation.overlap)
     out += _broken(evaluation, evaluation.left_out)
+    out += _heaping(evaluation)
     out += _below(evaluation)
     out += [_fares(item) for item in evaluation.subgroups]
     out.append(_disclosure(evaluation.disclosure))
@@ -225,6 +228,23 @@ def _broken(evaluation: Evaluation, left_out: int) -> list[str]:
             " figure."
         )
     return [text]
+
+
+def _heaping(evaluation: Evaluation) -> list[str]:
+    """The columns whose shares of multiples of a round number differ most, if some differ much."""
+    far = [c for c in evaluation.columns if c.heaping is not None and c.heaping.gap > HEAPING_GAP]
+    worst = sorted(far, key=lambda item: -item.heaping.gap if item.heaping else 0.0)[
+        :HEAPED_COLUMNS
+    ]
+    parts = []
+    for item in worst:
+        assert item.heaping is not None
+        share = max(item.heaping.multiples, key=lambda share: abs(share.real - share.synthetic))
+        parts.append(
+            f"{item.column} ({share.label}: {share.real:.0%} in the training and {share.synthetic:.0%} in the synthetic table)"
+        )
+    more = f" and {len(far) - len(worst)} other columns" if len(far) > len(worst) else ""
+    return [f"Round numbers differ in {', '.join(parts)}{more}."] if parts else []
 
 
 def _below(evaluation: Evaluation) -> list[str]:

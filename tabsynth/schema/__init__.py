@@ -1,12 +1,15 @@
 """Public facts about tables: columns of each kind, schemas, drafts of them."""
 
 from tabsynth.schema.categorical import Categorical
-from tabsynth.schema.column import Column, register
+from tabsynth.schema.column import REASONED, Column, register
+from tabsynth.schema.hierarchical import Hierarchical
+from tabsynth.schema.missing import with_reasons
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.temporal import Date, Datetime, Duration, Period, Time
 from tabsynth.schema.unlearned import Identifier, Text
 
+REASONED.append(with_reasons)
 # A new kind is one line here.
 register(Text)
 register(Identifier)
@@ -18,6 +21,7 @@ register(Duration)
 register(Time)
 register(Datetime)
 register(Date)
+register(Hierarchical)
 
 __all__ = [
     "Categorical",
@@ -25,6 +29,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Duration",
+    "Hierarchical",
     "Identifier",
     "Numeric",
     "Ordinal",

@@ -130,8 +130,7 @@ class Categorical(Column):
         """The category or what ``labels`` says of it."""
         if code == self.cells:
             return "null"
-        value = self.categories[code]
-        return self.labels.get(str(value), str(value))
+        return self.labelled(str(self.categories[code]))
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""

@@ -153,7 +153,7 @@ class DraftSource:
 
 
 _SHARED_FIRST = ("name", "kind", "dtype", "nulls")
-_SHARED_LAST = ("provenance", "source", "description", "labels")
+_SHARED_LAST = ("missing", "provenance", "source", "description", "labels")
 _ALWAYS_WRITTEN = ("name", "kind", "dtype", "provenance")
 JsonTypes = Mapping[str, type | tuple[type, ...]]
 
@@ -181,6 +181,10 @@ class Column:
         file then lists, as ``copied_from_private_rows``, which of the facts were.
     source : str, optional
         The public source of the facts.
+    missing : dict, optional
+        Reasons for missing that are kept apart: from the text or number that stands for one in tables, as text, to
+        what it means, such as ``{"-8": "refused"}``. Each has a code of its own and is never an amount; see
+        :mod:`tabsynth.schema.missing`.
     description, labels : optional
         What the column and its values mean, for people and reports. ``labels`` is a dict from values, as text,
         to texts.
@@ -219,6 +223,7 @@ class Column:
     source: str | None = None
     description: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     dtypes: ClassVar[tuple[str, ...]] = ()
     json_types: ClassVar[JsonTypes] = {}
@@ -229,7 +234,7 @@ class Column:
 
     def __new__(cls, **facts: Any) -> "Column":
         if cls is not Column:
-            return object.__new__(cls)
+            return object.__new__(REASONED[0](cls) if facts.get("missing") else cls)
         where = f"column {shown(facts.get('name'))}"
         kind = KINDS[one_of(f"kind of {where}", facts.get("kind"), KINDS)]
         field_names = [f.name for f in dataclasses.fields(kind)]
@@ -239,7 +244,7 @@ class Column:
                     f"{where}: a column of kind {kind.kind} has no {name}; its facts are"
                     f" {', '.join(field_names)}."
                 )
-        return object.__new__(kind)
+        return object.__new__(REASONED[0](kind) if facts.get("missing") else kind)
 
     def __post_init__(self) -> None:
         where = f"column {shown(self.name)}"
@@ -317,8 +322,18 @@ class Column:
         return {value: code for code, value in enumerate(self.categories)}
 
     @property
+    def written(self) -> tuple[Value, ...]:
+        """The values that the schema lists for the column, none of which a text for null may be."""
+        return self.categories
+
+    @property
+    def reasons(self) -> tuple[Any, ...]:
+        """What stands for each reason for missing in tables; their codes come before that of null."""
+        return ()
+
+    @property
     def size(self) -> int:
-        """Number of codes, that of null included."""
+        """Number of codes, those of reasons for missing and of null included."""
         return self.cells + int(self.nulls)
 
     @property
@@ -356,9 +371,13 @@ class Column:
     def _with_null(self, numbers: np.ndarray) -> np.ndarray:
         return np.append(numbers, np.nan) if self.nulls else numbers
 
-    def code_widths(self) -> np.ndarray:
-        """How many values each code stands for, relative to each other, shape (cells,)."""
-        return np.ones(self.cells)
+    def axis(self) -> tuple[str, np.ndarray] | None:
+        """The kind of axis that the values have, and the edges of the codes on it, shape (cells + 1,).
+
+        ``number``: numbers. ``date``: days since 1970 in UTC. ``time``: hours since midnight. ``duration``: hours.
+        None for a column whose codes have no width.
+        """
+        return None
 
     def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
         """The number of the group of each code, shape (size,), for coarser counts.
@@ -373,7 +392,7 @@ class Column:
             Without an order: the largest share of the rows that may be merged.
         """
         if not self.ordered:
-            return _merge_rarest(shares, least, merged)
+            return merge_rarest(shares, least, merged)
         groups = np.empty(self.size, dtype=np.int64)
         groups[: self.cells] = _merge_neighbours(shares[: self.cells], least)
         groups[self.cells :] = groups[: self.cells].max(initial=-1) + 1
@@ -397,6 +416,42 @@ class Column:
             column takes undeclared values. A key is missing where there is no such value.
         """
         return {}
+
+    # A column beside it, where codes leave open what should be learned.
+
+    @property
+    def detail(self) -> "Column | None":
+        """One more modelled column, of what the codes do not say; None where there is none."""
+        return None
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
+        """Codes of :attr:`detail`, shape (n,), of values in the column's dtype."""
+        raise NotImplementedError
+
+    def detail_possible(self) -> np.ndarray:
+        """Whether a code has a value of each code of :attr:`detail`, bool, shape (size, detail.size)."""
+        raise NotImplementedError
+
+    def decode_detailed(
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
+    ) -> pd.Series:
+        """As :meth:`decode`, of values that are as the codes of :attr:`detail` say, where a code has any."""
+        raise NotImplementedError
+
+    def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
+        """Beside :meth:`restriction`: which codes of :attr:`detail` a condition allows; None for all."""
+        return None
+
+    def labelled(self, text: str) -> str:
+        """What ``labels`` says of a value that is written as ``text``; ``text`` itself if they say nothing.
+
+        Where they say the same of several values, the value follows.
+        """
+        label = self.labels.get(text, text)
+        return label if label == text or not self._shared(label) else f"{label} ({text})"
+
+    def _shared(self, label: str) -> bool:
+        return sum(other == label for other in self.labels.values()) > 1
 
     # Amounts, for rules between columns.
 
@@ -528,6 +583,10 @@ class Column:
             else:
                 allowed[self.code_of(value)] = True
         return allowed, None
+
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """Which values, all of them declared, are among those that :meth:`restriction` leaves; bool, shape (n,)."""
+        return np.asarray(shares[self.encode(values)] > 0)
 
     def stated(self, value: Any) -> Any:
         """A value or range of a condition as a certificate names it, JSON-ready: None for null."""
@@ -741,11 +800,11 @@ class Column:
         defaults = {f.name: f.default for f in dataclasses.fields(self)}
         for name in self._fact_names():
             value = getattr(self, name)
-            default = {} if name == "labels" else defaults[name]
+            default = {} if name in ("labels", "missing") else defaults[name]
             if name in _ALWAYS_WRITTEN or value != default:
                 if isinstance(value, tuple):
                     value = list(value)
-                out[name] = dict(value) if name == "labels" else value
+                out[name] = dict(value) if default == {} else value
         if copied and self.copied:
             out[COPIED] = list(self.copied)
         return out
@@ -755,8 +814,8 @@ class Column:
         """FileFormatError, beginning with ``where``, for a fact of the kind of a wrong form."""
 
 
-def _merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
-    """Groups in which the rarest codes, together at most ``merged`` of the rows, are one."""
+def merge_rarest(shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+    """Groups of codes without an order, shape (size,), in which the rarest codes, together at most ``merged`` of the rows, are one."""
     order = np.argsort(shares, kind="stable")
     rare = order[(shares[order] < least) & (shares[order].cumsum() <= merged)]
     if len(rare) < 2:
@@ -783,6 +842,8 @@ def _merge_neighbours(shares: np.ndarray, least: float) -> np.ndarray:
 
 REQUIRED = ("_check", "cells", "label", "domain", "encode", "decode")
 KINDS: dict[str, type[Column]] = {}  # filled by register(), in tabsynth/schema/__init__.py
+# What makes the class of columns with reasons for missing of a kind: tabsynth/schema/missing.py.
+REASONED: list[Callable[[Any], Any]] = []
 
 
 def register(kind: type[Column]) -> None:
@@ -823,7 +884,13 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
             f" {', '.join(names)}."
         )
     values = {key: value for key, value in values.items() if value is not None}
-    types: dict[str, Any] = {"nulls": bool, "labels": dict, "source": str, "description": str}
+    types: dict[str, Any] = {
+        "nulls": bool,
+        "labels": dict,
+        "missing": dict,
+        "source": str,
+        "description": str,
+    }
     for kind in kinds:
         types.update(kind.json_types)
     for key, allowed in types.items():
@@ -834,8 +901,9 @@ def column_from(item: Mapping[str, Any], where: str) -> Column:
     for key in ("name", "kind", "dtype"):
         if not isinstance(values.get(key), str):
             raise FileFormatError(f"{where}: a column lacks {key!r}: {shown(item)}.")
-    if not all(isinstance(text, str) for text in values.get("labels", {}).values()):
-        raise FileFormatError(f"{where}: labels of {column} must be texts.")
+    for key in ("labels", "missing"):
+        if not all(isinstance(text, str) for text in values.get(key, {}).values()):
+            raise FileFormatError(f"{where}: {key} of {column} must be texts.")
     for kind in kinds:
         kind._check_json(values, f"{where}: {column}")
     return Column(**values)

@@ -1,12 +1,14 @@
 """Rules between the columns of a table: public facts that every synthetic row satisfies.
 
-A rule is written in the schema as a dict, in one of four forms:
+A rule is written in the schema as a dict, in one of five forms:
 
 * ``{"derive": NAME, "from": [NAMES], "table": [[VALUES…, VALUE], …]}``: a column that follows from others by a
   public table. Of one source the table may be a dict.
 * ``{"derive": NAME, "expression": TEXT}``: a number, date or time that is computed (:class:`Expression`).
 * ``{"order": [NAMES], "strict": BOOL}``: values that do not fall from column to column; ``strict``: that rise.
   ``"difference": {"high": 60, …}`` models the second of two columns by its difference to the first.
+* ``{"sum": [NAMES], "at_most": NAME}``: parts that are together no more than a total. Parts that make up a total are
+  modelled, and the total is derived by an expression.
 * ``{"if": {NAME: VALUES, …}, "then": {NAME: VALUES, …}}``: what rows of one kind must have. Values are lists
   (None for null) or ranges, as in impossible combinations.
 
@@ -27,7 +29,7 @@ from tabsynth.schema.column import Column, plain
 from tabsynth.schema.expressions import Expression
 from tabsynth.schema.numeric import Numeric
 
-MAX_RULES = 1_000
+MAX_RULES = 10_000
 MAX_LOOKUP = 2**24  # entries of the table of a derived column
 VIOLATIONS = ("refuse", "drop", "repair")
 TOLERANCE = 1e-6  # relative, of numbers that a rule computes
@@ -178,7 +180,9 @@ class Order(Rule):
         table = table.copy()
         for j, column in enumerate(self.columns):
             series = column.from_amounts(amounts[:, j]).set_axis(rows.index)
-            table[column.name] = table[column.name].where(~wrong, series.reindex(table.index))
+            placed = wrong.copy()
+            placed[np.flatnonzero(wrong)[np.isnan(amounts[:, j])]] = False  # missing stays as it is
+            table[column.name] = table[column.name].where(~placed, series.reindex(table.index))
         return table
 
     def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
@@ -241,6 +245,77 @@ class Order(Rule):
 
 
 @dataclass(frozen=True, eq=False)
+class Sum(Rule):
+    """Parts that are together no more than a total; a missing part counts 0, and a missing total allows all.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The parts, then the total.
+    """
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The parts, then the total."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """As :attr:`Rule.text`."""
+        return f"{' + '.join(self.names[:-1])} <= {self.names[-1]}"
+
+    def broken(self, table: pd.DataFrame) -> np.ndarray:
+        """As :meth:`Rule.broken`; up to the rounding of a sum of floats."""
+        *parts, total = (column.amounts(table[column.name]) for column in self.columns)
+        whole = np.sum([np.nan_to_num(part) for part in parts], axis=0)
+        return np.asarray(whole > total + self._rounding(total))
+
+    def feasible(self, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        """As :meth:`Order.feasible`."""
+        least, most = np.nan_to_num(lows[:, :-1]).sum(axis=1), highs[:, -1]
+        return ~(least > most + self._rounding(most))
+
+    def drawn(self, lows: np.ndarray, highs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Order.drawn`: the total first, then each part within what the others leave."""
+        null = np.isnan(lows)
+        lows, highs = np.nan_to_num(lows), np.nan_to_num(highs)
+        drawn = np.empty_like(lows)
+        least = lows[:, :-1].sum(axis=1)
+        total = self.columns[-1]
+        drawn[:, -1] = _on_steps(
+            total, np.maximum(lows[:, -1], least), lows[:, -1], highs[:, -1], rng
+        )
+        left = np.where(null[:, -1], np.inf, drawn[:, -1] - least)
+        for j in rng.permutation(len(self.columns) - 1):
+            most = np.minimum(highs[:, j], lows[:, j] + np.maximum(left, 0))
+            drawn[:, j] = _on_steps(self.columns[j], lows[:, j], lows[:, j], most, rng)
+            left = left - (drawn[:, j] - lows[:, j])
+        return np.where(null, np.nan, drawn)
+
+    @staticmethod
+    def _rounding(total: np.ndarray) -> np.ndarray:
+        return TOLERANCE * np.maximum(1, np.abs(np.nan_to_num(total)))
+
+
+def _on_steps(
+    column: Column,
+    least: np.ndarray,
+    origin: np.ndarray,
+    most: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Amounts from ``least`` to ``most``, uniform over the column's steps, of which ``origin`` is one; shape (n,)."""
+    step = column.amount_step
+    if step is None:
+        return least + np.maximum(most - least, 0) * rng.random(len(least))
+    first = np.ceil((least - origin) / step - TOLERANCE)
+    last = np.maximum(np.floor((most - origin) / step + TOLERANCE), first)
+    return origin + step * (first + np.floor(rng.random(len(least)) * (last - first + 1)))
+
+
+@dataclass(frozen=True, eq=False)
 class Implication(Rule):
     """What rows that have some values must have.
 
@@ -284,6 +359,30 @@ class Forbidden(Implication):
         return np.all([m[c] for m, c in zip(self.conditions, codes, strict=True)], axis=0)
 
 
+def checked_suggestions(suggested: Any) -> tuple[dict[str, Any], ...]:
+    """Suggested rules with their shares, as JSON writes them; their columns are not looked at.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(suggested, list | tuple):
+        raise InputError(f"Expected suggested to be a list of dicts, got {shown(suggested)}.")
+    for i, item in enumerate(suggested):
+        share = item.get("share") if isinstance(item, Mapping) else None
+        if (
+            not isinstance(item, Mapping)
+            or set(item) != {"rule", "share"}
+            or not isinstance(share, int | float)
+            or not 0 <= share <= 1
+        ):
+            raise InputError(
+                f"suggested[{i}]: expected a dict with the rule and the share of rows that break it, from 0 to 1; got"
+                f" {shown(item)}."
+            )
+    return tuple(plainly(item) for item in suggested)
+
+
 def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]:
     """The rules of a schema's ``constraints``.
 
@@ -294,7 +393,7 @@ def rules_from(columns: Columns, constraints: Sequence[Any]) -> tuple[Rule, ...]
     """
     if len(constraints) > MAX_RULES:
         raise InputError(f"The schema has {len(constraints):,} constraints; at most {MAX_RULES:,}.")
-    rules = [_rule(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
+    rules = [rule_from(columns, item, f"constraints[{i}]") for i, item in enumerate(constraints)]
     _check_together(rules)
     return tuple(rules)
 
@@ -307,18 +406,21 @@ _FORMS = {
         {"order", "difference"},
         {"order", "strict", "difference"},
     ),
+    "sum": ({"sum", "at_most"},),
     "if": ({"if", "then"},),
 }
 
 
-def _rule(columns: Columns, item: Any, where: str) -> Rule:
+def rule_from(columns: Columns, item: Any, where: str) -> Rule:
+    """One rule; ``where`` is what errors begin with."""
     form = next((f for f in _FORMS if isinstance(item, Mapping) and f in item), None)
     if form is None or set(item) not in _FORMS[form]:
         raise InputError(
-            f"{where}: expected derive with from and table, derive with expression, order, or if with then;"
+            f"{where}: expected derive with from and table, derive with expression, order, sum with at_most, or if with then;"
             f" got {shown(item)}."
         )
-    return {"derive": _derived, "order": _order, "if": _implication}[form](columns, item, where)
+    make = {"derive": _derived, "order": _order, "sum": _sum, "if": _implication}[form]
+    return make(columns, item, where)
 
 
 def _column(columns: Columns, name: Any, where: str) -> Column:
@@ -375,7 +477,7 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
             )
         lookup[key], values[key] = code, value
     if target.nulls and len(sources) == 1 and sources[0].nulls and lookup[-1] < 0:
-        lookup[-1] = target.cells
+        lookup[-1] = target.size - 1
     if (lookup < 0).any() and target.other is not None:
         values[lookup < 0] = target.other
         lookup[lookup < 0] = target.positions[target.other]
@@ -435,10 +537,15 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         raise InputError(
             f"{where}: {', '.join(names)} are of different kinds or units; they have no order."
         )
-    for column in ordered:
-        column.code_amounts()  # InputError for texts
+    _check_possible(Order(ordered, strict), where)
     if "difference" not in item:
         return Order(ordered, strict)
+    reasons = next((c.name for c in ordered if c.missing), None)
+    if reasons is not None:
+        raise InputError(
+            f"{where}: column {shown(reasons)} has reasons for missing, which a difference does not keep apart; leave"
+            " one of them out."
+        )
     if len(ordered) != 2:
         raise InputError(f"{where}: a difference is of two columns; write a rule for each pair.")
     facts = {"low": 1 if strict else 0, **dict(item["difference"] or {})}
@@ -466,6 +573,38 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         **facts,
     )
     return Order(ordered, strict, difference)
+
+
+def _sum(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
+    parts, total = item["sum"], item["at_most"]
+    names = [*parts, total] if isinstance(parts, list | tuple) else []
+    if len(names) < 2 or len(set(map(str, names))) < len(names):
+        raise InputError(
+            f"{where}: expected sum to list different columns, and at_most to name another."
+        )
+    summed = tuple(_column(columns, name, where) for name in names)
+    kinds = {(c.kind, getattr(c, "resolution", None)) for c in summed if hasattr(c, "units")}
+    durations = len(kinds) == 1 and all(c.kind == "duration" for c in summed)
+    if kinds and not durations:
+        raise InputError(
+            f"{where}: {', '.join(map(str, names))} have no sum; give numbers, or durations."
+        )
+    rule = Sum(summed)
+    _check_possible(rule, where)
+    return rule
+
+
+def _check_possible(rule: Order | Sum, where: str) -> None:
+    """InputError for texts, and where the bounds of the columns allow no values that satisfy the rule."""
+    ends = [column.code_amounts() for column in rule.columns]
+    lows, highs = (
+        np.array([[np.nanmin(e[0]) for e in ends]]),
+        np.array([[np.nanmax(e[1]) for e in ends]]),
+    )
+    if not any(column.nulls for column in rule.columns) and not rule.feasible(lows, highs)[0]:
+        raise InputError(
+            f"{where}: the bounds of the columns allow no values with {rule.text}; correct the bounds or the rule."
+        )
 
 
 def _implication(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:

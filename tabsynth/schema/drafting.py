@@ -133,6 +133,8 @@ def _draft(
         raise LeftOut("its name is that of an identifier")
     if not values.notna().any():
         raise LeftOut("all of its values are missing")
+    if len({isinstance(value, str) for value in values.dropna().astype(object)}) > 1:
+        raise LeftOut("some of its values are texts, and some are not")
     column = _column(name, values, null_values, least, leave_out=True, decimal=decimal)
     reason = identifying(column)
     if reason is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import COPIED, KINDS, base_dtype, column_from
+from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 
 DROPPED = "dropped by hand"
@@ -36,6 +37,8 @@ class Edit:
         Whether all columns are.
     source : str, optional
         The public source of the facts that are declared.
+    accept_suggested : sequence of str
+        Suggested rules that become constraints, by their numbers from 1, or ``"all"``.
     """
 
     drop: Sequence[str] = ()
@@ -46,6 +49,7 @@ class Edit:
     declare: Sequence[str] = ()
     declare_all: bool = False
     source: str | None = None
+    accept_suggested: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if (self.declare_all or self.declare) and not self.source:
@@ -112,9 +116,38 @@ def edit(schema: Schema, change: Edit) -> Schema:
         {"name": n, "reason": DROPPED} for n in dict.fromkeys(change.drop) if n not in known
     ]
     kept = [c for c in data.get("impossible", []) if not set(c) & set(change.drop)]
-    data |= {"left_out": left_out, "impossible": kept}
+    data |= {"left_out": left_out, "impossible": kept, **_rules(schema, change)}
     refuse_together(_errors(data["columns"]), "The edited schema")
     return Schema.from_dict(data)
+
+
+def _rules(schema: Schema, change: Edit) -> dict[str, Any]:
+    """Constraints and suggestions: those that are accepted moved, and those that name dropped columns left out."""
+    accepted = set(range(len(schema.suggested))) if "all" in change.accept_suggested else set()
+    for text in change.accept_suggested:
+        if text != "all":
+            position = number(text)
+            if not isinstance(position, int) or not 1 <= position <= len(schema.suggested):
+                raise InputError(
+                    f"Expected the number of a suggested rule, from 1 to {len(schema.suggested)}, or all; got {shown(text)}."
+                )
+            accepted.add(position - 1)
+
+    def keeps(rule: Rule) -> bool:
+        return not set(rule.names) & set(change.drop)
+
+    constraints = [
+        c for c, rule in zip(schema.constraints, schema.rules, strict=True) if keeps(rule)
+    ]
+    suggested = []
+    for i, item in enumerate(schema.suggested):
+        if not keeps(schema.suggested_rules[i]):
+            continue
+        if i in accepted:
+            constraints.append(item["rule"])
+        else:
+            suggested.append(item)
+    return {"constraints": constraints, "suggested": suggested}
 
 
 def _errors(columns: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from tabsynth._validate import integer, positive, real, shown
 from tabsynth.errors import InputError
+from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import (
     LARGE_INTEGER,
     MAX_CATEGORIES,
@@ -258,11 +259,11 @@ class Numeric(Column):
     # Labels, scores, groups.
 
     def label(self, code: int) -> str:
-        """The least and the largest value of a cell."""
+        """The least and the largest value of a cell; of one value what ``labels`` says of it."""
         if code == self.cells:
             return "null"
         low, high = (ends[code] for ends in self.cell_ends())
-        return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+        return self.labelled(f"{low:.10g}") if low == high else f"{low:.10g}–{high:.10g}"
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -277,15 +278,9 @@ class Numeric(Column):
         edges = self.edges()
         return self._with_null((edges[:-1] + edges[1:]) / 2)
 
-    def code_widths(self) -> np.ndarray:
-        """Steps of each cell; 1 where there are none, or where breaks are declared.
-
-        A cell of declared breaks is as wide as its declaration intends. Equal cells of whole steps can differ
-        by one step, so that their counts alone would look uneven.
-        """
-        if self.step is None or self.breaks:
-            return super().code_widths()
-        return np.diff(self.edges()) / self.step
+    def axis(self) -> tuple[str, np.ndarray]:
+        """As :meth:`Column.axis`; a value with steps is as wide as a step."""
+        return "number", self.edges()
 
     def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
         """As :meth:`Column.edge_cases`; undeclared values lie outside the bounds."""
@@ -415,7 +410,15 @@ class Numeric(Column):
 
     # Heaping.
 
-    def heap_codes(self, values: pd.Series) -> np.ndarray:
+    @property
+    def detail(self) -> Categorical | None:
+        """As :attr:`Column.detail`: whether values are multiples that people prefer."""
+        if not self.heaping:
+            return None
+        categories = (*(f"multiple of {number:g}" for number in self.heaping), "other")
+        return Categorical(name=f"{self.name} (heaping)", dtype="str", categories=categories)
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
         """For each value the place in ``heaping`` of the first number it is a multiple of, shape (n,) int64.
 
         ``len(heaping)`` for other values and for null.
@@ -429,8 +432,8 @@ class Numeric(Column):
             codes[np.abs(ratio - np.round(ratio)) < STEP_TOLERANCE] = code
         return codes
 
-    def heap_possible(self) -> np.ndarray:
-        """Whether a cell has a value of each code of :meth:`heap_codes`, bool, shape (size, len(heaping) + 1).
+    def detail_possible(self) -> np.ndarray:
+        """Whether a cell has a value of each code of :meth:`detail_codes`, bool, shape (size, len(heaping) + 1).
 
         Of cells with many values all are said to be possible; null has the last one.
         """
@@ -438,25 +441,29 @@ class Numeric(Column):
         first, count = self.cell_steps()
         for cell in np.flatnonzero(count <= COUNTED_STEPS):
             steps = first[cell] + np.arange(count[cell])
-            found = self.heap_codes(pd.Series(self.numbers_at(steps)))
+            found = self.detail_codes(pd.Series(self.numbers_at(steps)))
             possible[cell] = np.isin(np.arange(possible.shape[1]), found)
         possible[self.cells :, :-1] = False
         return possible
 
-    def decode_heaped(
-        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator
+    def decode_detailed(
+        self, codes: np.ndarray, heaps: np.ndarray, rng: np.random.Generator, within: Any = None
     ) -> pd.Series:
-        """As :meth:`decode`, of values that are multiples as :meth:`heap_codes` says, where the cell has any.
+        """As :meth:`decode`, of values that are multiples as :meth:`detail_codes` says, where the cell has any.
 
         Parameters
         ----------
         codes, heaps : ndarray, shape (n,)
         rng : Generator
+        within : StepRanges, optional
+            As of :meth:`decode`; values then are any that it allows.
         """
-        values = self.decode(codes, rng)
+        values = self.decode(codes, rng, within)
+        if within is not None:
+            return values
         lows, highs = self.code_amounts()
         amounts = values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
-        left = np.flatnonzero((codes < self.cells) & (heaps != self.heap_codes(values)))
+        left = np.flatnonzero((codes < self.cells) & (heaps != self.detail_codes(values)))
         for _ in range(HEAPED_DRAWS):
             if not len(left):
                 break
@@ -467,7 +474,7 @@ class Numeric(Column):
                 count = np.floor(highs[cells] / multiple + STEP_TOLERANCE) - first + 1
                 heaped = multiple * (first + np.floor(rng.random(len(left)) * count))
                 drawn = np.where((wanted == code) & (count > 0), heaped, drawn)
-            fits = self.heap_codes(pd.Series(drawn)) == wanted
+            fits = self.detail_codes(pd.Series(drawn)) == wanted
             amounts[left[fits]] = drawn[fits]
             left = left[~fits]
         return self.from_amounts(amounts)
@@ -564,6 +571,17 @@ class Numeric(Column):
         elif len(numbers) < len(values):
             raise self.has_no(next(value for value in values if is_null(value)))
         return shares, within
+
+    def satisfies(
+        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
+    ) -> np.ndarray:
+        """As :meth:`Column.satisfies`, step by step."""
+        kept = super().satisfies(values, shares, within)
+        if within is None:
+            return kept
+        amounts = self.amounts(values)
+        steps = np.round((np.nan_to_num(amounts) - self.bounds[0]) / self.step)
+        return np.where(np.isnan(amounts), kept, within.below(steps + 1) > within.below(steps))
 
     def _step_range(self, value: Any) -> tuple[float, float]:
         """The first and the last step of a range or a number; one without any is refused."""

@@ -23,25 +23,25 @@ import pandas as pd
 from tabsynth._files import parse_json, position, read_json_text, write_text
 from tabsynth._validate import MAX_COLUMNS, check_text, one_of, shown
 from tabsynth.errors import InputError, TableError, TabsynthError
-from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.column import COPIED, Column, column_from, plain
 from tabsynth.schema.constraints import (
     VIOLATIONS,
     Forbidden,
     Order,
     Rule,
+    checked_suggestions,
     made_by,
     plainly,
+    rule_from,
     rules_from,
 )
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
-from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
 from tabsynth.tables.formulas import unescaped
 from tabsynth.tables.frames import to_pandas
 
-MAX_COMBINATIONS = 1_000
+MAX_COMBINATIONS = 10_000
 MAX_NAMED = 100  # columns of a combination
 MAX_MARKS = 2**26  # category codes marked, yes or no, by all combinations: a byte each
 
@@ -132,7 +132,14 @@ def _zero(columns: Sequence[Column], combination: Mapping[str, Any], where: str)
     return marked
 
 
-LISTS = ("columns", "impossible", "constraints", "left_out")  # of a schema file: an item a line
+LISTS = (
+    "columns",
+    "impossible",
+    "constraints",
+    "suggested",
+    "left_out",
+)  # of a schema file: an item a line
+MOST_PROBLEMS = 100  # lines of an error
 MAX_VALUES = 1_000_000  # categories and cells of all columns together
 NOTICE = (
     "The columns with provenance 'drafted' hold values that were copied from the rows of a table. If that table"
@@ -165,7 +172,11 @@ class Schema:
         is refused; they are left out; or they are repaired, where values that break an order are sorted, a derived
         column is not read, and other rows are left out.
     released : dict, optional
-        The mechanisms of the private draft that made the schema: its cost counts in every fit.
+        The mechanisms of the private draft that made the schema, or of the suggestions: their cost counts in every fit.
+    suggested : sequence of dict
+        Rules that noisy counts suggest, each a dict with the ``rule``, in a form of ``constraints``, and the noisy
+        ``share`` of rows that break it. They do not hold in samples: a person moves those that are public facts to
+        ``constraints``.
     decimal : {".", ","}, optional
         The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
         1234 or 1.234, is refused in a column of numbers.
@@ -190,6 +201,7 @@ class Schema:
     constraints: tuple[dict[str, Any], ...] = ()
     violations: str = "refuse"
     released: dict[str, Any] | None = None
+    suggested: tuple[dict[str, Any], ...] = ()
     decimal: str | None = None
 
     def __init__(
@@ -201,6 +213,7 @@ class Schema:
         constraints: Sequence[Mapping[str, Any]] = (),
         violations: str = "refuse",
         released: Mapping[str, Any] | None = None,
+        suggested: Sequence[Mapping[str, Any]] = (),
         decimal: str | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
@@ -213,7 +226,7 @@ class Schema:
         self._check_size()
         nulls = set(self.null_values)
         for column in self.columns:
-            for value in {str(value) for value in column.categories} & nulls:
+            for value in {str(value) for value in column.written} & nulls:
                 raise InputError(
                     f"Column {shown(column.name)} lists category {shown(value)}, which null_values"
                     " reads as null; take it out of one of the two."
@@ -227,6 +240,7 @@ class Schema:
         object.__setattr__(self, "constraints", tuple(plainly(item) for item in constraints))
         object.__setattr__(self, "violations", one_of("violations", violations, VIOLATIONS))
         object.__setattr__(self, "released", None if released is None else dict(released))
+        object.__setattr__(self, "suggested", checked_suggestions(suggested))
         if decimal is not None:
             one_of("decimal", decimal, DECIMAL_MARKS)
         object.__setattr__(self, "decimal", decimal)
@@ -247,11 +261,24 @@ class Schema:
                 f"Column {shown(names[0])} has provenance 'released', and the schema does not list the mechanisms that"
                 " released it; keep 'released' of the drafted file, or declare the column."
             )
+        if self.suggested_rules and not listed:
+            raise InputError(
+                "The schema has suggested rules, and does not list the mechanisms that released them; keep 'released' of"
+                " the file that they are from, or take them out."
+            )
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that ``constraints`` declares."""
         return rules_from(self, self.constraints) if self.constraints else ()
+
+    @cached_property
+    def suggested_rules(self) -> tuple[Rule, ...]:
+        """The rules of ``suggested``, in its order."""
+        return tuple(
+            rule_from(self, item["rule"], f"suggested[{i}]")
+            for i, item in enumerate(self.suggested)
+        )
 
     @cached_property
     def makers(self) -> dict[str, Rule]:
@@ -263,7 +290,7 @@ class Schema:
         """The columns that a synthesizer models; the schema itself where these are its columns.
 
         Identifiers, free text and derived columns are not modelled. A column that is modelled by a difference is
-        replaced by that; a column with heaping has one more beside it.
+        replaced by that; a column with a detail, such as heaping, has that beside it.
         """
         columns: list[Column] = []
         for column in self.columns:
@@ -272,8 +299,8 @@ class Schema:
                 columns.append(rule.difference)
             elif column.learned and rule is None:
                 columns.append(column)
-                if isinstance(column, Numeric) and column.heaping:
-                    columns.append(heaping_column(column))
+                if column.detail is not None:
+                    columns.append(column.detail)
         if not columns:
             raise InputError(
                 "The schema has no column that can be learned: all are identifiers, free text or derived from each"
@@ -337,9 +364,9 @@ class Schema:
 
     @property
     def ruled(self) -> bool:
-        """Whether sampled rows may have to be changed, so that rules or heaping hold."""
-        heaped = any(getattr(column, "heaping", ()) for column in self.columns)
-        return bool(heaped or self.constraints or self.impossible)
+        """Whether sampled rows may have to be changed, so that rules and details hold."""
+        detailed = any(column.detail is not None for column in self.columns)
+        return bool(detailed or self.constraints or self.impossible)
 
     def _check_size(self) -> None:
         for text in self.null_values:
@@ -393,6 +420,11 @@ class Schema:
             if set(rule.names) <= set(names)
         ]
         columns = [self[name] for name in names]
+        suggested = [
+            item
+            for item, rule in zip(self.suggested, self.suggested_rules, strict=True)
+            if set(rule.names) <= set(names)
+        ]
         return Schema(
             columns,
             self.null_values,
@@ -401,6 +433,7 @@ class Schema:
             rules,
             self.violations,
             self.released,
+            suggested,
             self.decimal,
         )
 
@@ -510,7 +543,12 @@ class Schema:
             # Of other tables, rows that break a rule are no problem.
             if problem.column is not None or self.violations == "refuse"
         ]
-        return TableError(what, problems, str(cause)) if len(problems) > 1 else cause
+        if len(problems) < 2:
+            return cause
+        more = len(problems) - MOST_PROBLEMS
+        if more > 0:
+            problems[MOST_PROBLEMS:] = [f"And {more:,} more problems."]
+        return TableError(what, problems, str(cause))
 
     def _broken_rules(self, frame: pd.DataFrame, parse: bool) -> list[Problem]:
         """The first row that breaks each rule, of a table whose values all fit."""
@@ -557,6 +595,8 @@ class Schema:
             out["constraints"] = [dict(item) for item in self.constraints]
         if self.violations != "refuse":
             out["violations"] = self.violations
+        if self.suggested:
+            out["suggested"] = [dict(item) for item in self.suggested]
         if self.released is not None:
             out["released"] = self.released
         if self.decimal is not None:
@@ -602,6 +642,7 @@ class Schema:
             constraints=data.get("constraints", []),
             violations=data.get("violations", "refuse"),
             released=data.get("released"),
+            suggested=data.get("suggested", []),
             decimal=data.get("decimal"),
         )
 
@@ -624,12 +665,6 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON (to a temporary file, then renamed)."""
         write_text(path, self.to_json())
-
-
-def heaping_column(column: Numeric) -> Categorical:
-    """The column of whether values are multiples that people prefer; codes as of :meth:`Numeric.heap_codes`."""
-    categories = (*(f"multiple of {number:g}" for number in column.heaping), "other")
-    return Categorical(name=f"{column.name} (heaping)", dtype="str", categories=categories)
 
 
 def _values(values: Any) -> str:

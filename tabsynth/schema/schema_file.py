@@ -41,6 +41,12 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "enum": ["refuse", "drop", "repair"],
         "description": "What becomes of rows of a table that break a rule.",
     },
+    "suggested": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Rules that noisy counts suggest, each with the noisy share of rows that break it; they do not"
+        " hold until a person moves them to constraints.",
+    },
     "released": {
         "type": ["object", "null"],
         "description": "The mechanisms of the private draft that released facts of columns.",
@@ -64,6 +70,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "source": {"type": "string"},
     "description": {"type": "string"},
     "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "missing": {"type": "object", "additionalProperties": {"type": "string"}},
     COPIED: {"description": "Facts that were copied from rows; it is not read."},
 }
 REQUIRED = ("name", "kind", "dtype")

@@ -135,7 +135,7 @@ class Temporal(Column):
         if code == self.cells:
             return "null"
         first, last = (self.text_of(ends[code]) for ends in self.units.cell_ends())
-        return first if first == last else f"{first} to {last}"
+        return self.labelled(first) if first == last else f"{first} to {last}"
 
     def domain(self, limit: int = 8) -> str:
         """As :meth:`Column.domain`."""
@@ -145,9 +145,13 @@ class Temporal(Column):
         """Midpoints of the cells in units; NaN for null."""
         return self.units.scores()
 
-    def code_widths(self) -> np.ndarray:
-        """As :meth:`Numeric.code_widths`."""
-        return self.units.code_widths()
+    def axis(self) -> tuple[str, np.ndarray]:
+        """As :meth:`Column.axis`; a unit begins at its value."""
+        return self._on_axis(self.units.edges() + 0.5)
+
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        """The kind of axis, and numbers of units on it."""
+        raise NotImplementedError
 
     def strict(self) -> Self:
         """As :meth:`Column.strict`: without ``clip``."""
@@ -292,6 +296,13 @@ class Temporal(Column):
 
         return self.units.restriction([in_units(value) for value in values])
 
+    def satisfies(
+        self, values: pd.Series, shares: np.ndarray, within: StepRanges | None
+    ) -> np.ndarray:
+        """As :meth:`Column.satisfies`."""
+        units = pd.Series(self.amounts(values)).astype("Int64")
+        return self.units.satisfies(units, shares, within)
+
     def stated(self, value: Any) -> Any:
         """As :meth:`Column.stated`."""
         if is_range(value):
@@ -433,6 +444,9 @@ class Date(Temporal):
             return pd.Series(days.dt.date.to_numpy(), dtype=object)
         return days.dt.strftime(self.format or "%Y-%m-%d").astype(self.dtype)
 
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        return "date", units
+
     def text_of(self, number: float) -> str:
         """The date in ISO 8601."""
         return str(np.datetime64(int(number), "D"))
@@ -445,7 +459,10 @@ class Date(Temporal):
         if base == "datetime":
             if getattr(values.dtype, "tz", None) is not None:
                 return None
-        elif base != "text" or not _looks_like(values, r"\d{4}-\d{2}-\d{2}"):
+        elif base != "text" or not (
+            all(type(value) is datetime.date for value in values)
+            or _looks_like(values, r"\d{4}-\d{2}-\d{2}")
+        ):
             return None
         numbers = _instants(values, None)
         if np.isnan(numbers).any() or (numbers % MICROSECONDS_A_DAY != 0).any():
@@ -514,6 +531,9 @@ class Datetime(Temporal):
         if zone is None:
             return series.astype(self.dtype)
         return series.dt.tz_localize("UTC").dt.tz_convert(zone[1]).astype(self.dtype)
+
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        return "date", units * _unit(self.resolution, self.name) / MICROSECONDS_A_DAY
 
     def text_of(self, number: float) -> str:
         """The instant in ISO 8601."""
@@ -590,6 +610,9 @@ class Time(Temporal):
         form = "%H:%M" if self.resolution == "1min" else "%H:%M:%S"
         return pd.Series([t.strftime(form) for t in times], dtype=object).astype(self.dtype)
 
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        return "time", units / (60 if self.resolution == "1min" else 3600)
+
     @classmethod
     def draft(cls, source: DraftSource) -> Column | None:
         """A draft of times of day, whose bounds are the whole day."""
@@ -650,6 +673,10 @@ class Duration(Temporal):
             return lengths.astype(self.dtype)
         return lengths.map(str).astype(self.dtype)
 
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        hour = MICROSECONDS_A_DAY / 24
+        return "duration", units * _unit(self.resolution, self.name) / hour
+
     @classmethod
     def draft(cls, source: DraftSource) -> Column | None:
         """A draft of a dtype of durations."""
@@ -695,6 +722,12 @@ class Period(Temporal):
     def _values(self, numbers: np.ndarray) -> pd.Series:
         array = pd.PeriodIndex.from_ordinals(numbers.astype(np.int64), freq=self._frequency())
         return pd.Series(array).astype(self.dtype)
+
+    def _on_axis(self, units: np.ndarray) -> tuple[str, np.ndarray]:
+        first = np.floor(units).astype(np.int64)  # a cell ends where the next period begins
+        starts = pd.PeriodIndex.from_ordinals(first, freq=self._frequency()).to_timestamp()
+        day = np.timedelta64(MICROSECONDS_A_DAY, "us")
+        return "date", (starts.to_numpy() - np.datetime64(0, "s")) / day
 
     @classmethod
     def draft(cls, source: DraftSource) -> Column | None:

@@ -7,7 +7,8 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ import torch
 from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 from torch import Tensor
 
 from tabsynth._files import check_writable
@@ -47,26 +49,31 @@ from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.conditions import Condition, rows_where
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
-from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.frames import CHOICES, PANDAS, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
-TRIAL_STEPS = 11
-TRIAL_ROWS = 100_000
+LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
 # Parameters that may change when an interrupted fit is resumed.
 DRAFTED = "drafted by the fit"  # in place of a schema's hash
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
 SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
+# What a fit leaves, besides the ledger.
+FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
 # Parameters that a certificate states, where a method has them.
 STATED = ("preset", "variant", "label")
 
@@ -130,6 +137,8 @@ class Trained:
     notes: dict[str, Any] = field(
         default_factory=dict
     )  # released numbers that a certificate states
+    rows: float | None = None  # declared, or released with noise
+    likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
 
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
@@ -166,6 +175,27 @@ def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
     return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
+def _changed(thing: Any, values: Mapping[str, Any]) -> str:
+    """A dataclass in one line: its fields, but those that have their default."""
+    defaults = {f.name: f.default for f in fields(thing)}
+    parts = []
+    for name, value in values.items():
+        default = defaults.get(name)
+        if value is not default and not (type(value) is type(default) and value == default):
+            parts.append(f"{name}={_in_short(value)}")
+    return f"{type(thing).__name__}({', '.join(parts)})"
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, Schema):
+        return f"<Schema of {len(value.columns)} columns>"
+    if isinstance(value, pd.DataFrame):
+        return f"<table of {len(value)} rows>"
+    if is_dataclass(value) and not isinstance(value, type | Synthesizer):
+        return _changed(value, {f.name: getattr(value, f.name) for f in fields(value)})
+    return repr(value) if isinstance(value, Synthesizer) else shown(value, 80)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
     """What all synthesizers share: plan, fit, sample, save.
@@ -189,10 +219,34 @@ class Synthesizer(BaseEstimator):
     device: str = "auto"
     verbose: bool = False
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The class and the parameters that are not the default; ``N_CHAR_MAX`` is scikit-learn's, and not used."""
+        return _changed(self, self.get_params(deep=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        """A table has texts, categories and missing values; noise is drawn anew in each fit without a seed."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        for name in ("string", "categorical", "allow_nan"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the schema's columns, shape (columns,), of a fitted synthesizer."""
+        self._check_fitted()
+        return np.array(self.encoder_.whole.names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Their number."""
+        return len(self.feature_names_in_)
+
     def plan(self, *, estimate_time: bool = True) -> Plan:
         """The privacy cost of :meth:`fit`, before a private row is read.
 
-        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000.
+        Times are measured on made-up rows: as many as ``rows`` declares, else 20,000. Under a time limit of less than a
+        minute there is no estimate.
         """
         self._check_parameters()
         earlier = self._earlier()
@@ -206,6 +260,7 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
+        count_violations: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -222,6 +277,9 @@ class Synthesizer(BaseEstimator):
         ledger : path, optional
             A project's ledger (:class:`tabsynth.ProjectLedger`): the privacy cost of this fit composes there with
             all other fits under it, and is written there before rows are read. Locked until the fit ends.
+        count_violations : bool
+            Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the
+            budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
 
         Raises
         ------
@@ -235,18 +293,22 @@ class Synthesizer(BaseEstimator):
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
         if not isinstance(self.schema, Schema):
-            return self._fit_with_schema(table, progress, checkpoint, ledger)
+            return self._fit_with_schema(table, progress, checkpoint, ledger, count_violations)
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
+        if count_violations:
+            self._count_violations(table, checkpoint, ledger)
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.restore_model()
             else:
-                self._fit_run(run, table, progress, started)
+                self._fit_run(run, table, TableKind.of(table), progress, started)
         return self
 
-    def _fit_run(self, run: Run, table: Any, progress: Progress | None, started: float) -> None:
+    def _fit_run(
+        self, run: Run, table: Any, kind: TableKind, progress: Progress | None, started: float
+    ) -> None:
         """Fit by the plan of a run."""
         if self.verbose or logger.isEnabledFor(logging.INFO):
             self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
@@ -264,6 +326,7 @@ class Synthesizer(BaseEstimator):
         self.config_ = self._config()
         self.encoder_ = encoder
         self.trained_ = trained
+        self.table_kind_ = kind
         if monitor.stopped is None and run.checkpoint is not None:
             run.checkpoint.finish(self.save)
         if monitor.stopped == INTERRUPTED:
@@ -275,10 +338,15 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None,
         checkpoint: str | Path | None,
         ledger: str | Path | None,
+        count_violations: bool,
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
         if given is None:
+            if count_violations:
+                raise InputError(
+                    "count_violations needs a schema with rules between columns; a fit that drafts one has none."
+                )
             return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
             schema = Schema.from_dict(given)
@@ -292,7 +360,13 @@ class Synthesizer(BaseEstimator):
         if hasattr(self, "ledger_"):
             fitted.ledger_ = self.ledger_
         try:
-            fitted.fit(table, progress=progress, checkpoint=checkpoint, ledger=ledger)
+            fitted.fit(
+                table,
+                progress=progress,
+                checkpoint=checkpoint,
+                ledger=ledger,
+                count_violations=count_violations,
+            )
         finally:
             self._take_over(fitted)
         return self
@@ -311,11 +385,11 @@ class Synthesizer(BaseEstimator):
         for name in SPEAKS_OF_SCHEMA:
             if getattr(self, name, None) is not None:
                 raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
-        for name in (self.draft_options or {}).keys() - {"null_values", "decimal"}:
+        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
             raise InputError(
                 f"draft_options has {shown(name)}; its options are null_values and decimal."
             )
-        table = to_pandas(table)
+        kind, table = TableKind.of(table), to_pandas(table)
         self._stand_in(table)._check_parameters()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
@@ -326,7 +400,7 @@ class Synthesizer(BaseEstimator):
             fitted._check_parameters()
             run.go_on(fitted)
             try:
-                fitted._fit_run(run, table, progress, started)
+                fitted._fit_run(run, table, kind, progress, started)
             finally:
                 self._take_over(fitted)
         return self
@@ -337,7 +411,7 @@ class Synthesizer(BaseEstimator):
 
     def _take_over(self, fitted: Self) -> None:
         """Become as fitted as another synthesizer is."""
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_", "ledger_"):
+        for name in (*FITTED, "ledger_"):
             if hasattr(fitted, name):
                 setattr(self, name, getattr(fitted, name))
 
@@ -360,26 +434,111 @@ class Synthesizer(BaseEstimator):
 
         return spends
 
+    def _count_violations(
+        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
+    ) -> None:
+        """Release the noisy number of rows that break a rule, and put its cost on the ledger of this fit."""
+        if checkpoint is not None or ledger is not None:
+            raise InputError(
+                "A fit that counts rows that break a rule takes no checkpoint and no project ledger; leave"
+                " count_violations (--count-violations) out."
+            )
+        encoder = TableEncoder(self.schema, self._encoding())
+        self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
+        spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
+        # Most fits do without.
+        violations = import_module("tabsynth.synthesizers.violations")
+        violations.release_violations(table, encoder, spent, self.random_state)
+        self.ledger_ = spent
+
     @property
     def schema_(self) -> Schema:
         """The schema of the fitted model: the given one, or that which the fit has drafted."""
         self._check_fitted()
         return self.encoder_.whole
 
-    def sample(self, n: int, *, random_state: int | None = None) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows: the schema's columns, order, dtypes and nulls.
+    @property
+    def rows_(self) -> int | None:
+        """The declared number of rows, or the noisy one that the fit released; None where it released none."""
+        self._check_fitted()
+        rows = self.trained_.rows
+        return None if rows is None else max(1, round(rows))
 
-        Costs no privacy. ``random_state`` (default: the synthesizer's own) makes the draw
-        reproducible; ``table.attrs["certificate"]`` holds the certificate, with a hash of the table's
-        content: a table that was edited, filtered or reordered has no certificate any more.
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
+        random_state: int | None = None,
+        dataframe: str = "fitted",
+    ) -> Any:
+        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
+
+        The table has the schema's columns, order, dtypes and nulls. Costs no privacy. ``table.attrs["certificate"]``
+        of a pandas DataFrame
+        holds the certificate, with the condition and a hash of the table's content: a table that was edited, filtered
+        or reordered has no certificate any more. For other kinds of tables there is :meth:`certificate`.
+
+        Parameters
+        ----------
+        n : int, optional
+            Default: the declared number of rows, or the noisy one that the fit released (``rows_``).
+        where : dict, optional
+            From columns to a value, a range ``{"low": a, "high": b}`` of an ordered column,
+            both ends included, or several of these, any of which will do; None for null. Rows have the
+            very numbers that are asked for, but where a column of reals declares no resolution: there
+            a number stands for its cell, which the certificate then names, and a range must fill whole
+            cells. MargNet draws rows from the fitted mixture given the condition, exactly, by Bayes' rule. PATEACGAN
+            does so for its label. All else is rejection: rows are drawn, with the rules of the schema held among
+            them, and those that satisfy the condition are kept.
+        max_draws : int, optional
+            The largest number of rows to draw for a condition. Default: 100 for each row that is asked for, and at
+            least 1,000,000.
+        random_state : int, optional
+            Default: the synthesizer's own. Makes the draw reproducible.
+        dataframe : {"fitted", "pandas", "polars", "pyarrow"}
+            The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
+            others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
+
+        Raises
+        ------
+        InputError
+            For an unknown column, an undeclared value, or a condition that the schema declares
+            impossible, that has probability 0 in the model, or that is too rare for ``max_draws``. If ``n`` is not given and
+            the fit released no number of rows.
         """
         self._check_fitted()
-        return self._table(n, random_state, self.trained_.generator.sample)
+        one_of("dataframe", dataframe, CHOICES)
+        n = self._number_of_rows(n)
+        check_size(n, len(self.encoder_.schema.columns))
+        if max_draws is not None:
+            integer("max_draws", max_draws)
+        unconditional = where is None or (isinstance(where, Mapping) and not where)
+        condition = None if unconditional else Condition(self.encoder_.whole, where)
+        for_codes, for_cells = self._streams(random_state)
+        sampler, exact = self._sampler(condition)
+
+        def draw(rows: int) -> np.ndarray:
+            return self._holding_rules(lambda more: sampler(more, for_codes), rows, for_cells)
+
+        if condition is None:
+            table = self.encoder_.from_index(draw(n), for_cells)
+        else:
+            table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
+        made = in_kind(
+            table, {c.name: c for c in self.encoder_.whole.columns}, self.table_kind_, dataframe
+        )
+        if isinstance(made, pd.DataFrame):
+            attach(made, self.certificate())
+            if condition is not None:
+                made.attrs["certificate"]["condition"] = condition.stated
+        return made
 
     def sample_to(
         self,
         path: str | Path,
-        n: int,
+        n: int | None = None,
         *,
         random_state: int | None = None,
         formulas: str = "refuse",
@@ -389,13 +548,14 @@ class Synthesizer(BaseEstimator):
     ) -> Path:
         """Write ``n`` synthetic rows to a file and the certificate beside it.
 
-        ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of :func:`tabsynth.write_table`;
-        ``options`` are those of the method's :meth:`sample`. Returns the path of the certificate.
+        ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
+        :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
+        certificate.
         """
         suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
-        table = self.sample(n, random_state=random_state, **options)
+        table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         mark = decimal or self.encoder_.whole.decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
@@ -513,27 +673,30 @@ class Synthesizer(BaseEstimator):
         drafted = encoder.whole.released is not None
         return encoder.to_index(conformed(table, encoder.whole) if drafted else to_pandas(table))
 
-    def _table(
-        self,
-        n: int,
-        random_state: int | None,
-        draw: Callable[[int, torch.Generator], np.ndarray],
-        within: Mapping[str, Any] | None = None,
-    ) -> pd.DataFrame:
-        """A table of ``n`` rows with its certificate, from a sampler of category codes.
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
+        sampler: Sampler = self.trained_.generator.sample
+        return sampler, False
 
-        ``within``: as of :meth:`TableEncoder.from_index`.
-        """
-        check_size(n, len(self.encoder_.schema.columns))
-        for_codes, for_cells = self._streams(random_state)
-        rows = draw(n, for_codes)
+    def _number_of_rows(self, n: int | None) -> int:
+        """The number of rows of a sample: as given, else that of the fit."""
+        number = self.rows_ if n is None else n
+        if number is None:
+            raise InputError(
+                "This fit released no number of rows; give n (-n), or declare rows when fitting."
+            )
+        return number
+
+    def _holding_rules(
+        self, draw: Callable[[int], np.ndarray], n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """``n`` rows of codes that satisfy the schema's rules, from a sampler."""
+        rows = draw(n)
         if self.encoder_.whole.ruled and self.encoder_.rules.broken(rows).any():
             if n < MIN_ROWS:  # exchanges need rows to exchange with
-                rows = np.concatenate([rows, draw(MIN_ROWS - n, for_codes)])
-            rows = self.encoder_.rules.hold(rows, for_cells)[:n]
-        table = self.encoder_.from_index(rows, for_cells, within)
-        attach(table, self.certificate())
-        return table
+                rows = np.concatenate([rows, draw(MIN_ROWS - n)])
+            rows = self.encoder_.rules.hold(rows, rng)[:n]
+        return rows
 
     def _streams(self, random_state: int | None) -> tuple[torch.Generator, np.random.Generator]:
         """Of one draw from a fitted model: for category codes, on its device, and for numbers in cells."""
@@ -559,9 +722,9 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
-        if self.schema.ruled:
-            CodeRules(self.schema)  # refuses what cannot be held
         self._check()
+        if self.schema.ruled:
+            _ = CodeRules(self.schema).merged  # refuses what cannot be held
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)
@@ -659,9 +822,11 @@ class Synthesizer(BaseEstimator):
             "delta": self.ledger_.delta,
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "config": self.config_,
+            "rows": self.rows_,
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
+            "table": self.table_kind_.to_dict(),
         }
 
     def _binding(self) -> dict[str, Any]:
@@ -695,8 +860,9 @@ class Synthesizer(BaseEstimator):
     ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
         whole = planned(spends, earlier)
-        rows = self.rows or NOMINAL_ROWS
-        seconds = self._estimated_seconds(spends, rows) if estimate_time else None
+        rows, limit = self.rows or NOMINAL_ROWS, self.time_limit
+        estimate_time = estimate_time and (limit is None or limit >= SHORT)
+        seconds = estimated_seconds(self, spends, rows) if estimate_time else None
         return Plan(
             method=self.method,
             spends=tuple(spends),
@@ -707,7 +873,7 @@ class Synthesizer(BaseEstimator):
             rows_declared=self.rows is not None,
             device=str(self._device()),
             seconds=seconds,
-            at_most=self.stops_early,
+            time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
         )
 
@@ -739,33 +905,6 @@ class Synthesizer(BaseEstimator):
             )
         return [*notes, *self._notes(spends)]
 
-    def _estimated_seconds(self, spends: list[PlannedSpend], rows: int) -> float:
-        """Seconds that a fit of ``rows`` rows will take here. No private row is touched."""
-        sizes, made_up = self.schema.learned.sizes, min(rows, TRIAL_ROWS)
-        rng = np.random.default_rng(0)
-        index = np.stack([rng.integers(0, size, made_up) for size in sizes], axis=1)
-        few = [replace(s, count=min(s.count, TRIAL_STEPS)) for s in spends]
-        times: dict[str, list[float]] = {}
-        monitor = TrainingMonitor(
-            progress=lambda stage, *_: times.setdefault(stage, []).append(time.monotonic())
-        )
-        started = time.monotonic()
-        ledger = Ledger(math.inf, self.delta)
-        self._train(index, few, ledger, Randomness(0), monitor, most=TRIAL_STEPS)
-        private, public = time.monotonic() - started, 0.0
-        charged = {s.purpose: s.count for s in spends}
-        for stage, steps in {**charged, **self._free_steps()}.items():
-            stamps = times.get(stage, [])
-            if len(stamps) >= TRIAL_STEPS:
-                # The first steps warm up (imports, allocators): they say nothing of the others.
-                left = (steps - TRIAL_STEPS) * (stamps[-1] - stamps[2]) / (len(stamps) - 3)
-                if stage in charged:
-                    private += left
-                else:  # such steps read no rows
-                    tried = stamps[-1] - stamps[0]
-                    private, public = private - tried, public + tried + left
-        return private * rows / made_up + public
-
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """A fitted synthesizer from the facts and weights of a model file.
@@ -790,6 +929,8 @@ class Synthesizer(BaseEstimator):
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
+            kind = facts.get("table")  # older files have none
+            model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             project = model.facts_.get("project", {})
             model.ledger_.project, model.ledger_.run = (
                 project.get("project"),
@@ -814,12 +955,17 @@ class Synthesizer(BaseEstimator):
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
-        model.trained_ = Trained(generator=generator.to(model._device()).eval(), curves={})
+        rows = facts.get("rows")  # older files do not say
+        if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+            raise damaged
+        model.trained_ = Trained(
+            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+        )
         return model
 
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""
         restored = self._from_file(*read_model(path), path)
-        for name in ("seeded_", "facts_", "config_", "encoder_", "trained_"):
+        for name in FITTED:
             setattr(self, name, getattr(restored, name))
         self.ledger_ = ledger

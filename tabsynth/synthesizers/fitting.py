@@ -49,8 +49,8 @@ class Plan:
         Name of the accountant.
     seconds : float or None
         Estimated on this machine, for a table of ``rows`` rows.
-    at_most : bool
-        Whether the fit may end earlier.
+    time_limit : float or None
+        Seconds after which the fit stops.
     rows : int
         The number of rows the estimate is for: what the caller declared, or a nominal one. It is
         never that of the private table.
@@ -67,7 +67,7 @@ class Plan:
     rows_declared: bool
     device: str
     seconds: float | None = None
-    at_most: bool = False
+    time_limit: float | None = None
     notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
@@ -82,10 +82,12 @@ class Plan:
             )
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
+            other = "" if self.rows_declared else "; declare rows (--rows) for another number"
             out.append(
-                f"takes about {duration(self.seconds)}{' at most' * self.at_most} on {self.device}"
-                f" for {whose} {self.rows:,} rows"
+                f"takes about {duration(self.seconds)} on {self.device} for {whose} {self.rows:,} rows{other}"
             )
+        elif self.time_limit is not None:
+            out.append(f"stops at the time limit of {duration(self.time_limit)}")
         return [*out, *self.notes]
 
     def __str__(self) -> str:

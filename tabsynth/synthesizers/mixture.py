@@ -8,7 +8,7 @@ rule gives their shares.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.table import Layout
-from tabsynth.errors import InputError
 from tabsynth.schema.schema import Zero
 from tabsynth.training.networks import mlp
 
@@ -30,13 +29,10 @@ CELLS = 4_194_304  # … of whose posterior so many numbers are held at a time: 
 HELD = 16_777_216  # numbers of a column's cumulative probabilities that are kept: 128 MiB
 
 
-def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box]:
+def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box] | None:
     """Disjoint boxes that hold all rows within a box which are in none of ``zeros``.
 
-    Raises
-    ------
-    InputError
-        If there are more than ``MAX_BOXES``: zeros that share no column multiply them.
+    None if there are more than ``MAX_BOXES``: zeros that share no column multiply them.
     """
     # Columns that many zeros name are split first: zeros then share the pieces.
     named = Counter(j for zero in zeros for j in zero)
@@ -47,10 +43,7 @@ def disjoint_boxes(zeros: Sequence[Zero], within: Box | None = None) -> list[Box
         for box in boxes:
             pieces += _without(box, zero, columns)
             if len(pieces) > MAX_BOXES:
-                raise InputError(
-                    "The schema's impossible combinations cut its rows into more than"
-                    f" {MAX_BOXES} blocks; declare fewer, or such that share columns."
-                )
+                return None
         boxes = pieces
     return boxes
 
@@ -254,6 +247,7 @@ NOT_ONE = 1e-3  # what the probabilities of a column may sum to, more or less th
 MAX_PAIRED = 512  # columns past which their pairs are too many
 SWEEPS = 12  # over all entries of the rows, at most, in rounding …
 MOVES = 4e8  # … and as many as compare so many pairs of entries: some 20 seconds
+REPLACED = 3  # draws of fresh rows, for groups of values
 BATCHES, LEAST_BATCH = 64, 16  # of a sweep over a column: rows of one batch move at once
 COMMON = 10.0  # rows in which a value is expected: fewer, and its entries stay as they are drawn
 
@@ -322,6 +316,39 @@ class Mixture(nn.Module):
     def log_probability(self, boxes: Sequence[Box]) -> float:
         """Log of the probability of a row in one of the disjoint boxes; -inf where there is none."""
         return self._restricted(boxes).log_probability
+
+    def in_groups(
+        self,
+        draw: Callable[[int, torch.Generator], np.ndarray],
+        groups: Sequence[tuple[int, np.ndarray]],
+        rows: int,
+        rng: torch.Generator,
+    ) -> np.ndarray:
+        """Rows of ``draw``, some replaced, so that groups of a column's values are as frequent as in the mixture.
+
+        Rounding does not see groups: of a column with hundreds of values the counts of groups would have the error of a
+        plain draw.
+
+        Parameters
+        ----------
+        draw : callable
+            Category codes of so many rows, shape (rows, columns), from a generator.
+        groups : sequence of (int, ndarray)
+            Columns and the group of each of their values.
+        """
+        index = draw(rows, rng)
+        for j, group in groups:
+            block = self.layout.blocks[j]
+            p = self.probabilities[:, block.start : block.stop].double().mean(0).cpu().numpy()
+            wanted = rows * np.bincount(group, p / p.sum())
+            for _ in range(REPLACED):
+                over = np.bincount(group[index[:, j]], minlength=len(wanted)) - wanted
+                lacking = np.floor(np.maximum(-over, 0)).astype(int)
+                if not lacking.any():
+                    break
+                fresh = draw(max(rows // 4, 100), rng)
+                _replace(index, fresh, group[index[:, j]], group[fresh[:, j]], over, lacking)
+        return index
 
     def sample(
         self,
@@ -450,6 +477,24 @@ class _Draw:
             down, up = (code[batch, None] * scale + beside for code in (now, new))
             taken = batch[_moved(down, up, error.reshape(-1))]
             codes[order[taken], j] = new[taken]
+
+
+def _replace(
+    index: np.ndarray,
+    fresh: np.ndarray,
+    group: np.ndarray,
+    fresh_group: np.ndarray,
+    over: np.ndarray,
+    lacking: np.ndarray,
+) -> None:
+    """Put fresh rows of groups that are lacking in the place of rows of groups that are over, in place."""
+    surplus = np.floor(np.maximum(over, 0)).astype(int)
+    gone = np.concatenate([np.flatnonzero(group == g)[: surplus[g]] for g in range(len(over))])
+    new = np.concatenate([np.flatnonzero(fresh_group == g)[: lacking[g]] for g in range(len(over))])
+    count = min(len(gone), len(new))
+    # Evenly over the groups, where there is not enough of one side.
+    gone, new = (x[np.linspace(0, len(x) - 1, count).astype(int)] for x in (gone, new))
+    index[gone] = fresh[new]
 
 
 def _moved(down: np.ndarray, up: np.ndarray, error: np.ndarray) -> np.ndarray:

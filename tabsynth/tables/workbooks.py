@@ -1,7 +1,8 @@
 """Sheets of Excel workbooks (.xlsx), in and out, through openpyxl.
 
 Cells are read as text, each by itself: whole numbers and reals as Python writes them, dates and times in ISO 8601. So what a
-cell becomes follows from that cell and the schema, as in a CSV file. Of a formula the value that was stored with it is read.
+cell becomes follows from that cell and the schema, as in a CSV file. Of a formula the value that was stored with it is read. The error
+value #N/A is a null; rows without any cell are no rows.
 """
 
 import datetime
@@ -21,6 +22,7 @@ from tabsynth.tables.limits import Limits
 
 ROWS, COLUMNS, CHARACTERS = 2**20, 2**14, 32_767  # of a sheet, and of a cell, by the format
 SHEET = "Sheet1"
+MISSING = "#N/A"  # the error value that stands for a missing one
 
 
 def _openpyxl(path: str | Path) -> Any:
@@ -95,7 +97,10 @@ def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, .
     """Rows of values, up to the limits of the format: a file may state any number of them."""
     sheet.reset_dimensions()  # else rows are filled up to what the file states
     cells = 0
-    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+    for number, found in enumerate(sheet.iter_rows(), 1):
+        row = tuple(
+            "" if cell.data_type == "e" and cell.value == MISSING else cell.value for cell in found
+        )
         cells += len(row)
         limits.check(cells=cells)
         if number > ROWS or len(row) > COLUMNS:
@@ -104,14 +109,14 @@ def _rows(path: str | Path, sheet: Any, limits: Limits) -> Iterator[tuple[Any, .
 
 
 def _cells(path: str | Path, number: int, row: tuple[Any, ...], width: int) -> list[str] | None:
-    """The texts of a row; None for an empty one, such as formatted rows below a table."""
+    """The texts of a row; None for one without a cell, such as formatted rows below a table."""
     texts = [_text(cell) for cell in row]
     if any(texts[width:]):
         raise InputError(
             f"{path}, row {number}: it has cells to the right of the last column name; name the column, or remove"
             " them."
         )
-    if not any(texts):
+    if all(cell is None for cell in row):
         return None
     return [*texts[:width], *[""] * (width - len(texts))]
 
@@ -162,14 +167,18 @@ def write_sheet(table: pd.DataFrame, path: Path) -> None:
     sheet = book.create_sheet(SHEET)
 
     def cell(value: Any) -> Any:
-        if not isinstance(value, str):
+        if value is None or isinstance(value, bool):
             return value
-        written = WriteOnlyCell(sheet, value)
-        written.data_type = "s"  # a text that begins with = would else be a formula
+        number = not isinstance(value, str)
+        written = WriteOnlyCell(sheet, repr(value) if number else value)
+        # Else openpyxl writes 16 digits of a number, and makes a text that begins with = a formula.
+        written.data_type = "n" if number else "s"
         return written
 
-    for row in (names, *zip(*columns, strict=True)):
-        sheet.append([cell(value) for value in row])
+    sheet.append([cell(name) for name in names])
+    for row in zip(*columns, strict=True):
+        missing = all(value is None for value in row)  # a row without any cell would be none
+        sheet.append([MISSING] if missing else [cell(value) for value in row])
     book.save(path)
 
 

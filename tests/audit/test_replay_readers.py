@@ -31,8 +31,9 @@ COLUMNS = [(0,), (1,), (2,), (3,), (4,), (5,), (6,), (0, 3), (1, 5, 6)]
 
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest) -> str:
-    if request.param == "polars":
-        pytest.importorskip("polars", reason="polars is not installed")
+    for name, library in (("polars", "polars"), ("Excel", "openpyxl")):
+        if request.param == name:
+            pytest.importorskip(library, reason=f"{library} is not installed")
     return request.param
 
 

@@ -125,7 +125,7 @@ def test_a_cell_leaks_where_its_interval_excludes_zero(low: float, leaks: bool) 
 def column(name: str, distance: float) -> ColumnSummary:
     return ColumnSummary(
         name, "categorical", None, ("x", "y", "z"), (0.2, 0.5, 0.3), (0.3, 0.3, 0.4),
-        (1.0, 1.0, 1.0), 0, False, distance,
+        "", (), 0, 0, distance,
     )  # fmt: skip
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tabsynth import TabsynthError
+from tabsynth.errors import TableError
 
 SECONDS = 2.0  # an input may take
 MEMORY = 500 * 2**20  # bytes that an input may add to what the process ever held
-LONGEST = 600  # characters of a refusal
+LONGEST = 600  # characters of a line of a refusal
+MOST_LINES = 110
 
 
 class TookTooLong(BaseException):
@@ -75,7 +77,10 @@ def outcome(read: Callable[[], object]) -> tuple[str, str]:
             read()
     except TabsynthError as error:
         text = str(error)
-        clean = "\n" not in text and len(text) < LONGEST
+        parts = [error.first, *error.problems] if isinstance(error, TableError) else [text]
+        clean = len(parts) < MOST_LINES and all(
+            "\n" not in part and len(part) < LONGEST for part in parts
+        )
         result = ("refused" if clean else "long refusal"), text
     except TookTooLong:
         result = "hang", "".join(traceback.format_exc(limit=-6))

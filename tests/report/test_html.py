@@ -374,10 +374,17 @@ def test_wide_columns_are_folded():
     index = np.stack([rng.integers(0, size, 3000) for size in wide.sizes], axis=1)
     c, o, x, n, b = column_summaries(wide, index, index[:100])
     assert len(c.labels) == 31 and c.labels[-1] == "770 others" and c.folded == 770
-    assert len(o.labels) == 100 and o.labels[0] == "0–7" and sum(o.widths) == 800
-    assert len(x.labels) == 101 and x.labels[-1] == "null" and x.null
-    assert len(n.labels) == 64 and sum(n.widths) == 100 and set(n.widths) == {1, 2}
-    assert b.labels == ("0", "1–9", "10–998", "999–1000000") and b.widths == (1, 1, 1, 1)
+    assert len(o.labels) == 100 and o.labels[0] == "0–7" and o.spans[-1][1] == 800
+    assert (
+        len(x.labels) == 101
+        and x.labels[-1] == "null"
+        and x.missing == 1
+        and x.spans[-1] == (0.99, 1)
+    )
+    assert len(n.labels) == 64 and {high - low for low, high in n.spans} == {1, 2}
+    assert n.spans[0][0] == -0.5 and n.spans[-1][1] == 99.5
+    assert b.labels == ("1–9", "10–998", "999–1000000", "0")
+    assert b.spans == ((0.5, 9.5), (9.5, 998.5), (998.5, 1_000_000.5))
     for item in (c, o, x, n, b):
         assert sum(item.real) == pytest.approx(1) and sum(item.synthetic) == pytest.approx(1)
 

@@ -13,7 +13,7 @@ def column(**facts) -> Numeric:
 
 
 def test_codes_are_multiples() -> None:
-    codes = column(heaping=(10, 5)).heap_codes(pd.Series([120, 125, 121, None, 60]))
+    codes = column(heaping=(10, 5)).detail_codes(pd.Series([120, 125, 121, None, 60]))
     assert codes.tolist() == [0, 1, 2, 2, 0]
 
 
@@ -56,7 +56,7 @@ def test_decimals() -> None:
     height = column(dtype="float64", resolution=0.1, heaping=(1, 0.5))
     codes = np.repeat(np.arange(height.cells), 50)
     for heap, step in enumerate((1, 0.5)):
-        values = height.decode_heaped(codes, np.full(len(codes), heap), np.random.default_rng(0))
+        values = height.decode_detailed(codes, np.full(len(codes), heap), np.random.default_rng(0))
         ratio = values / step
         assert (np.abs(ratio - ratio.round()) < 1e-6).mean() > 0.99
         np.testing.assert_array_equal(height.encode(values), codes)

@@ -147,3 +147,12 @@ def test_a_private_draft_takes_the_declared_mark():
 def test_categories_that_are_numbers_are_read_with_marks():
     column = Column(name="x", kind="categorical", dtype="float64", categories=(0.5, 1.5))
     assert Schema([column]).validate(pd.DataFrame({"x": ["0,5", "1,5"]}), parse=True) == []
+
+
+def test_one_row_decides_no_mark_of_a_private_draft():
+    """A row with a decimal comma in 60 columns of plain numbers: no draft takes the comma as decimal mark."""
+    plain = {f"c{i}": [str(j % 9) for j in range(300)] for i in range(60)}
+    one = pd.DataFrame(plain)
+    one.iloc[0] = "1,5"
+    for seed in range(3):
+        assert draft_private(one, 1.0, random_state=seed).decimal is None

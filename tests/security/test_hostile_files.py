@@ -193,7 +193,7 @@ def test_a_limit_is_what_the_page_says() -> None:
     listed = {name for *_, name in rows}
     for module in (
         "_files",
-        "tables.files",
+        "tables.limits",
         "_validate",
         "_tensors",
         "synthesizers.model_file",

@@ -284,7 +284,7 @@ def test_artefacts_hold_no_private_state(tmp_path: Path) -> None:
     assert set(model.trained_.curves) == {"critic's score of generated rows"}
     holdout = repr({k: v for k, v in vars(model).items() if k.endswith("_")})
     assert "PrivateTable" not in holdout and "Generator object" not in holdout
-    names = {"ledger_", "config_", "encoder_", "trained_", "seeded_", "facts_"}
+    names = {"ledger_", "config_", "encoder_", "trained_", "seeded_", "facts_", "table_kind_"}
     assert {k for k in vars(model) if k.endswith("_")} == names
 
 

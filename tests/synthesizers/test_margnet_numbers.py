@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Column, InputError, MargNet, Schema
-from tabsynth.synthesizers.margnet.conditioning import Condition, boxes_of, parse_where
+from tabsynth.synthesizers.conditions import Condition, parse_where
+from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 
 torch.set_num_threads(1)

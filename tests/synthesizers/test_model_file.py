@@ -119,7 +119,7 @@ def test_the_file_is_safetensors_and_json(held: bytes) -> None:
     facts = json.loads(header["__metadata__"]["tabsynth"])
     assert set(facts) == {
         *("format", "method", "schema", "epsilon", "delta", "encoding", "config", "ledger"),
-        *("seeded", "facts", "sha256"),
+        *("seeded", "facts", "rows", "table", "sha256"),
     }
     assert set(facts["facts"]) == {*("settings", "public", "versions", "training", "code", "noise")}
     assert set(facts["facts"]["training"]) == {"stopped", "curves"}

@@ -283,8 +283,10 @@ def test_rows_of_one_class(mode: str, kind: str, autoencoder: str | None, tmp_pa
             if wrong is not None:
                 with pytest.raises(InputError, match="label: column 'k' has no value"):
                     model.sample(5, label=wrong)
-        with pytest.raises(InputError, match="draws by label alone"):
-            model.sample(5, where={"k": "x"})
+        two = model.sample(60, where={"k": ["x", "rest"], "b": True})
+        assert set(two["k"]) <= {"x", "rest"} and two["b"].all() and len(two) == 60
+        with pytest.raises(InputError, match="where and label both name column 'k'; give one"):
+            model.sample(5, where={"k": "x"}, label="x")
 
 
 def test_a_class_without_rows_is_as_any_other() -> None:

@@ -40,7 +40,7 @@ def test_plan_in_words() -> None:
     assert "spends epsilon = 7.988 at delta = 1e-05 (PRV accountant" in text
     assert "takes about 2 min on cpu for a table of 20,000 rows" in text
     assert text.endswith("mind this")
-    assert "about 5 s at most on cpu" in str(plan(1.0, seconds=5.0, at_most=True))
+    assert "stops at the time limit of 5 s" in str(plan(1.0, time_limit=5.0))
     assert "the declared 20,000 rows" in str(plan(1.0, seconds=5.0, rows_declared=True))
     assert "NOT private" in str(plan(math.inf)) and "takes" not in str(plan(math.inf))
 

@@ -1,5 +1,6 @@
 """How long a fit is said to take: private steps by the rows, others as they are."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,28 +9,67 @@ import pytest
 from fitted_tables import SCHEMA
 
 from tabsynth import MargNet
+from tabsynth._random import Randomness
 from tabsynth.privacy.ledger.ledger import Ledger
-from tabsynth.synthesizers import base as pricing
-from tabsynth.synthesizers.base import TRIAL_ROWS, TRIAL_STEPS
+from tabsynth.synthesizers import timing
+from tabsynth.synthesizers.base import Trained
+from tabsynth.synthesizers.timing import TRIAL_ROWS, TRIAL_STEPS, estimated_seconds, made_up_rows
+from tabsynth.training.loop import TrainingMonitor
 
 
 @pytest.mark.parametrize("times", [1, 5, 1000])
-def test_only_what_reads_rows_is_scaled(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("likely", [None, 51])
+def test_only_what_reads_rows_is_scaled(
+    times: int, likely: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counts take 4 s, the network's first step 3 and each other half a second, by a clock of our own."""
     clock = [0.0]
-    monkeypatch.setattr(pricing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any, most: int) -> None:
+    def train(index: np.ndarray, spends: Any, ledger: Ledger, *args: Any, most: int) -> Trained:
         assert len(index) == TRIAL_ROWS and most == TRIAL_STEPS
         monitor = args[1]
         clock[0] += 4
         for i in range(most):
             clock[0] += 0.5 if i else 3
             monitor.progress("generator", i + 1, most)
+        steps = {} if likely is None else {"generator": likely}
+        return Trained(generator=None, curves={}, likely_steps=steps)
 
     model = MargNet(SCHEMA, epsilon=1.0)
     monkeypatch.setattr(model, "_train", train)
     monkeypatch.setattr(model, "_free_steps", lambda: {"generator": 101})
     spends = model.plan(estimate_time=False).spends
-    result = model._estimated_seconds(list(spends), times * TRIAL_ROWS)
-    assert result == pytest.approx(7 * times + 50)
+    result = estimated_seconds(model, list(spends), times * TRIAL_ROWS)
+    assert result == pytest.approx(7 * times + (50 if likely is None else 25))
+
+
+def test_made_up_rows_are_codes_that_depend_on_each_other() -> None:
+    sizes = (1, 2, 7, 300)
+    rows = made_up_rows(sizes, 20_000, np.random.default_rng(0))
+    assert rows.shape == (20_000, 4) and (rows >= 0).all() and (rows < sizes).all()
+    shares = np.bincount(rows[:, 3], minlength=300) / 20_000
+    assert shares[0] > 0.1 > shares[100:].max()
+    together = np.histogram2d(rows[:, 1], rows[:, 2], bins=(2, 7))[0] / 20_000
+    apart = np.outer(together.sum(1), together.sum(0))
+    assert np.abs(together - apart).sum() > 0.03
+
+
+def test_a_fit_that_reaches_the_noise_early_takes_fewer_steps() -> None:
+    """More noise, fewer steps; and no more than the configuration allows."""
+    told = {}
+    for epsilon in (0.2, 10.0):
+        model = MargNet(SCHEMA, epsilon=epsilon, rows=2_000)
+        spends = model._spends(model._earlier())
+        rows = made_up_rows(SCHEMA.learned.sizes, 2_000, np.random.default_rng(0))
+        trial = model._train(
+            rows, spends, Ledger(math.inf, 1e-5), Randomness(0), TrainingMonitor(), most=11
+        )
+        told[epsilon] = trial.likely_steps["generator"]
+    assert 0 < told[0.2] < told[10.0] <= 3_000
+
+
+def test_a_short_time_limit_takes_no_time_for_an_estimate() -> None:
+    plan = MargNet(SCHEMA, epsilon=1.0, time_limit=2.0).plan()
+    assert plan.seconds is None and "stops at the time limit of 2 s" in str(plan)
+    assert MargNet(SCHEMA, epsilon=1.0, rows=100, time_limit=60.0).plan().seconds is not None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -32,7 +33,8 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.schema import Schema, refuse_no_rows
-from tabsynth.synthesizers.base import Synthesizer, Trained
+from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.gan.adversarial import GENERATED, AdversarialConfig
 from tabsynth.synthesizers.gan.autoencoder import TRAININGS, Autoencoder, AutoencoderConfig
@@ -598,7 +600,16 @@ class GAN(Synthesizer):
             same_rows=self.warm_start is not None,
             most=most,
         )
-        return Trained(generator=gan.released.eval(), curves=gan.curves, notes=counts.overlap)
+        return Trained(
+            generator=gan.released.eval(),
+            curves=gan.curves,
+            notes=counts.overlap,
+            rows=counts.rows or None,  # 0: neither declared nor counted
+        )
+
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """As :meth:`Synthesizer._sampler`; rows that are to be chosen from are not rounded to pair counts."""
+        return partial(self.trained_.generator.sample, rounded=condition is None), False
 
     def _networks(self, layout: Layout) -> Networks:
         return Networks(

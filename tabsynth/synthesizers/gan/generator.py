@@ -274,21 +274,24 @@ class TableGenerator(nn.Module):
         chunk: int = 8192,
         *,
         noise: Callable[[int, torch.Generator], Tensor] | None = None,
+        rounded: bool = True,
     ) -> np.ndarray:
         """Category codes of ``rows`` generated rows, shape (rows, columns) int64.
 
         ``noise(rows, rng)`` draws z, in place of :meth:`noise`.
 
-        Given z, columns are independent: where every column is a softmax over its values and
-        ``rounded`` is set, the rows are drawn as from a mixture whose components are draws of z, and
-        rounded to its pair counts. Else each row is drawn independently, from a z of its own.
+        Given z, columns are independent: where every column is a softmax over its values and the generator is
+        ``rounded``, the rows are drawn as from a mixture whose components are draws of z, and
+        rounded to its pair counts unless ``rounded`` is False here. Else each row is drawn independently, from a z of
+        its own.
         """
         self.eval()
         layout, noise = self.heads.layout, noise or self.noise
         if self.rounded and all(block.head == "softmax" for block in layout.blocks):
             logits = _finite(self.logits(noise(min(rows, MOST_COMPONENTS), rng)))
             components = self.heads(logits, 1.0, None)
-            return Mixture(layout, len(components)).set(components).sample(rows, rng)
+            mixture = Mixture(layout, len(components)).set(components)
+            return mixture.sample(rows, rng, rounded=rounded)
         parts = []
         for start in range(0, rows, chunk):
             z = noise(min(chunk, rows - start), rng)
@@ -370,12 +373,14 @@ class ConditionalGenerator(TableGenerator):
         drawn = torch.multinomial(self.shares, rows, replacement=True, generator=rng)
         return self._with_class(drawn, rng)
 
-    def noise_of(self, number: int) -> Callable[[int, torch.Generator], Tensor]:
-        """The same of one class."""
+    def noise_of(self, classes: np.ndarray) -> Callable[[int, torch.Generator], Tensor]:
+        """The same of some classes, bool, shape (classes,), by their shares; alike if all of these are 0."""
+        some = torch.as_tensor(classes, dtype=self.shares.dtype, device=self.shares.device)
+        shares = self.shares * some if (self.shares * some).sum() > 0 else some
 
         def noise(rows: int, rng: torch.Generator) -> Tensor:
-            given = torch.full((rows,), number, device=self.shares.device)
-            return self._with_class(given, rng)
+            drawn = torch.multinomial(shares, rows, replacement=True, generator=rng)
+            return self._with_class(drawn, rng)
 
         return noise
 

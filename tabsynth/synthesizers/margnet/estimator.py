@@ -19,11 +19,12 @@ from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.constraints import Derived
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer, Trained, check_size
+from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained, check_size
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.conditioning import (
-    Condition,
     boxes_of,
+    boxes_to_sample,
     completed,
     warn_of_impossible,
 )
@@ -36,6 +37,8 @@ from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 
+RARE_CONDITION = 0.01  # the probability below which rows are drawn given a condition on nodes
+MOST_OF_VALUES = 0.5  # groups of a column's values by a derived column, to be counted as well
 ROUNDING = 1e-9  # relative: the cost, computed by bisection, does not exceed the budget
 
 
@@ -67,6 +70,19 @@ def margnet(
     )
     estimate.fit(monitor, most)
     return estimate  # estimate.mixture() is the generator
+
+
+def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
+    """Of derived columns: the number of the modelled column that each follows from, and the groups of its values."""
+    names, out = schema.learned.names, []
+    for rule in schema.makers.values():
+        if not isinstance(rule, Derived) or rule.lookup is None or len(rule.sources) > 1:
+            continue
+        if rule.sources[0].name in names:
+            group = np.unique(rule.lookup, return_inverse=True)[1]
+            if 1 < group.max() + 1 <= MOST_OF_VALUES * len(group):
+                out.append((names.index(rule.sources[0].name), group))
+    return out
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -119,43 +135,6 @@ class MargNet(Synthesizer):
     target: str | None = None
     config: MargNetConfig | None = None
 
-    def sample(
-        self, n: int, *, where: Mapping[str, Any] | None = None, random_state: int | None = None
-    ) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
-
-        Costs no privacy. No row is one that the schema declares impossible.
-
-        Parameters
-        ----------
-        n : int
-        where : dict, optional
-            From columns to a value, a range ``{"low": a, "high": b}`` of a numeric or ordinal column,
-            both ends included, or several of these, any of which will do; None for null. Rows have the
-            very numbers that are asked for, but where a column of reals declares no resolution: there
-            a number stands for its cell, which the certificate then names, and a range must fill whole
-            cells. The rows are drawn from the fitted mixture given the condition, exactly, by Bayes'
-            rule; then common values are moved between rows of one component where that brings counts
-            closer to those expected, unless n · columns² is above 400 million.
-        random_state : int, optional
-            As in :meth:`Synthesizer.sample`.
-
-        Raises
-        ------
-        InputError
-            For an unknown column, an undeclared value, or a condition that the schema declares
-            impossible or that has probability 0 in the model.
-        """
-        self._check_fitted()
-        generator: Mixture = self.trained_.generator
-        condition = Condition(self.encoder_.whole, {} if where is None else where)
-        boxes = boxes_of(generator, self.encoder_, condition)
-        draw = partial(generator.sample, boxes=boxes)
-        table = self._table(n, random_state, draw, condition.within)
-        if condition.stated:
-            table.attrs["certificate"]["condition"] = condition.stated
-        return table
-
     def complete(
         self, table: Any, *, nulls: str = "fill", random_state: int | None = None
     ) -> pd.DataFrame:
@@ -195,6 +174,21 @@ class MargNet(Synthesizer):
         for_codes, for_cells = self._streams(random_state)
         return completed(self.trained_.generator, self.encoder_, frame, nulls, for_codes, for_cells)
 
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """As :meth:`Synthesizer._sampler`: by Bayes' rule from the mixture, given the condition."""
+        generator: Mixture = self.trained_.generator
+        boxes = boxes_to_sample(generator, self.encoder_, condition)
+        draw = partial(generator.sample, boxes=boxes)
+        if condition is None or not condition.box:
+            groups = _derived_groups(self.encoder_.whole)
+            return partial(generator.in_groups, draw, groups), True
+        # Which codes of a node rows have is held by exchanges among rows of all nodes.
+        detailed = condition.leaves_details(self.encoder_.whole)
+        if detailed and generator.log_probability(boxes) > math.log(RARE_CONDITION):
+            everything = boxes_of(generator, self.encoder_)
+            return partial(generator.sample, boxes=everything), False
+        return draw, True
+
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
 
@@ -202,7 +196,7 @@ class MargNet(Synthesizer):
         if self.config is not None and not isinstance(self.config, MargNetConfig):
             raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
         encoder = TableEncoder(self.schema)  # a column too large for one-hot codes is refused here
-        if not disjoint_boxes(encoder.zeros):
+        if disjoint_boxes(encoder.zeros) == []:
             raise InputError("The schema declares all rows impossible; take a combination out.")
         parsed_workload(self.schema.learned, self.workload, self.target, self._settings())
 
@@ -213,8 +207,8 @@ class MargNet(Synthesizer):
         ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
         if ordered or not set(learned.names) <= set(self.schema.names):
             raise InputError(
-                "Counts do not show which rows break a rule, nor differences and heaping; fit a DataFrame, or take"
-                " constraints and heaping out of the schema."
+                "Counts do not show which rows break a rule, nor differences, heaping and codes below the nodes of a long"
+                " hierarchy; fit a DataFrame, or take these out of the schema."
             )
         table.check(learned)
         check_values(learned, table)
@@ -268,12 +262,18 @@ class MargNet(Synthesizer):
             noise,
             monitor,
             parsed_workload(self.schema.learned, self.workload, self.target, config),
+            _derived_groups(self.schema),
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        return Trained(generator=generator, curves=estimate.curves)
+        return Trained(
+            generator=generator,
+            curves=estimate.curves,
+            rows=estimate.rows,
+            likely_steps=estimate.likely_steps() if most is not None else {},
+        )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         facts = super()._facts(monitor, trained)

@@ -7,7 +7,7 @@ schema and from the releases of earlier stages.
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from tabsynth.privacy.noise.counts import (
     count_rows,
     in_groups,
     noise_of_total,
+    number_of,
     probabilities,
     shares_by_cells,
     total_rows,
@@ -78,10 +79,18 @@ class OneWay:
         Of every column, value by value.
     rows : float
         Estimated or declared.
+    derived : list of (int, ndarray, Measured)
+        A column, the group of each of its values that a derived column has one value for, and counts of groups.
     """
 
     counts: list[Measured]
     rows: float
+    derived: list[tuple[int, np.ndarray, Measured]] = field(default_factory=list)
+
+    @property
+    def agreed(self) -> list[Measured]:
+        """The counts of columns in agreement with those of derived columns."""
+        return in_agreement(self.counts, self.derived)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +127,26 @@ class Measurements:
     resolution: Resolution
 
 
+def in_agreement(
+    singles: Sequence[Measured], derived: Sequence[tuple[int, np.ndarray, Measured]]
+) -> list[Measured]:
+    """Counts of columns, moved so that their sums over groups are the best estimates by both measurements.
+
+    The difference of each group is spread evenly over its values: weighted least squares, for their noise is the same.
+    """
+    counts = list(singles)
+    for j, group, coarse in derived:
+        fine = counts[j]
+        size = np.bincount(group)
+        if not fine.std:
+            continue
+        sums = np.bincount(group, fine.counts.ravel())
+        weight = size * fine.std**2 / (size * fine.std**2 + coarse.std**2)
+        change = weight * (coarse.counts.ravel() - sums) / size
+        counts[j] = replace(fine, counts=fine.counts + change[group].reshape(fine.counts.shape))
+    return counts
+
+
 Rows = np.ndarray | RowCounter
 
 
@@ -146,6 +175,8 @@ class PrivateMarginals:
     watch : TrainingMonitor
         Its checkpoint keeps each release.
     workload : Workload
+    derived : sequence of (int, ndarray)
+        Columns and groups of their values that a derived column has one value for: these are counted, too.
     """
 
     def __init__(
@@ -159,7 +190,9 @@ class PrivateMarginals:
         bits: Bits,
         monitor: TrainingMonitor,
         workload: Workload,
+        derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> None:
+        self.derived = derived
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose: spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
@@ -170,16 +203,22 @@ class PrivateMarginals:
 
     def one_way(self) -> OneWay:
         """Noisy counts of the values of each column, and the number of rows."""
-        account = self._open(ONE_WAY, {"columns": len(self.columns)})
-        counts = self._count(account, [(self.columns, 1.0)], self.whole)
-        return OneWay(counts, self._total(counts))
+        details = {"columns": len(self.columns)}
+        if self.derived:
+            details["derived columns"] = len(self.derived)
+        account = self._open(ONE_WAY, details)
+        counts = self._count(account, [(self.columns, 1.0)], self.whole, self.derived)
+        singles, coarse = counts[: len(self.columns)], counts[len(self.columns) :]
+        rows = self._total(singles)
+        derived = [(j, g, m) for (j, g), m in zip(self.derived, coarse, strict=True)]
+        return OneWay(singles, rows, derived)
 
     def select(self, one_way: OneWay) -> Selection:
         """The pairs and triples to count; in a wide table by noisy scores of all pairs."""
         if JOINT not in self.spends:
             return Selection([], [], self.whole)
         rows, cells = one_way.rows, self.config.max_cells
-        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.counts]
+        shares = [probabilities(m.counts.ravel(), rows, m.std) for m in one_way.agreed]
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
@@ -199,10 +238,11 @@ class PrivateMarginals:
     def joint(self, one_way: OneWay, selection: Selection) -> Measurements:
         """Noisy counts of the selected pairs and triples, with those of single columns."""
         if JOINT not in self.spends:
-            return Measurements(one_way.counts, one_way.rows, selection.resolution)
+            return Measurements(one_way.agreed, one_way.rows, selection.resolution)
         joint = self._joint(one_way.rows, selection)
         repeated: dict[Set, Measured] = {m.columns: m for m in joint if len(m.columns) == 1}
         singles = [averaged(m, repeated[m.columns]) if repeated else m for m in one_way.counts]
+        singles = in_agreement(singles, one_way.derived)
         counts = [*singles, *(m for m in joint if len(m.columns) > 1)]
         paired = {j for pair in selection.pairs for j in pair}
         return Measurements(counts, one_way.rows, selection.resolution.narrowed(paired))
@@ -295,23 +335,34 @@ class PrivateMarginals:
         return self.ledger.open(stage, spend.mechanism, spend.count, details)
 
     def _count(
-        self, account: Account, batches: Sequence[tuple[Sequence[Set], float]], by: Resolution
+        self,
+        account: Account,
+        batches: Sequence[tuple[Sequence[Set], float]],
+        by: Resolution,
+        derived: Sequence[tuple[int, np.ndarray]] = (),
     ) -> list[Measured]:
         """One release, or what a checkpoint kept of it.
 
-        A batch is sets of columns and their part of the account's budget.
+        A batch is sets of columns and their part of the account's budget. Groups of ``derived`` share the first one's,
+        and are counted last.
         """
         sets, shares = list[Set](), list[float]()
+        groups = list[Groups]()
         for columns, part in batches:
             cells = [cells_of(s, by.of(s)) for s in columns]
-            sets += columns
             importance = self.workload.importance(columns)
+            sets += columns
+            groups += [by.of(s) for s in columns]
+            if derived:
+                coarse = [self._grouped(j, group) for j, group in derived]
+                cells += [number_of(group) for _, group in derived]
+                importance = np.concatenate([importance, np.ones(len(derived))])
+                sets += [(j,) for j, _ in derived]
+                groups += coarse
             shares += [part * share for share in shares_by_cells(cells, importance)]
 
         def release() -> dict[str, np.ndarray]:
-            measured = self.counts.measure(
-                account, sets, shares, self.bits, [by.of(s) for s in sets]
-            )
+            measured = self.counts.measure(account, sets, shares, self.bits, groups)
             counts = {str(i): m.counts for i, m in enumerate(measured)}
             return {**counts, "std": np.array([m.std for m in measured])}
 
@@ -320,6 +371,10 @@ class PrivateMarginals:
             Measured(columns, released[str(i)], float(std))
             for i, (columns, std) in enumerate(zip(sets, released["std"], strict=True))
         ]
+
+    def _grouped(self, j: int, group: np.ndarray) -> Groups:
+        """Groups of all columns, of which column ``j`` has others."""
+        return [group if i == j else g for i, g in enumerate(self.whole.values)]
 
     def _scores(
         self,

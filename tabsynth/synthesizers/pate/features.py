@@ -62,9 +62,8 @@ def _candidates(column: Column, block: Block, p: np.ndarray, most: int) -> list[
         return list(unit[:width])
     if not column.ordered:
         return [unit[j] for j in np.argsort(-p, kind="stable")[: most + 1]]
-    functions, cells = [], column.cells
-    if column.nulls:
-        functions.append(unit[block.size - 1])
+    cells = column.cells
+    functions = [unit[code] for code in range(cells, block.size)]  # missing values
     rank = (np.cumsum(p[:cells]) - p[:cells] / 2) / p[:cells].sum()
     for degree in range(1, most + 1):
         weights = np.zeros(width + 1)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
 from tabsynth._validate import between, one_of, shown
 from tabsynth.encoding import TableEncoder
@@ -14,7 +13,8 @@ from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Trained
+from tabsynth.synthesizers.base import Sampler, Trained
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.gan.estimator import TrainingMechanism
 from tabsynth.synthesizers.gan.generator import ConditionalGenerator, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES
@@ -79,36 +79,50 @@ class PATEACGAN(Voting):
     class_shares: Mapping[Any, float] | None = None
 
     def sample(
-        self, n: int, *, label: Any = None, random_state: int | None = None, **given: Any
-    ) -> pd.DataFrame:
-        """Draw ``n`` synthetic rows, all of one class if ``label`` is given; costs no privacy.
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        max_draws: int | None = None,
+        label: Any = None,
+        random_state: int | None = None,
+        dataframe: str = "fitted",
+    ) -> Any:
+        """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
 
         Parameters
         ----------
-        n : int
+        n, where, max_draws, random_state, dataframe
+            As in :meth:`Synthesizer.sample`. A condition on the label draws its classes, without rejection.
         label : optional
-            A value of the label's column, ``pandas.NA`` for null; rows of all classes, by their shares,
-            where it is left out.
-        random_state : int, optional
-            As in :meth:`Synthesizer.sample`.
+            A value of the label's column, ``pandas.NA`` for null: short for a condition on it.
 
         Raises
         ------
         InputError
             For a value that the label's column does not declare.
         """
-        if given:
-            raise InputError(f"PATEACGAN draws by label alone, not by {shown(sorted(given)[0])}.")
-        if label is None:
-            return super().sample(n, random_state=random_state)
         self._check_fitted()
+        if label is not None:
+            name = self.config_["label"]  # of this fit, whatever parameters change
+            self.encoder_.schema[name].code_of(label, "label", null="pandas.NA")
+            if where is not None and name in where:
+                raise InputError(f"where and label both name column {shown(name)}; give one.")
+            where = {**(where or {}), name: label}
+        return super().sample(
+            n, where=where, max_draws=max_draws, random_state=random_state, dataframe=dataframe
+        )
+
+    def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
+        """As :meth:`Synthesizer._sampler`; classes of the label are drawn as a condition says."""
         generator: ConditionalGenerator = self.trained_.generator
-        name = self.config_["label"]  # of this fit, whatever parameters change
-        column = self.encoder_.schema[name]
-        noise = generator.noise_of(column.code_of(label, "label", null="pandas.NA"))
-        table = self._table(n, random_state, partial(generator.sample, noise=noise))
-        table.attrs["certificate"]["condition"] = {name: [column.stated(label)]}
-        return table
+        number = self.encoder_.schema.names.index(self.config_["label"])
+        if condition is None or number not in condition.box:
+            return super()._sampler(condition)
+        classes = condition.box[number] > 0
+        exact = set(condition.box) == {number} and not condition.computed
+        noise = generator.noise_of(classes)
+        return partial(generator.sample, noise=noise, rounded=exact), exact
 
     def _mode(self) -> str:
         if self.mode is None:
@@ -205,7 +219,7 @@ class PATEACGAN(Voting):
     def _from_config(cls, schema: Schema, config: Mapping[str, Any], **shared: Any) -> Self:
         shares, column = config["class_shares"], schema[config["label"]]
         if shares is not None:
-            values = [*column.categories, *[None] * column.nulls]
+            values = [*column.categories, *column.reasons, *[None] * column.nulls]
             shares = dict(zip(values, shares, strict=True))
         return super()._from_config(schema, config, class_shares=shares, **shared)
 

@@ -1,0 +1,514 @@
+"""Columns of codes in a hierarchy, such as ICD-9, ICD-10 or NAICS: by prefixes of the codes, or by a declared tree.
+
+Up to :data:`MODELLED` codes are category codes by themselves. Of longer lists the category codes are the nodes of the
+finest level that has no more, or runs of neighbouring codes, and a column beside it, the detail, says which code of its
+node a row has.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import check_text, integer, native, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.categorical import Categorical
+from tabsynth.schema.column import (
+    LONG_TEXT,
+    UNDECLARED_TEXT,
+    Column,
+    JsonTypes,
+    Value,
+    base_dtype,
+    is_null,
+    merge_rarest,
+)
+
+MODELLED = 2_048  # codes of a column that are category codes; of more, nodes are
+MOST_DETAILS = 4_000  # codes of a node: the detail is modelled as a column is
+MAX_DEPTH = 50  # levels of a tree
+_NO_DRAW = np.random.default_rng(0)  # for decoding where nothing is drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hierarchical(Column):
+    """A column of codes in a hierarchy. Where rows are few, counts of rare codes are those of what is above them.
+
+    Parameters
+    ----------
+    name, kind, dtype, nulls, provenance, source, description, labels
+        As of :class:`~tabsynth.Column`. ``labels`` may name nodes, too.
+    codes : tuple
+        The values, nulls excluded: texts or whole numbers, at most 100,000. With ``parents`` the default is every
+        node that has none below it.
+    levels : tuple of int, optional
+        The hierarchy by prefixes: how many characters the groups of each level share, the coarsest first. Dots do not
+        count, so that (3, 4) groups 250.83 under 250.8 and 250.
+    parents : dict or list of pairs, optional
+        The hierarchy as a tree instead: from each node to the node above it, None for the topmost.
+    shorten : bool
+        Whether a code that is not listed becomes the longest listed code that it begins with: 250.83 becomes 250.
+    other : value, optional
+        The code that takes all other values; without it they are refused.
+
+    Examples
+    --------
+    >>> from tabsynth import Hierarchical
+    >>> diagnosis = Hierarchical(
+    ...     name="diag", dtype="str", codes=("250", "250.1", "428", "V58"), levels=(1, 3), shorten=True
+    ... )
+    >>> diagnosis.below("250")
+    ('250', '250.1')
+    """
+
+    kind: str = "hierarchy"
+    codes: tuple[Value, ...] = ()
+    levels: tuple[int, ...] = ()
+    parents: Mapping[str, str | None] | None = None
+    shorten: bool = False
+    other: Value | None = None
+
+    dtypes: ClassVar[tuple[str, ...]] = ("text", "int", "category")
+    json_types: ClassVar[JsonTypes] = {
+        "codes": list,
+        "levels": list,
+        "parents": (dict, list),
+        "shorten": bool,
+        "other": (str, int),
+    }
+    copied_facts: ClassVar[tuple[str, ...]] = ("codes", "parents")
+
+    # Facts.
+
+    def _check(self, where: str) -> None:
+        object.__setattr__(self, "codes", tuple(self.codes))
+        object.__setattr__(self, "levels", tuple(self.levels))
+        if self.parents is not None:
+            if self.levels:
+                raise InputError(f"{where}: declare levels or parents, not both.")
+            object.__setattr__(self, "parents", _tree(self.parents, where))
+            if not self.codes:
+                object.__setattr__(self, "codes", self._leaves())
+        before = 0
+        for length in self.levels:
+            if integer(f"levels of {where}", length) <= before:
+                raise InputError(
+                    f"{where}: levels must rise, as (1, 3); got {length} after {before}."
+                )
+            before = length
+        if not self.codes:
+            raise InputError(f"{where}: declare codes, a list of the values.")
+        for code in self.codes:
+            if isinstance(code, bool) or not isinstance(code, str | int):
+                raise InputError(f"{where}: code {shown(code)} is neither text nor a whole number.")
+        if len(self.listed.categories) != len({str(code) for code in self.codes}):
+            raise InputError(f"{where}: a code is listed as text and as a number; keep one.")
+        if self.parents is not None:
+            homeless = next((c for c in self.codes if str(c) not in self.parents), None)
+            if homeless is not None:
+                raise InputError(
+                    f"{where}: code {shown(homeless)} has no place in parents; add it, with null if nothing is above it."
+                )
+
+    def _leaves(self) -> tuple[Value, ...]:
+        assert self.parents is not None
+        above = set(self.parents.values())
+        leaves = [node for node in self.parents if node not in above]
+        whole = base_dtype(self.dtype) == "int"
+        if whole and not all(node.lstrip("-").isdecimal() for node in leaves):
+            raise InputError(
+                f"column {shown(self.name)}: dtype {self.dtype} cannot hold the nodes of parents; list codes."
+            )
+        return tuple(int(node) if whole else node for node in leaves)
+
+    @cached_property
+    def listed(self) -> Categorical:
+        """The codes as a column without a hierarchy, whose category codes are their places in the list."""
+        return Categorical(
+            name=self.name,
+            dtype=self.dtype,
+            nulls=self.nulls,
+            categories=self.codes,
+            other=self.other,
+            labels=self.labels,
+        )
+
+    # The hierarchy.
+
+    @cached_property
+    def paths(self) -> list[tuple[str, ...]]:
+        """For each listed code the nodes from the topmost down to itself, as texts."""
+        if self.parents is None:
+            return [self._prefixes(str(code)) for code in self.codes]
+        above: dict[str, tuple[str, ...]] = {}
+
+        def path(node: str) -> tuple[str, ...]:
+            if node not in above:
+                parent = self.parents[node]  # type: ignore[index]
+                above[node] = (*(path(parent) if parent is not None else ()), node)
+            return above[node]
+
+        return [path(str(code)) for code in self.codes]
+
+    def _prefixes(self, code: str) -> tuple[str, ...]:
+        places = [i for i, character in enumerate(code) if character != "."]
+        shorter = [code[: places[n - 1] + 1] for n in self.levels if n < len(places)]
+        return (*shorter, code)
+
+    @cached_property
+    def _under(self) -> dict[str, list[int]]:
+        """By node: the places of the listed codes at and below it."""
+        under: dict[str, list[int]] = {}
+        for place, path in enumerate(self.paths):
+            for node in path:
+                under.setdefault(node, []).append(place)
+        return under
+
+    def below(self, node: Value) -> tuple[Value, ...]:
+        """The listed codes at and below a node."""
+        return tuple(self.codes[place] for place in self._under.get(str(node), ()))
+
+    @cached_property
+    def nodes(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
+        """What the category codes stand for: of each its path; and for each listed code its category code."""
+        if len(self.codes) <= MODELLED:
+            return tuple(self.paths), np.arange(len(self.codes))
+        for depth in range(max(map(len, self.paths)) - 1, 0, -1):
+            parts = [path[:depth] for path in self.paths]
+            numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
+            of = np.array([numbers[part] for part in parts])
+            if len(numbers) <= MODELLED:
+                if np.bincount(of).max() <= MOST_DETAILS:
+                    return tuple(numbers), of
+                break
+        return self._runs()
+
+    def _runs(self) -> tuple[tuple[tuple[str, ...], ...], np.ndarray]:
+        """As :attr:`nodes`, of codes without a level that would do: neighbours by the hierarchy, as many in each."""
+        order = sorted(range(len(self.codes)), key=lambda place: self.paths[place])
+        length = -(-len(order) // MODELLED)
+        of = np.empty(len(order), dtype=np.int64)
+        of[order] = np.arange(len(order)) // length
+        runs = [order[first : first + length] for first in range(0, len(order), length)]
+        return tuple((f"{self.codes[r[0]]} to {self.codes[r[-1]]}",) for r in runs), of
+
+    @cached_property
+    def detail(self) -> Categorical | None:
+        """As :attr:`Column.detail`: what a code adds to its node, or its number within it."""
+        if len(self.nodes[0]) == len(self.codes):
+            return None
+        texts = tuple(dict.fromkeys(self._details))
+        return Categorical(name=f"{self.name} (detail)", dtype="str", categories=texts)
+
+    @cached_property
+    def _details(self) -> list[str]:
+        nodes, of = self.nodes
+        names = [nodes[cell][-1] for cell in of]
+        texts = [str(code) for code in self.codes]
+        pairs = list(zip(texts, names, strict=True))
+        if all(text.startswith(name) for text, name in pairs):
+            return [text[len(name) :] or "(itself)" for text, name in pairs]
+        seen = dict.fromkeys(names, 0)
+        numbers = []
+        for name in names:
+            seen[name] += 1
+            numbers.append(f"number {seen[name]}")
+        return numbers
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The place of the listed code by node and detail, -1 for none, shape (cells, details)."""
+        assert self.detail is not None
+        places = np.full((self.cells, self.detail.cells), -1, dtype=np.int64)
+        of = [self.detail.positions[text] for text in self._details]
+        places[self.nodes[1], of] = np.arange(len(self.codes))
+        return places
+
+    # What a kind defines.
+
+    @property
+    def categories(self) -> tuple[Value, ...]:
+        """The codes, where these are the category codes."""
+        return self.codes if self.detail is None else ()
+
+    @property
+    def written(self) -> tuple[Value, ...]:
+        """As :attr:`Column.written`."""
+        return self.codes
+
+    @property
+    def cells(self) -> int:
+        """Number of codes, or of nodes that stand for them."""
+        return len(self.nodes[0])
+
+    @property
+    def value_type(self) -> str:
+        """As :attr:`Column.value_type`."""
+        return self.listed.value_type
+
+    def label(self, code: int) -> str:
+        """The code or node, or what ``labels`` says of it."""
+        if code == self.cells:
+            return "null"
+        name = self.nodes[0][code][-1]
+        return self.labelled(name)
+
+    def domain(self, limit: int = 8) -> str:
+        """As :meth:`Column.domain`."""
+        return self.listed.domain(limit)
+
+    def strict(self) -> Self:
+        """As :meth:`Column.strict`: without ``other`` and ``shorten``."""
+        return replace(self, other=None, shorten=False)
+
+    def review(self) -> list[str]:
+        """As :meth:`Column.review`."""
+        return [f"{shown(self.name)}: {len(self.codes)} codes; list those of the codebook."]
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """As :meth:`Column.encode`."""
+        return np.append(self.nodes[1], self.cells)[self._listed_places(values)]
+
+    def _listed_places(self, values: pd.Series) -> np.ndarray:
+        """The place in the list of each value; null is the last."""
+        return self.listed.encode(self._shortened(values))
+
+    def _shortened(self, values: pd.Series) -> pd.Series:
+        """Values with unlisted codes replaced by the longest listed code that they begin with, value by value."""
+        if not self.shorten:
+            return values
+        known = {str(code): code for code in self.codes}
+        shortest = min(map(len, known))
+        replaced: dict[Any, Any] = {}
+        for value in pd.unique(values.dropna().astype(object)):
+            text = str(native(value)) if isinstance(native(value), str | int) else ""
+            if text and text not in known:
+                ends = range(len(text) - 1, shortest - 1, -1)
+                found = next((known[text[:end]] for end in ends if text[:end] in known), None)
+                if found is not None:
+                    replaced[value] = found
+        if not replaced:
+            return values
+        cells = [replaced.get(v, v) if isinstance(v, str | int | np.integer) else v for v in values]
+        return pd.Series(cells, index=values.index, name=values.name, dtype=object)
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
+        """As :meth:`Column.decode`: of a node every code is as likely, or of those that ``within`` allows."""
+        allowed = np.arange(len(self.codes)) if within is None else np.flatnonzero(within[:-1])
+        of = self.nodes[1][allowed]
+        order = allowed[np.argsort(of, kind="stable")]
+        counts = np.bincount(of, minlength=self.cells)
+        nulls = codes == self.cells
+        cells = np.where(nulls, of[0], codes)
+        first = np.append(0, counts.cumsum())[cells]
+        places = order[first + np.floor(rng.random(len(codes)) * counts[cells]).astype(np.int64)]
+        return self.listed.decode(np.where(nulls, len(self.codes), places), rng)
+
+    # The detail.
+
+    def detail_codes(self, values: pd.Series) -> np.ndarray:
+        """As :meth:`Column.detail_codes`; the last one for null."""
+        assert self.detail is not None
+        last = self.detail.cells - 1
+        of = np.array([*(self.detail.positions[text] for text in self._details), last])
+        return of[self._listed_places(values)]
+
+    def detail_possible(self) -> np.ndarray:
+        """As :meth:`Column.detail_possible`."""
+        possible = self._places >= 0
+        if not self.nulls:
+            return possible
+        return np.vstack([possible, np.arange(possible.shape[1]) == possible.shape[1] - 1])
+
+    def decode_detailed(
+        self, codes: np.ndarray, details: np.ndarray, rng: np.random.Generator, within: Any = None
+    ) -> pd.Series:
+        """As :meth:`Column.decode_detailed`; where a node has no such code, any of its codes."""
+        nulls = codes == self.cells
+        places = np.where(nulls, len(self.codes), self._places[np.where(nulls, 0, codes), details])
+        lost = places < 0 if within is None else (places < 0) | ~(within[places] | nulls)
+        if lost.any():
+            places[lost] = self._listed_places(self.decode(codes[lost], rng, within))
+        return self.listed.decode(places, rng)
+
+    def detail_restriction(self, values: Sequence[Any]) -> np.ndarray | None:
+        """As :meth:`Column.detail_restriction`: those that an allowed code has, unless whole nodes are allowed."""
+        shares, within = self.restriction(values)
+        if within is None or self.detail is None:
+            return None
+        details = np.zeros(self.detail.size, dtype=bool)
+        details[self.detail_codes(self.listed.decode(np.flatnonzero(within[:-1]), _NO_DRAW))] = True
+        if self.nulls and shares[-1]:
+            details[-1] = True
+        return details
+
+    # Groups: rare codes are counted with what is beside and below their nodes.
+
+    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+        """As :meth:`Column.groups`: codes of fewer rows are one group with the others of their node, level by level.
+
+        What is rare at the top is merged as values without an order are. The shares are released ones.
+        """
+        groups = np.arange(self.size)
+        totals = np.clip(shares, 0, None)
+        paths = self.nodes[0]
+        for depth in range(max(map(len, paths)) - 1, 0, -1):
+            inside: dict[tuple[str, ...], list[int]] = {}
+            for code, path in enumerate(paths):
+                if len(path) >= depth and groups[code] == code and totals[code] < least:
+                    inside.setdefault(path[:depth], []).append(code)
+            for rare in inside.values():
+                groups[np.isin(groups, rare[1:])] = rare[0]
+                totals[rare[0]] += totals[rare[1:]].sum()
+        kept = np.flatnonzero(groups == np.arange(self.size))
+        of = merge_rarest(totals[kept], least, merged)
+        return of[np.searchsorted(kept, groups)]
+
+    def edge_cases(self, counts: np.ndarray, above: bool) -> dict[str, Any]:
+        """As :meth:`Column.edge_cases`."""
+        rarest = int(counts[: self.cells].argmin())
+        cases: dict[str, Any] = {"outlier": self.codes[int((self.nodes[1] == rarest).argmax())]}
+        if self.other is not None and self.value_type == "text":
+            cases |= {"undeclared": UNDECLARED_TEXT, "extreme": LONG_TEXT}
+        return cases
+
+    # Conditions and combinations of values.
+
+    def _allowed(self, values: Sequence[Any], where: str) -> np.ndarray:
+        """Which listed codes some codes and nodes mean, bool, shape (codes + 1,); nulls are passed over."""
+        allowed = np.zeros(len(self.codes) + 1, dtype=bool)
+        for value in values:
+            if is_null(value):
+                continue
+            known = isinstance(native(value), str | int) and str(native(value)) in self._under
+            if not known:
+                raise self._undeclared(value, where)
+            allowed[self._under[str(native(value))]] = True
+        return allowed
+
+    def mask(self, values: Any, where: str) -> np.ndarray:
+        """As :meth:`Column.mask`; a node means all codes at and below it.
+
+        Raises
+        ------
+        InputError
+            For a part of what a category code stands for.
+        """
+        if isinstance(values, Mapping):
+            return super().mask(values, where)
+        allowed = self._allowed(values, where)[:-1]
+        mask = super().mask([None], where) if any(is_null(v) for v in values) else None
+        mask = np.zeros(self.size, dtype=bool) if mask is None else mask
+        chosen = np.bincount(self.nodes[1], weights=allowed, minlength=self.cells)
+        partly = (chosen > 0) & (chosen < np.bincount(self.nodes[1], minlength=self.cells))
+        if partly.any():
+            node = self.label(int(partly.argmax()))
+            raise InputError(
+                f"{where}: only a part of {shown(node)} is listed; list the whole node."
+            )
+        mask[: self.cells] |= chosen > 0
+        return mask
+
+    def restriction(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
+        """As :meth:`Column.restriction`; a node means all codes at and below it.
+
+        ``within`` says which listed codes are allowed, where these are parts of what category codes stand for.
+        """
+        where = f"where: column {shown(self.name)}"
+        for value in values:
+            if isinstance(value, Mapping) or (is_null(value) and not self.nulls):
+                raise self.has_no(value)
+        allowed = self._allowed(values, where)
+        chosen = np.bincount(self.nodes[1], weights=allowed[:-1], minlength=self.cells)
+        shares = np.zeros(self.size, dtype=bool)
+        shares[: self.cells] = chosen > 0
+        if any(is_null(value) for value in values):
+            shares[-1] = True
+        whole = np.bincount(self.nodes[1], minlength=self.cells)
+        partly = ((chosen > 0) & (chosen < whole)).any()
+        return shares, allowed if partly else None
+
+    def satisfies(self, values: pd.Series, shares: np.ndarray, within: Any) -> np.ndarray:
+        """As :meth:`Column.satisfies`, code by code."""
+        kept = super().satisfies(values, shares, within)
+        if within is None:
+            return kept
+        places = self._listed_places(values)
+        return kept & (within[places] | (places == len(self.codes)))
+
+    def declared_code(self, value: Any, where: str) -> int:
+        """As :meth:`Column.declared_code`: of one code, not of what is below it."""
+        place = self.listed.declared_code(value, where)
+        if self.detail is not None:
+            raise InputError(
+                f"{where}: {shown(value)} is one of several codes of node {self.label(int(self.nodes[1][place]))};"
+                f" single codes can be named in lists of at most {MODELLED:,} codes."
+            )
+        return place
+
+    # Values of files and tables.
+
+    def parse(self, texts: pd.Series) -> pd.Series:
+        """As :meth:`Column.parse`."""
+        return self.listed.parse(self._shortened(texts))
+
+    def convert(self, values: pd.Series) -> pd.Series:
+        """As :meth:`Column.convert`."""
+        return self.listed.convert(self._shortened(values))
+
+    def to_series(self, values: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        """As :meth:`Column.to_series`."""
+        return self.listed.to_series(values, nulls)
+
+
+def _tree(parents: Any, where: str) -> dict[str, str | None]:
+    """From each node to that above it; InputError for what is no tree."""
+    pairs = list(parents.items()) if isinstance(parents, Mapping) else list(parents)
+    tree: dict[str, str | None] = {}
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise InputError(
+                f"{where}: parents has {shown(pair)} in place of a node and its parent."
+            )
+        node, parent = (end if end is None else str(end) for end in pair)
+        for text in (node, parent):
+            check_text(where, text)
+        if node is None or node == "":
+            raise InputError(f"{where}: parents names a node without a text.")
+        if tree.get(node, parent) != parent:
+            raise InputError(
+                f"{where}: {shown(node)} has two parents, {shown(tree[node])} and {shown(parent)}; keep one."
+            )
+        tree[node] = parent
+    for node, parent in tree.items():
+        if parent is not None and parent not in tree:
+            raise InputError(
+                f"{where}: {shown(parent)}, the parent of {shown(node)}, is no node; add it, with null if nothing is"
+                " above it."
+            )
+    settled: set[str] = set()
+    for start in tree:
+        seen: dict[str, None] = {}
+        at: str | None = start
+        while at is not None and at not in settled:
+            if at in seen:
+                raise InputError(f"{where}: {shown(at)} is above itself; parents must be a tree.")
+            seen[at] = None
+            at = tree[at]
+        settled |= set(seen)
+    depth: dict[str, int] = {}
+    for start in tree:
+        path = []
+        at = start
+        while at is not None and at not in depth:
+            path.append(at)
+            at = tree[at]
+        base = 0 if at is None else depth[at]
+        for number, node in enumerate(reversed(path), 1):
+            depth[node] = base + number
+        if base + len(path) > MAX_DEPTH:
+            raise InputError(f"{where}: the tree has more than {MAX_DEPTH} levels.")
+    return tree

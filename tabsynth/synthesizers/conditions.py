@@ -1,0 +1,250 @@
+"""Conditions on rows to be sampled: what they allow of each column, and rows drawn until enough satisfy them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.encoding import TableEncoder
+from tabsynth.errors import InputError
+from tabsynth.schema.column import Column, plain
+from tabsynth.schema.constraints import Derived
+from tabsynth.schema.schema import Schema
+
+MOST_DRAWS, DRAWS_EACH = (
+    1_000_000,
+    100,
+)  # by default: rows in all, and for each row that is asked for
+LEAST_BATCH, LARGEST_BATCH = 1_000, 100_000  # rows that are drawn together
+SPARE = 1.2  # rows drawn for each one that is expected to be needed
+
+
+class Condition:
+    """What all rows are to satisfy, by column: a value, a range, or several, any of which will do.
+
+    Attributes
+    ----------
+    box : dict of ndarray
+        By number of a modelled column, the share of each code's values that it allows, shape (size,).
+    within : dict
+        By column, what limits the values that a code is decoded to: of a numeric column, its steps.
+    stated : dict of list
+        The condition as a certificate names it, JSON-ready.
+    computed : list of str
+        Columns that are not modelled and do not follow from one by a table: their values decide, and not codes.
+
+    Raises
+    ------
+    InputError
+        For an unknown column, an undeclared value, or a column that is not learned.
+    """
+
+    def __init__(self, schema: Schema, where: Any) -> None:
+        if not isinstance(where, Mapping):
+            raise InputError(
+                f"Expected where to be a dict of columns to values, got {shown(where)}."
+            )
+        self.box: dict[int, np.ndarray] = {}
+        self.within: dict[str, Any] = {}
+        self.stated: dict[str, list[Any]] = {}
+        self.computed: list[str] = []
+        self._left: dict[str, tuple[Column, np.ndarray, Any]] = {}
+        for name, given in where.items():
+            column, values = column_of(schema, name), _alternatives(given)
+            if not values:
+                raise InputError(
+                    f"where gives column {shown(name)} no value; give one, or leave it out."
+                )
+            shares, within = column.restriction(values)
+            self.stated[name] = [column.stated(value) for value in values]
+            self._left[name] = (column, shares, within)
+            modelled = name in schema.learned.names
+            source = None if modelled else _source(schema, column)
+            if source is not None:
+                shares, within = self._allowed_by(source, shares, within), None
+                column = source.sources[0]
+            elif not modelled:
+                self.computed.append(name)
+                continue
+            elif (
+                column.detail is not None
+                and (details := column.detail_restriction(values)) is not None
+            ):
+                self.box[schema.learned.names.index(column.detail.name)] = details
+            number = schema.learned.names.index(column.name)
+            self.box[number] = shares * self.box.get(number, 1)
+            if within is not None:
+                self.within[name] = within
+
+    def leaves_details(self, schema: Schema) -> bool:
+        """Whether it allows whole codes of a column whose values a detail says."""
+        names = [schema.learned.names[number] for number in self.box]
+        return any(
+            name in schema.names and schema[name].detail is not None and name not in self.within
+            for name in names
+        )
+
+    def __str__(self) -> str:
+        conditions = {n: v[0] if len(v) == 1 else v for n, v in self.stated.items()}
+        return f"The condition {shown(conditions, 120)}"
+
+    def allows_codes(self, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Which rows of codes, shape (n, columns), satisfy it; bool, shape (n,).
+
+        Where a part of a code's values does, the row is kept with that probability, and ``within`` decodes it to one.
+        """
+        share = np.ones(len(index))
+        for number, shares in self.box.items():
+            share *= shares[index[:, number]]
+        return rng.random(len(index)) < share
+
+    def allows(self, table: pd.DataFrame) -> np.ndarray:
+        """Which rows of a table satisfy it, by their values; bool, shape (n,)."""
+        kept = np.ones(len(table), dtype=bool)
+        for name, (column, shares, within) in self._left.items():
+            kept &= column.satisfies(table[name], shares, within)
+        return kept
+
+    def _allowed_by(self, source: Derived, shares: np.ndarray, within: Any) -> np.ndarray:
+        """Which codes of its source give a derived column an allowed value; bool, shape (size,)."""
+        column = source.sources[0]
+        # A value of each code: the table says the same of all values of a code.
+        each = column.decode(np.arange(column.size), np.random.default_rng(0))
+        values = source.values(pd.DataFrame({column.name: each}))
+        return source.target.satisfies(values, shares, within)
+
+
+def _source(schema: Schema, column: Column) -> Derived | None:
+    """The rule of a column that follows from one modelled column by a table; None for one that is computed.
+
+    Raises
+    ------
+    InputError
+        For a column that is not learned at all.
+    """
+    maker = schema.makers.get(column.name)
+    if maker is None:
+        raise InputError(
+            f"where: column {shown(column.name)} is not learned; put the condition on other columns."
+        )
+    if isinstance(maker, Derived) and maker.lookup is not None and len(maker.sources) == 1:
+        return maker if maker.sources[0].name in schema.learned.names else None
+    return None
+
+
+def _alternatives(given: Any) -> list[Any]:
+    several = pd.api.types.is_list_like(given) and not isinstance(given, Mapping)
+    return list(given) if several else [given]
+
+
+def column_of(schema: Schema, name: Any) -> Column:
+    """The column that a condition names; InputError where the schema lacks it."""
+    if name not in schema.names:
+        raise InputError(f"where names column {shown(name)}, which the schema lacks; correct it.")
+    return schema[name]
+
+
+def rows_where(
+    condition: Condition,
+    n: int,
+    most: int | None,
+    encoder: TableEncoder,
+    draw: Callable[[int], np.ndarray],
+    rng: np.random.Generator,
+    *,
+    exact: bool,
+) -> pd.DataFrame:
+    """Rows that satisfy a condition: rows are drawn until ``n`` do.
+
+    Parameters
+    ----------
+    condition : Condition
+    n : int
+    most : int, optional
+        The largest number of rows to draw; by default 100 for each row that is asked for, and 1,000,000 at least.
+    encoder : TableEncoder
+    draw : callable
+        From a number to as many rows of codes, which satisfy the rules of the schema.
+    rng : Generator
+        Decides, where a condition allows a part of a code's values, and draws the values.
+    exact : bool
+        Whether the codes are drawn given the condition, so that it is checked on values alone.
+
+    Raises
+    ------
+    InputError
+        If fewer rows satisfy it; the message says how many were drawn and found.
+    """
+    most = max(MOST_DRAWS, DRAWS_EACH * n) if most is None else most
+    parts: list[pd.DataFrame] = []
+    drawn = found = 0
+    while found < n:
+        if drawn >= most:
+            raise InputError(
+                f"{condition} is too rare: of {drawn:,} rows that were drawn {found:,} satisfy it, and {n:,} were asked"
+                " for. Ask for fewer rows or a wider condition, or raise max_draws (--max-draws)"
+                f"{'' if exact else '; margnet draws such rows directly'}."
+            )
+        batch = n - found
+        if not exact or drawn:
+            expected = SPARE * batch * (drawn + 1) / (found + 1)
+            batch = int(min(max(expected, LEAST_BATCH), LARGEST_BATCH))
+        batch = min(batch, most - drawn)
+        index = draw(batch)
+        drawn += batch
+        if not exact:
+            index = index[condition.allows_codes(index, rng)]
+        table = encoder.from_index(index, rng, condition.within)
+        # An order between columns may have moved values within their cells; other columns are computed.
+        table = table[condition.allows(table)]
+        parts.append(table)
+        found += len(table)
+    table = parts[0] if len(parts) == 1 else pd.concat([p for p in parts if len(p)])
+    table = table.iloc[:n].reset_index(drop=True)
+    for column in encoder.whole.generated:
+        if not column.learned and len(parts) > 1:  # identifiers are different in all parts
+            table[column.name] = column.decode(np.zeros(n, dtype=np.int64), rng)
+    return table
+
+
+def parse_where(schema: Schema, texts: list[str]) -> dict[str, list[Any]]:
+    """A condition from texts ``COLUMN=VALUE``, or ``COLUMN=LOW..HIGH`` where an order is declared.
+
+    Those of one column are alternatives.
+    """
+    where: dict[str, list[Any]] = {}
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"Expected --where COLUMN=VALUE, got {shown(text)}.")
+        named = (name for name in schema.names if text.startswith(f"{name}="))
+        name = max(named, key=len, default=text.partition("=")[0])
+        value = text[len(name) + 1 :]
+        column = column_of(schema, name)
+        low, dots, high = value.partition("..")
+        if dots and column.ordered and value not in column.positions:
+            condition: Any = {"low": _parsed(column, low), "high": _parsed(column, high)}
+        else:
+            condition = parse_value(schema, column, value)
+        where.setdefault(name, []).append(condition)
+    return where
+
+
+def parse_value(schema: Schema, column: Column, text: str, name: str = "where") -> Any:
+    """The value of a column that a text stands for, None for null; an undeclared one is refused."""
+    if text not in schema.null_values:
+        return _parsed(column, text, name)
+    if column.nulls:
+        return None
+    raise InputError(
+        f"{name}: column {shown(column.name)} has no value {shown(text)}, which stands for null; it has"
+        f" {column.domain()}."
+    )
+
+
+def _parsed(column: Column, text: str, name: str = "where") -> Any:
+    try:
+        return plain(column.strict().parse(pd.Series([text], dtype=object)).iloc[0])
+    except InputError:
+        raise column.has_no(text, name) from None

@@ -1,0 +1,458 @@
+"""Rules between columns that noisy counts suggest, for a person to review.
+
+Candidates follow from the schema alone: dependencies (A gives B), orders of two columns, and patterns of missing values
+(B is null, or is not, where A has some values). Three stages read the rows, each charged to the ledger: noisy counts of
+columns, the selection of candidates by exponential mechanisms, and noisy counts of what is selected. A candidate is
+suggested if these counts say that nearly no row breaks it.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from tabsynth._random import Randomness
+from tabsynth._validate import between, positive
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy
+from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, exact
+from tabsynth.privacy.noise import samplers
+from tabsynth.privacy.noise.counts import probabilities
+from tabsynth.schema.column import Column, plain
+from tabsynth.schema.conforming import conformed
+from tabsynth.schema.numeric import Numeric
+from tabsynth.schema.ordinal import Ordinal
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.frames import to_pandas
+
+COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"
+SHARES = {COLUMNS: 0.1, SELECTION: 0.4, COUNTS: 0.5}  # of the budget, in μ²
+MOST_CELLS = 2**22  # of the joint counts of two columns; pairs of more are no candidates
+MOST_VALUES = 2_000  # of the given column of a dependency
+LEAST_CHANCE = 0.02  # of the rows: an order that fewer would break by chance is no candidate
+CLEAR = 4.0  # standard deviations of its noise: a count above is taken to be of rows
+TOLERANCE = 0.01  # of the rows that a rule is about, which may break it
+RANGE = 3.0  # of what one row adds to a score: from -2 to 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A rule that may hold.
+
+    Attributes
+    ----------
+    form : {"dependency", "order", "null", "value"}
+        ``null``: column ``b`` is null where the code of ``a`` is from ``first`` to ``last``; ``value``: it is not.
+    a, b : int
+        Columns.
+    first, last : int
+        Codes of ``a``.
+    """
+
+    form: str
+    a: int
+    b: int
+    first: int = 0
+    last: int = 0
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What candidates share of which one is selected."""
+        return (self.form, self.a, self.b)
+
+
+def suggest_constraints(
+    table: Any,
+    schema: Schema,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    random_state: int | None = None,
+) -> Schema:
+    """The schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As a fit takes it: values that the schema does not declare are refused.
+    schema : Schema
+    epsilon, delta : float
+        The budget of the suggestions. It counts in every fit that takes the schema, whichever are accepted.
+    random_state : int, optional
+        For tests; seeded suggestions are not private.
+
+    Returns
+    -------
+    Schema
+        With ``suggested`` rules, each with the noisy share of rows that break it, and ``released``.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the schema, or the schema has fewer than two columns.
+    """
+    positive("epsilon", epsilon, finite=False)
+    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    columns = [column for column in schema.columns if column.learned]
+    if len(columns) < 2:
+        raise InputError(
+            "Rules between columns need two columns that are learned; the schema has fewer."
+        )
+    frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    schema.check_columns(frame)
+    index = np.stack([c.encode(frame[c.name]) for c in columns], axis=1)
+    ledger = Ledger(epsilon, delta)
+    found = _Suggestions(columns, schema, PrivateTable(index, ledger), ledger, random_state).rules()
+    before = schema.released or {"mechanisms": [], "seeded": False}
+    released = {
+        "mechanisms": [*before["mechanisms"], *ledger.to_list()],
+        "seeded": bool(before.get("seeded")) or random_state is not None,
+    }
+    return Schema(
+        schema.columns,
+        schema.null_values,
+        schema.impossible,
+        schema.left_out,
+        schema.constraints,
+        schema.violations,
+        released,
+        [*schema.suggested, *found],
+        schema.decimal,
+    )
+
+
+def selection_noise(mu: float) -> float:
+    """ε of an exponential mechanism that a Gaussian mechanism of ``mu`` dominates.
+
+    An exponential mechanism with weights exp(ε · score / R), where one row adds to all scores numbers of one interval
+    of length R, has ε-bounded range (Durfee, Rogers 2019): the logarithms of the ratios of probabilities on neighbours
+    lie in an interval [t - ε, t]. Its trade-off function is at least that of a binary mechanism with just these two
+    ratios (Dong, Durfee, Rogers 2020), which is that of the Gaussian mechanism or above if its one kink is. The kink is
+    nearest to it at t = ε/2, where the binary mechanism is a randomised response with probability 1/(1 + exp(-ε/2)).
+    """
+    if math.isinf(mu):
+        return math.inf
+    chance = norm.cdf(mu / 2)
+    return float(2 * math.log(chance / (1 - chance)))
+
+
+class _Suggestions:
+    """The three stages, and what follows from their releases."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        schema: Schema,
+        table: PrivateTable[np.ndarray],
+        ledger: Ledger,
+        seed: int | None,
+    ) -> None:
+        self._columns, self._schema = columns, schema
+        self._table, self._ledger = table, ledger
+        self._bits = Randomness(seed).noise()
+        epsilon = ledger.epsilon
+        self._mu = (
+            math.inf if math.isinf(epsilon) else gaussian_mu(epsilon, ledger.delta) * (1 - 1e-9)
+        )
+        # More rules at a larger budget: each selection is then as accurate as at a smaller one.
+        self._most = int(np.clip(64 * math.sqrt(min(self._mu, 1.0)), 8, 64))
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Suggested rules with their shares, as a schema has them."""
+        shares, rows = self._one_way()
+        selected = self._selected(shares, rows)
+        return self._counted(selected, shares, rows) if selected else []
+
+    def _open(self, stage: str, uses: int, details: dict[str, Any]) -> tuple[Account, float]:
+        """The account of a stage, and μ of one use."""
+        mu = self._mu * math.sqrt(SHARES[stage] / uses)
+        mechanism: Mechanism = NoPrivacy() if math.isinf(mu) else Gaussian(noise_multiplier=1 / mu)
+        return self._ledger.open(f"suggestions: {stage}", mechanism, uses, details), mu
+
+    def _one_way(self) -> tuple[list[np.ndarray], float]:
+        """Noisy distributions of the columns, and the number of rows. A row counts once in each: L2 sensitivity √columns."""
+        number = len(self._columns)
+        details = {"l2_sensitivity": math.sqrt(number), "unit": "counts", "columns": number}
+        account, mu = self._open(COLUMNS, 1, details)
+        index, std = self._table.read(account), math.sqrt(number) / mu
+        counts = [
+            np.bincount(index[:, j], minlength=c.size).astype(float)
+            for j, c in enumerate(self._columns)
+        ]
+        counts = exact(account, counts, [std] * number)
+        noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]
+        weights = np.array([1 / c.size for c in self._columns])
+        rows = max(1.0, float(weights @ [c.sum() for c in noisy] / weights.sum()))
+        return [probabilities(c, rows, std) for c in noisy], rows
+
+    def _selected(self, shares: Sequence[np.ndarray], rows: float) -> list[_Candidate]:
+        """Candidates that are drawn with probability growing with their score, one at a time."""
+        pairs = self._pairs()
+        details = {
+            "unit": "scores of candidate rules",
+            "pairs": len(pairs),
+            "selection": "exponential mechanism, which the Gaussian mechanism dominates",
+        }
+        account, mu = self._open(SELECTION, self._most, details)
+        index, sharpness = self._table.read(account, self._most), selection_noise(mu) / RANGE
+        candidates: list[_Candidate] = [
+            _Candidate("none", -1, -1)
+        ]  # of score 0: nothing is worth it
+        scores: list[np.ndarray] = [np.zeros(1)]
+        for a, b in pairs:
+            cells = self._columns[a].size * self._columns[b].size
+            keys = index[:, a] * self._columns[b].size + index[:, b]
+            counts = np.bincount(keys, minlength=cells).reshape(self._columns[a].size, -1)
+            for some, values in self._scores(a, b, counts, shares, rows):
+                candidates += some
+                scores.append(values)
+        return self._drawn(candidates, np.concatenate(scores), sharpness)
+
+    def _drawn(
+        self, candidates: list[_Candidate], scores: np.ndarray, sharpness: float
+    ) -> list[_Candidate]:
+        left = np.ones(len(candidates), dtype=bool)
+        numbers: dict[tuple[Any, ...], int] = {}
+        kinds = np.array([numbers.setdefault(c.kind, len(numbers)) for c in candidates])
+        chosen: list[_Candidate] = []
+        for _ in range(self._most):
+            weighed = np.where(left, scores, -np.inf)
+            if math.isinf(sharpness):
+                pick = int(weighed.argmax())
+            else:  # the largest of scores with Gumbel noise: the exponential mechanism
+                gumbel = -np.log(
+                    -np.log(np.minimum(samplers.uniform(len(scores), self._bits), 1 - 2.0**-53))
+                )
+                pick = int((sharpness * weighed + gumbel).argmax())
+            if candidates[pick].form == "none":
+                continue  # other draws may still find one
+            chosen.append(candidates[pick])
+            left[kinds == kinds[pick]] = False
+        return chosen
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Ordered pairs of columns within the limits that no rule of the schema is about already."""
+        ruled = [set(rule.names) for rule in self._schema.rules]
+        out = []
+        for a, b in itertools.permutations(range(len(self._columns)), 2):
+            one, other = self._columns[a], self._columns[b]
+            known = any({one.name, other.name} == names for names in ruled)
+            if one.size * other.size <= MOST_CELLS and not known:
+                out.append((a, b))
+        return out
+
+    def _scores(
+        self, a: int, b: int, counts: np.ndarray, shares: Sequence[np.ndarray], rows: float
+    ) -> Any:
+        """Candidates of a pair with their scores. One row more changes each by between -2 and 1.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (size of a, size of b)
+            Exact.
+        """
+        one, other = self._columns[a], self._columns[b]
+        if one.size <= MOST_VALUES and other.size > 1:
+            # Rows that the commonest value for each key predicts, more than the commonest of all does, less those
+            # that it does not predict. One row more: -2, -1, 0 or 1.
+            right = counts.max(axis=1).sum()
+            gain = right - counts.sum(axis=0).max() - (counts.sum() - right)
+            yield [_Candidate("dependency", a, b)], np.array([float(gain)])
+        if self._comparable(one, other):
+            later = _surely_after(one, other)
+            chance = float(shares[a] @ later @ shares[b])
+            if chance >= LEAST_CHANCE:  # by released shares
+                avoided = chance * rows - 2.0 * (counts * later).sum()
+                yield [_Candidate("order", a, b)], np.array([avoided])
+        if other.nulls:
+            null = counts[:, -1].astype(float)
+            given = counts.sum(axis=1) - null
+            ranges = self._ranges(one)
+            first, last = (np.array(ends) for ends in zip(*ranges, strict=True))
+            sums = [np.concatenate([[0.0], np.cumsum(x)]) for x in (null, given)]
+            nulls, others = (s[last + 1] - s[first] for s in sums)
+            share = float(shares[b][-1])
+            # What the rule explains beyond chance, less twice the rows that break it.
+            for form, kept, broken, part in (
+                ("null", nulls, others, 1 - share),
+                ("value", others, nulls, share),
+            ):
+                yield (
+                    [_Candidate(form, a, b, int(f), int(g)) for f, g in ranges],
+                    part * kept - 2.0 * broken,
+                )
+
+    def _ranges(self, column: Column) -> list[tuple[int, int]]:
+        """First and last codes of the sets of values that a rule may begin with: each value, and beginnings and ends."""
+        cells = column.cells
+        out = {(j, j) for j in range(column.size)}
+        if column.nulls:
+            out.add((0, cells - 1))
+        if _ordered(column):
+            out |= {(0, j) for j in range(cells - 1)} | {(j, cells - 1) for j in range(1, cells)}
+        return sorted(out)
+
+    def _comparable(self, one: Column, other: Column) -> bool:
+        """Whether the schema allows an order of two columns: numbers, or dates and times of one unit."""
+        if _temporal(one) or _temporal(other):
+            same = one.kind == other.kind
+            return same and getattr(one, "resolution", None) == getattr(other, "resolution", None)
+        return _ordered(one) and _ordered(other)
+
+    def _counted(
+        self, selected: Sequence[_Candidate], shares: Sequence[np.ndarray], rows: float
+    ) -> list[dict[str, Any]]:
+        """Those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
+        number = len(selected)
+        details = {"l2_sensitivity": math.sqrt(number), "unit": "counts", "rules": number}
+        account, mu = self._open(COUNTS, 1, details)
+        index, std = self._table.read(account), math.sqrt(number) / mu
+        counts = [self._cells(c, index) for c in selected]
+        counts = exact(account, counts, [std] * number)
+        noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]
+        out = []
+        for candidate, numbers in zip(selected, noisy, strict=True):
+            if candidate.form == "dependency":
+                out += self._dependency(candidate, numbers, std, rows)
+            else:
+                out += self._confirmed(candidate, numbers, shares, std, rows)
+        known = [*self._schema.constraints, *(item["rule"] for item in self._schema.suggested)]
+        unique: list[dict[str, Any]] = []
+        for item in out:
+            if item["rule"] not in (*known, *(earlier["rule"] for earlier in unique)):
+                unique.append(item)
+        return unique
+
+    def _cells(self, candidate: _Candidate, index: np.ndarray) -> np.ndarray:
+        """Counts of a candidate: by the codes of both columns, or of rows that keep and that break it."""
+        one, other = self._columns[candidate.a], self._columns[candidate.b]
+        a, b = index[:, candidate.a], index[:, candidate.b]
+        if candidate.form == "dependency":
+            keys = a * other.size + b
+            cells = one.size * other.size
+            return np.bincount(keys, minlength=cells).reshape(one.size, -1).astype(float)
+        if candidate.form == "order":
+            broken, about = _surely_after(one, other)[a, b], np.ones(len(a), dtype=bool)
+        else:
+            about = (a >= candidate.first) & (a <= candidate.last)
+            null = b == other.cells
+            broken = about & (null if candidate.form == "value" else ~null)
+        return np.array([(about & ~broken).sum(), broken.sum()], dtype=float)
+
+    def _confirmed(
+        self,
+        candidate: _Candidate,
+        numbers: np.ndarray,
+        shares: Sequence[np.ndarray],
+        std: float,
+        rows: float,
+    ) -> list[dict[str, Any]]:
+        """The rule if few rows break it, and clearly fewer than chance alone would."""
+        kept, broken = numbers
+        one, other = self._columns[candidate.a], self._columns[candidate.b]
+        null = float(shares[candidate.b][-1])
+        chance = {"null": 1 - null, "value": null}.get(candidate.form, 0.0) * (kept + broken)
+        if candidate.form == "order":
+            chance = rows * float(
+                shares[candidate.a] @ _surely_after(one, other) @ shares[candidate.b]
+            )
+        if chance - broken < CLEAR * std or broken > 2 * std + TOLERANCE * kept:
+            return []
+        if candidate.form == "order":
+            rule: dict[str, Any] = {"order": [one.name, other.name]}
+        else:
+            given = _values(one, candidate.first, candidate.last)
+            then = [None] if candidate.form == "null" else _values(other, 0, other.cells - 1)
+            rule = {"if": {one.name: given}, "then": {other.name: then}}
+        return [{"rule": rule, "share": _share(broken, rows)}]
+
+    def _dependency(
+        self, candidate: _Candidate, numbers: np.ndarray, std: float, rows: float
+    ) -> list[dict[str, Any]]:
+        """The table of a dependency, or where some keys are too rare an implication for each value of the others."""
+        one, other = self._columns[candidate.a], self._columns[candidate.b]
+        values, most = numbers.argmax(axis=1), numbers.max(axis=1)
+        # Of as many cells as there are, none of noise alone is so large.
+        bar = max(0.5, std * float(norm.isf(0.01 / numbers.size)))
+        clear = most > bar
+        second = np.sort(numbers, axis=1)[:, -2]
+        clear &= second <= np.maximum(bar, TOLERANCE * most)
+        if not clear.any():
+            return []
+        wrong = float((numbers.sum(axis=1) - most)[clear].sum())
+        spread = std * math.sqrt(float(clear.sum()) * (other.size - 1))
+        if wrong > 2 * spread + TOLERANCE * float(most[clear].sum()):
+            return []
+        share = _share(wrong, rows)
+        tabular = not _continuous(one) and not _continuous(other)
+        if clear.all() and tabular:
+            table = [[_value(one, j), _value(other, int(values[j]))] for j in range(one.size)]
+            return [
+                {"rule": {"derive": other.name, "from": one.name, "table": table}, "share": share}
+            ]
+        out = []
+        for value in np.unique(values[clear]):
+            keys = np.flatnonzero(clear & (values == value))
+            if _continuous(one) and len(keys) != keys[-1] - keys[0] + 1:
+                continue
+            given = (
+                _values(one, int(keys[0]), int(keys[-1]))
+                if _continuous(one)
+                else [_value(one, int(j)) for j in keys]
+            )
+            then = _values(other, int(value), int(value))
+            few = float((numbers[keys].sum(axis=1) - most[keys]).sum())
+            rule = {"if": {one.name: given}, "then": {other.name: then}}
+            out.append({"rule": rule, "share": _share(few, rows)})
+        return out
+
+
+def _share(broken: float, rows: float) -> float:
+    return round(float(np.clip(broken / rows, 0, 1)), 4)
+
+
+def _temporal(column: Column) -> bool:
+    return hasattr(column, "units")
+
+
+def _continuous(column: Column) -> bool:
+    """Whether codes are cells, which a rule names by their ends."""
+    return isinstance(column, Numeric) or _temporal(column)
+
+
+def _ordered(column: Column) -> bool:
+    if isinstance(column, Ordinal):
+        return column.value_type in ("int", "float")
+    return _continuous(column)
+
+
+def _surely_after(one: Column, other: Column) -> np.ndarray:
+    """Which codes of a column are of larger amounts than some of another, whatever the values; bool (size, size)."""
+    lows, highs = one.code_amounts()[0], other.code_amounts()[1]
+    after = np.zeros((one.size, other.size), dtype=bool)
+    after[: len(lows), : len(highs)] = lows[:, None] > highs
+    return after
+
+
+def _value(column: Column, code: int) -> Any:
+    return None if code == column.cells else plain(column.categories[code])
+
+
+def _values(column: Column, first: int, last: int) -> Any:
+    """Codes from first to last as a rule writes them; the code after the cells is null."""
+    if first == column.cells:
+        return [None]
+    if not _continuous(column):
+        return [_value(column, code) for code in range(first, last + 1)]
+    lows, highs = column.code_amounts()
+    if _temporal(column):
+        return {"low": column.text_of(lows[first]), "high": column.text_of(highs[last])}  # type: ignore[attr-defined]
+    whole = column.value_type == "int"
+    ends = (float(lows[first]), float(highs[last]))
+    return dict(zip(("low", "high"), (int(e) if whole else e for e in ends), strict=True))

@@ -1,0 +1,134 @@
+"""R1 of drafts of schemas: all that a draft says follows from noisy sums, and no value of one table alone is released."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from replayed_tables import EPSILON, SCHEMA, frame
+
+from tabsynth.auditing.replay import ReplayResult, replay, replay_run
+from tabsynth.auditing.replay_neighbours import neighbours
+from tabsynth.auditing.replay_systems import make_tiny_model
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.synthesizers import private_schema
+from tabsynth.synthesizers.private_schema import _Draft, draft_on_ledger
+from tabsynth.synthesizers.released_columns import TextDraft
+
+torch.set_num_threads(1)
+Patch = pytest.MonkeyPatch
+ROWS = 200
+
+
+def texts(table: pd.DataFrame) -> pd.DataFrame:
+    """As a CSV file gives it."""
+    return table.astype(object).where(table.notna(), "NA").map(str)
+
+
+def draft(table: pd.DataFrame, neighbour: pd.DataFrame, epsilon: float = 20.0) -> ReplayResult:
+    """A replay of the draft alone, and of its charges."""
+
+    def run(rows: pd.DataFrame, note: Callable[[str, Any], None]) -> None:
+        ledger = Ledger(epsilon, 1e-5)
+        mu = gaussian_mu(epsilon, 0.9e-5)
+        schema = draft_on_ledger(rows, mu, ledger, random_state=3)
+        note("schema", schema.to_dict())
+        note("ledger", ledger.to_list())
+
+    return replay_run(run, table, neighbour)
+
+
+@pytest.mark.parametrize("form", [texts, lambda table: table], ids=["texts", "dtypes"])
+def test_a_draft_of_neighbours(form: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    for pair in neighbours(frame(ROWS), SCHEMA)[:: 2 if form is texts else 5]:
+        result = draft(form(pair.table), form(pair.neighbour))
+        assert result.passed, (pair.kind, pair.change, result.first_difference)
+        assert 0.9 < result.worst_move <= 1 + 1e-9
+        assert len(result.mechanisms) > 2 and result.compared > 100
+
+
+def test_values_of_one_table_alone_are_aligned() -> None:
+    """A record with new values everywhere moves sums by one sensitivity, whatever their places among the others."""
+    table = pd.DataFrame(
+        {
+            "a": ["m"] * 60 + ["p"] * 60,
+            "b": np.arange(120) % 7 * 1.5,
+            "c": (np.arange(120) * 977 % 90_000).astype("int64"),
+        }
+    )
+    for new in ("a", "n", "z", "x" * 5_000):
+        more = pd.concat([table, pd.DataFrame({"a": [new], "b": [4e9], "c": [-5]})])
+        for one, other in ((table, more), (more, table)):
+            result = draft(one, other.sample(frac=1, random_state=1))
+            assert result.passed, result.first_difference
+            assert result.worst_move == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "interrupted"), [("unique", None), ("extreme", 2)])
+def test_a_fit_that_drafts(kind: str, interrupted: int | None) -> None:
+    """With its checkpoint, which keeps the schema, and under a project's ledger; also resumed from there."""
+    model = make_tiny_model("margnet, drafts its schema", SCHEMA, epsilon=EPSILON)
+    pairs = [pair for pair in neighbours(frame(60), SCHEMA) if pair.kind == kind]
+    result = replay(model, pairs[0].table, pairs[0].neighbour, seed=2, interrupted=interrupted)
+    assert result.passed, result.first_difference
+    purposes = [call.purpose for call in result.mechanisms]
+    assert purposes[0] == "schema: formats of columns" and "one-way counts" in purposes
+
+
+# Mistakes, and what the message must say.
+
+
+def no_threshold(patch: Patch) -> None:
+    patch.setattr(_Draft, "_threshold", lambda self, *given: -1e9)
+
+
+def not_normalised(patch: Patch) -> None:
+    """A row counts whole for each of its values."""
+
+    def sums(values: Any) -> Any:
+        return np.ones_like(values)
+
+    fake = type("np", (), {**vars(np), "maximum": lambda a, b: sums(a)})
+    patch.setattr(private_schema, "np", fake)
+
+
+def bypassed(patch: Patch) -> None:
+    def exact_of(account: Any, labels: Any, values: Any, stds: Any, units: Any) -> Any:
+        return list(labels), list(values)
+
+    patch.setattr(private_schema, "exact_of", exact_of)
+
+
+def listed(patch: Patch) -> None:
+    """The largest text of the rows is a category, too."""
+    real = TextDraft.questions
+
+    def questions(self: TextDraft, column: Any, number: int) -> Any:
+        self.texts[max(column.values)] = 1.0
+        return real(self, column, number)
+
+    patch.setattr(TextDraft, "questions", questions)
+
+
+MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
+    "no threshold": (no_threshold, "schema: values of columns, round 1: a label that only one"),
+    "not normalised": (not_normalised, "mechanism 1 (schema: formats of columns): its input moved"),
+    "bypassed": (bypassed, "schema: formats of columns: rows were read, and no mechanism"),
+    "listed": (listed, "mechanism 2 (schema: values of columns, round 1): its input moved by"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake: str, monkeypatch: Patch) -> None:
+    wrong, message = MISTAKES[mistake]
+    pair = next(p for p in neighbours(frame(ROWS), SCHEMA) if p.kind == "unique")
+    more = pd.concat([pair.table, pair.table.iloc[[0]].assign(k="zz")], ignore_index=True)
+    wrong(monkeypatch)
+    # The recorded table has the new value: that it passes a threshold shows in this direction.
+    result = draft(texts(more), texts(pair.table))
+    assert not result.passed
+    assert (result.first_difference or "").startswith(message), result.first_difference

@@ -1,0 +1,224 @@
+"""A sample comes in the kind of DataFrame, and in the types, that the model was fitted to."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabsynth import (
+    Categorical,
+    Date,
+    Datetime,
+    Duration,
+    MargNet,
+    Numeric,
+    Time,
+    load,
+)
+from tabsynth.errors import FileFormatError, InputError
+from tabsynth.privacy.certificate.certificate import attached
+from tabsynth.schema.drafting import draft_schema
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.tables.frames import TableKind, arrow_type, in_kind, to_pandas
+
+RNG = np.random.default_rng(0)
+SPAN = {"low": "2020-01-01", "high": "2020-12-31"}
+
+
+def texts(dtype="str") -> Categorical:
+    return Categorical(name="a", dtype=dtype, categories=("x", "y"), nulls=True)
+
+
+def whole(dtype: str) -> Numeric:
+    return Numeric(name="a", dtype=dtype, low=0, high=99, nulls=dtype[0] in "IU")
+
+
+def reals(dtype: str) -> Numeric:
+    return Numeric(name="a", dtype=dtype, low=0, high=1, nulls=True)
+
+
+# By Arrow type: a column as a draft of such a table declares it.
+ARROW = {
+    **{
+        t: whole(t.capitalize().replace("Uint", "UInt"))
+        for t in ("int8", "int16", "int32", "int64", "uint8", "uint64")
+    },
+    "float": reals("float32"),
+    "double": reals("float64"),
+    "bool": Categorical(name="a", dtype="boolean", categories=(False, True), nulls=True),
+    "string": texts(),
+    "large_string": texts(),
+    "dictionary<values=string, indices=int32, ordered=0>": texts(),
+    "dictionary<values=string, indices=int8, ordered=1>": texts("category"),
+    "dictionary<values=large_string, indices=uint32, ordered=0>": texts(),
+    "date32[day]": Date(name="a", dtype="object", nulls=True, **SPAN),
+    "time64[us]": Time(name="a", dtype="object", nulls=True),
+    **{
+        f"timestamp[{unit}]": Datetime(name="a", dtype=f"datetime64[{unit}]", nulls=True, **SPAN)
+        for unit in ("s", "ms", "us", "ns")
+    },
+    "timestamp[us, tz=Europe/Berlin]": Datetime(
+        name="a", dtype="datetime64[us, Europe/Berlin]", nulls=True, **SPAN
+    ),
+    "duration[ns]": Duration(name="a", dtype="timedelta64[ns]", low="0h", high="9h", nulls=True),
+}
+LIBRARIES = ["pandas", "polars", "pyarrow"]
+
+
+def fitted_table(text: str, column, library: str, codes: np.ndarray):
+    """A table of one column in a library, of an Arrow type."""
+    values = column.decode(codes, np.random.default_rng(1))
+    own = in_kind(
+        pd.DataFrame({"a": values}), {"a": column}, TableKind("pyarrow", {"a": text}), "fitted"
+    )
+    assert str(own.schema.field("a").type) == text
+    if library == "pandas":
+        return own.to_pandas(types_mapper=pd.ArrowDtype)
+    return pytest.importorskip("polars").from_arrow(own) if library == "polars" else own
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("text", ARROW)
+def test_every_arrow_type_comes_back_in_every_library(text: str, library: str) -> None:
+    column = ARROW[text]
+    codes = np.arange(column.size)
+    table = fitted_table(text, column, library, codes)
+    kind = TableKind.of(table)
+    assert (
+        kind.library == library
+        and TableKind.from_dict(json.loads(json.dumps(kind.to_dict()))) == kind
+    )
+    read = to_pandas(table)
+    np.testing.assert_array_equal(column.encode(column.convert(read["a"])), codes)
+    values = column.decode(codes, np.random.default_rng(2))
+    made = in_kind(pd.DataFrame({"a": values}), {"a": column}, kind, "fitted")
+    assert type(made) is type(table)
+    before, after = (
+        t.dtypes["a"]
+        if library == "pandas"
+        else t.schema.field("a")
+        if library == "pyarrow"
+        else t.schema["a"]
+        for t in (table, made)
+    )
+    assert before == after
+    again = to_pandas(made)["a"]
+    np.testing.assert_array_equal(column.encode(column.convert(again)), codes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_round_trips(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([*ARROW]))
+    column = ARROW[text]
+    codes = np.array(data.draw(st.lists(st.integers(0, column.size - 1), max_size=9)), dtype=int)
+    table = fitted_table(text, column, data.draw(st.sampled_from(LIBRARIES)), codes)
+    back = in_kind(
+        pd.DataFrame({"a": column.convert(to_pandas(table)["a"])}),
+        {"a": column},
+        TableKind.of(table),
+        "fitted",
+    )
+    if isinstance(table, pd.DataFrame):
+        pd.testing.assert_frame_equal(back, table)
+    else:
+        assert back.equals(table)
+
+
+def test_what_is_remembered_is_the_same_of_any_rows() -> None:
+    table = pa.table({"a": pa.array(["x", None]), "b": pa.array([1, 2], pa.int32())})
+    kinds = [TableKind.of(part) for part in (table, table[1:], table[:0])]
+    assert kinds[0] == kinds[1] == kinds[2]
+    polars = pytest.importorskip("polars")
+    enum = polars.DataFrame({"a": ["x"]}, schema={"a": polars.Enum(["x", "a rare one"])})
+    assert "rare" not in str(TableKind.of(enum))
+    frame = pd.DataFrame({"a": pd.Categorical(["x"], ["x", "a rare one"]), "b": [1]})
+    assert TableKind.of(frame) == TableKind("pandas", {})
+
+
+def test_an_enum_has_the_declared_categories() -> None:
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"a": ["x"]}, schema={"a": polars.Enum(["y", "x", "z"])})
+    made = in_kind(pd.DataFrame({"a": ["x"]}), {"a": texts()}, TableKind.of(table), "fitted")
+    assert made.schema["a"] == polars.Enum(["x", "y"])
+
+
+def test_a_type_that_cannot_hold_the_declared_values_is_not_used() -> None:
+    kind = TableKind("pyarrow", {"a": "int8"})
+    wide = Numeric(name="a", dtype="int64", low=0, high=10**6)
+    made = in_kind(pd.DataFrame({"a": [1]}), {"a": wide}, kind, "fitted")
+    assert made.schema.field("a").type == pa.int64()
+    text = in_kind(
+        pd.DataFrame({"a": ["x"]}), {"a": texts()}, TableKind("pyarrow", {"a": "int8"}), "fitted"
+    )
+    assert text.schema.field("a").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {"library": "spark", "types": {}},
+        {"library": "pandas", "types": {"a": "map<int, int>"}},
+        {"library": "pandas", "types": {"a": 1}},
+    ],
+)
+def test_damaged_kinds_are_refused(data) -> None:
+    with pytest.raises(FileFormatError, match="No kind of table"):
+        TableKind.from_dict(data)
+
+
+def test_types_of_untrusted_files() -> None:
+    assert (
+        arrow_type(
+            "dictionary<values=dictionary<values=string, indices=int8, ordered=0>, indices=int8, ordered=0>"
+        )
+        is None
+    )
+    assert arrow_type("struct<a: int8>") is None and arrow_type("x" * 999) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_model_returns_the_kind_that_it_was_fitted_to(library: str, tmp_path) -> None:
+    days = [dt.date(2020, 1, 1 + int(i)) for i in RNG.integers(0, 28, 200)]
+    table = pa.table(
+        {
+            "day": pa.array(days, pa.date32()),
+            "n": pa.array(RNG.integers(0, 9, 200), pa.int16()),
+            "s": pa.array(RNG.choice(["x", "y"], 200).tolist()).dictionary_encode(),
+        }
+    )
+    if library == "pandas":
+        table = table.to_pandas(types_mapper=pd.ArrowDtype)
+    elif library == "polars":
+        table = pytest.importorskip("polars").from_arrow(table)
+    schema = draft_schema(to_pandas(table), min_count=1)
+    config = MargNetConfig(steps=20)
+    model = MargNet(schema, epsilon=5, config=config, random_state=0, accept_drafted_domain=True)
+    model.fit(table).save(tmp_path / "m.tabsynth")
+    for fitted in (model, load(tmp_path / "m.tabsynth")):
+        made = fitted.sample(30, random_state=1)
+        assert type(made) is type(table)
+        if library == "pandas":
+            assert (made.dtypes == table.dtypes).all()
+            assert made.attrs["certificate"]["table"]["rows"] == 30
+            assert attached(made) is not None
+        else:
+            assert made.schema == table.schema
+        plain = fitted.sample(30, random_state=1, dataframe="pandas")
+        assert isinstance(plain, pd.DataFrame) and str(plain.dtypes["n"]) == "Int16"
+        pd.testing.assert_frame_equal(
+            plain,
+            pd.DataFrame({c.name: c.convert(to_pandas(made)[c.name]) for c in schema.columns}),
+            check_names=False,
+        )
+    with pytest.raises(InputError, match="Expected dataframe to be one of"):
+        model.sample(3, dataframe="spark")
+    model.sample_to(tmp_path / "out.csv", 10)
