@@ -44,7 +44,7 @@ from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.synthesizers.released_columns import (
     CLEAR,
-    FAR,
+    FORMAT,
     FORMAT_NAMES,
     ColumnDraft,
     Distinct,
@@ -62,8 +62,8 @@ FORMATS = "formats of columns"
 SHARE = (
     1 / 120
 )  # for each column, of the budget in μ² that a fit without a schema spends on the draft
-LEAST_SHARE, MOST_SHARE = 0.1, 0.4
-FORMATS_SHARE, REST_SHARE = 0.07, 0.04  # of the draft
+LEAST_SHARE, MOST_SHARE = 0.15, 0.4
+FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
 UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
 
@@ -246,7 +246,7 @@ class _Draft:
         counts, std = self._release(purpose, mechanism, questions)
         # A row has one format in each column, so all its weights are 1 / √columns.
         rows = math.sqrt(len(self._names))
-        clear = max(0.5, FAR * std * rows)
+        clear = max(0.5, FORMAT * std * rows)
         formats = {
             question.column: dict(zip(FORMAT_NAMES, (noisy * rows).tolist(), strict=True))
             for question, noisy in counts

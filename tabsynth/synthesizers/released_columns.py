@@ -34,7 +34,8 @@ OTHER = "other"
 HEAPS = (1000, 100, 10, 5)  # steps whose multiples people may prefer
 HEAPED = 0.05  # of the rows: multiples that are more than those of evenly spread numbers
 CLEAR = 3.5  # standard deviations of its noise: a sum above is taken to be of rows
-FAR = 5.0  # the same, of formats, and of cells far from others: there are many of these
+FORMAT = 4.0  # the same, of formats
+FAR = 5.0  # the same, of decimals, and of cells far from others: there are many, and one that is wrong costs most
 NEAR = 4  # cells beyond the bounds that are not far
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
 
@@ -518,9 +519,9 @@ def _numeric(
     """Decimals are those that a clear number of rows has; rows with more are rounded."""
     decimals: int | None = 0
     for n, form in enumerate(DECIMALS, start=1):
-        if formats[form] > clear:
+        if formats[form] > clear * FAR / FORMAT:
             decimals = n
-    if formats[REAL] > clear:
+    if formats[REAL] > clear * FAR / FORMAT:
         decimals = None
     base = base_dtype(dtype)
     if base == "int":

@@ -151,7 +151,7 @@ def test_categories_that_are_numbers_are_read_with_marks():
 
 def test_one_row_decides_no_mark_of_a_private_draft():
     """A row with a decimal comma in 60 columns of plain numbers: no draft takes the comma as decimal mark."""
-    plain = {f"c{i}": [str(j % 9) for j in range(300)] for i in range(60)}
+    plain = {f"c{i}": [str(j % 9) for j in range(900)] for i in range(60)}
     one = pd.DataFrame(plain)
     one.iloc[0] = "1,5"
     for seed in range(3):

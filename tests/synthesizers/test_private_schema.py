@@ -24,6 +24,7 @@ from tabsynth.synthesizers.private_schema import draft_private
 from tabsynth.synthesizers.released_columns import FORMAT_NAMES as FORMATS
 
 ROWS = 4_000
+NEAR = dict.fromkeys(FORMATS, 0.0) | {"text": 9.0}  # released formats of a column of texts
 
 
 def patients(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
@@ -60,7 +61,7 @@ def test_the_cost_is_that_of_an_independent_computation() -> None:
     spends = [(m, 1) for m in mechanisms]
     assert epsilon_of(spends, 1e-6) == pytest.approx(0.7, rel=1e-3)
     assert epsilon_of(spends, 1e-6) == pytest.approx(gaussian_epsilon(mu, delta), rel=1e-9)
-    assert math.isinf(epsilon_of(spends, 1e-6 - delta))
+    assert math.isinf(epsilon_of(spends, 0.999 * (1e-6 - delta)))
 
 
 def draft_of_rows(
@@ -102,12 +103,10 @@ def test_a_row_adds_at_most_one_to_the_sums_of_a_round(number: int, seed: int) -
     before, after = (exact_sums(t, drafts, number) for t in (table, more))
     moved = [after.get(key, 0.0) - before.get(key, 0.0) for key in before | after]
     assert math.sqrt(sum(m * m for m in moved)) <= 1 + 1e-9
-    # Nor is the noise for more than one: in a first round each column has a value to count.
-    full = pd.concat([table, table.head(1)], ignore_index=True)
-    assert (
-        number > 1
-        or sum((exact_sums(full, drafts, 1)[k] - v) ** 2 for k, v in before.items()) > 0.9
-    )
+    assert drafts and before
+    if number == 1:  # nor is the noise for more than that: each column has a value to count
+        full = exact_sums(pd.concat([table, table.head(1)], ignore_index=True), drafts, 1)
+        assert sum((full[key] - value) ** 2 for key, value in before.items()) > 0.9
 
 
 @pytest.mark.parametrize("questions", [1, 4, 40])
@@ -276,22 +275,17 @@ def test_a_plan_drafts_nothing() -> None:
         MargNet(epsilon=1).plan()
 
 
-def test_selections_are_noisy() -> None:
-    """A value near the threshold is released in some drafts and not in others, in later rounds too."""
-    texts = pd.DataFrame({"x": ["near"] * 60 + ["common"] * 5_000})
-    released = [
-        len(draft_of_rows(texts, seed=seed).columns()[0][0].categories) for seed in range(40)
-    ]
-    assert set(released) == {1, 2} or set(released) == {2, 3} or len(set(released)) > 1
-    alone = pd.DataFrame({"x": ["near"] * 260})
-    rounds = []
+@pytest.mark.parametrize(("number", "rows"), [(1, 31), (4, 12)])
+def test_selections_are_noisy(number: int, rows: int) -> None:
+    """A value near the threshold is released in some drafts and not in others, in every round."""
+    released = []
     for seed in range(40):
-        draft = draft_of_rows(alone, seed=seed)
-        drafts = draft._formats()
-        if drafts:
-            draft._round(drafts, 1)
-            rounds.append(bool(drafts["x"].texts))  # type: ignore[attr-defined]
-    assert len(rounds) > 20
+        draft = draft_of_rows(pd.DataFrame({"x": ["near"] * rows}), 1.0, seed)
+        text = released_columns.draft_of("x", "str", NEAR, 1.0, (), None)
+        assert isinstance(text, released_columns.TextDraft)
+        draft._round({"x": text}, number)
+        released.append("near" in text.texts)
+    assert 4 <= sum(released) <= 36
 
 
 def test_heaping_is_decided_by_noisy_sums() -> None:
@@ -304,7 +298,6 @@ def test_heaping_is_decided_by_noisy_sums() -> None:
     assert len(heaped) > 1
 
 
-@pytest.mark.slow
 def test_heaped_blood_pressures_stay_heaped() -> None:
     rng = np.random.default_rng(0)
     sbp = rng.normal(130, 24, 3_500).round()
@@ -334,20 +327,11 @@ def test_codes_among_many_numbers_have_cells_of_their_own() -> None:
 
 
 def test_what_is_not_released_is_other_only_if_it_is_clearly_of_rows() -> None:
-    rng = np.random.default_rng(0)
-    rare = [f"r{i}" for i in range(800)]
     few = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + ["c"]})
-    many = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + rare})
-    one, other = (
-        draft_of_rows(t, 0.3)._names and draft_of_rows(t, 0.3).columns()[0][0] for t in (few, many)
-    )
-    assert one.categories == ("a", "b") and one.other == "a"
+    many = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + [f"r{i}" for i in range(800)]})
+    one, other = (draft_of_rows(table).columns()[0][0] for table in (few, many))
+    assert one.categories == ("a", "b") and one.other == "a"  # the most common one
     assert other.categories == ("a", "b", "other") and other.other == "other"
-    made = conformed(
-        few.sample(frac=1, random_state=rng.integers(9)),
-        Schema([one], released={"mechanisms": [{}]}),
-    )
-    assert made["x"].tolist().count("a") == 4_001
 
 
 def test_a_schema_states_which_release_each_fact_is_from() -> None:
