@@ -44,6 +44,11 @@ def test_kinds_and_dtypes() -> None:
     assert drafted(["hi", "lo"], dtype=order) == ("ordinal", "category", False)
 
 
+def test_dates_of_python() -> None:
+    days = [pd.Timestamp(f"2020-01-{day:02}").date() for day in range(1, 29)]
+    assert draft_schema(pd.DataFrame({"a": days * 4}), min_count=1)["a"].kind == "date"
+
+
 def test_facts() -> None:
     order = pd.CategoricalDtype(["lo", "mid", "hi"], ordered=True)
     table = pd.DataFrame(
@@ -73,9 +78,11 @@ def test_facts() -> None:
         (pd.DataFrame({"a": [1.5, np.inf]}), "Column 'a' holds an infinite value"),
         (pd.DataFrame({"a": [1j]}), "column 'a': dtype 'complex128"),
         (pd.DataFrame({"a": [1 + 2j]}), "column 'a': dtype 'complex128'"),
-        (pd.DataFrame({"a": [pd.Timestamp("2020-01-01").date()]}), "column 'a'"),
         (pd.DataFrame({"a": [b"x"]}), "column 'a'"),
-        (pd.DataFrame({"a": ["x", 1]}, dtype=object), "a mix of text and numbers"),
+        (
+            pd.DataFrame({"a": ["x", 1]}, dtype=object),
+            "some of its values are texts, and some are not",
+        ),
         (pd.DataFrame({"a": ["x", ""]}), "category '', which null_values reads as null"),
     ],
 )

@@ -16,6 +16,8 @@ from tabsynth.cli import commands
 from tabsynth.cli import fit as command
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.synthesizers import METHODS, base
+from tabsynth.synthesizers.fitting import Run
+from tabsynth.training.loop import TrainingMonitor
 
 torch.set_num_threads(1)
 
@@ -77,19 +79,23 @@ def test_a_command_counts_its_imports_its_plan_and_its_reading(
 def test_a_draft_is_a_part_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock of which the draft takes 4 s of 5."""
     clock = [0.0]
-    drafted = MargNet._drafted
+    drafted = Run.draft
 
-    def slow(self: MargNet, *args: Any) -> Schema:
+    def slow(self: Run, *args: Any) -> Schema:
         clock[0] += 4
         return drafted(self, *args)
 
     monkeypatch.setattr(base, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(MargNet, "_drafted", slow)
-    limits: list[float] = []
-    check = MargNet._check_parameters
-    monkeypatch.setattr(
-        MargNet, "_check_parameters", lambda self: (limits.append(self.time_limit), check(self))[1]
-    )
+    monkeypatch.setattr(Run, "draft", slow)
+    left: list[float] = []
+    train = Run.train
+
+    def timed(self: Run, index: Any, monitor: TrainingMonitor) -> Any:
+        left.append(monitor.deadline - clock[0])
+        monitor.deadline = None
+        return train(self, index, monitor)
+
+    monkeypatch.setattr(Run, "train", timed)
     config = MargNetConfig(components=5, latent_dim=3, hidden=(4,), steps=3)
     MargNet(epsilon=8.0, config=config, time_limit=5.0).fit(make_people(2_000))
-    assert limits == [pytest.approx(1.0)]
+    assert left == [pytest.approx(1.0)]
