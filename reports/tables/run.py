@@ -257,8 +257,8 @@ def page(results: dict[str, Any]) -> str:
         "",
         "24 columns, 19 rules (`rules.py`), ε = 1. A row that breaks several rules counts for each.",
         "",
-        "| schema | seed | rules broken | largest one-way change | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| schema | seed | rules broken | largest one-way change | tvd1 | tvd2 | tvd3 | F1 macro | F1 weighted | CPU s | code |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for seed in (0, 1, 2):
         plain = results.get(f"rules-census-24-declared-1.0-{seed}")
@@ -271,7 +271,7 @@ def page(results: dict[str, Any]) -> str:
             lines.append(
                 f"| {how} | {seed} | {sum(row['broken'].values()):,} | {change:+.3f} |"
                 f" {row['tvd1']:.4f} | {row['tvd2']:.4f} | {row['tvd3']:.4f} | {f1[0]:.3f} | {f1[1]:.3f} |"
-                f" {row['cpu_seconds']:.0f} |"
+                f" {row['cpu_seconds']:.0f} | {row['code']} |"
             )
     lines += [
         "",
@@ -284,8 +284,8 @@ def page(results: dict[str, Any]) -> str:
         " columns of every kind.",
         "",
         "| table | method | ε | schema | seeds | edits | tvd1 | largest one-way | tvd2 | tvd3 | tvd3 relative | rules broken |"
-        " dtypes equal | left out | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        " dtypes equal | left out | CPU s | code |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups = dict.fromkeys((r[0], r[1], r[3]) for r in RUNS if r[0] in METHODS)
     for kind, table, epsilon in groups:
@@ -314,10 +314,14 @@ def page(results: dict[str, Any]) -> str:
                 "yes" if all(row["dtypes_equal"] for row in rows) else "no",
                 str(len(rows[0].get("left_out", []))),
                 f"{mean(rows, 'cpu_seconds'):.0f}",
+                ", ".join(sorted({row["code"] for row in rows})),
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    hashes = sorted({row["code"] for row in results.values()})
-    lines += ["", f"Measured with code {', '.join(hashes)}."]
+    lines += [
+        "",
+        "The last column is the hash of the code that a row was measured on. `tabsynth.privacy.certificate.certificate.code()` gives"
+        " that of today's code; rows with another hash are older.",
+    ]
     return "\n".join(lines) + "\n"
 
 
