@@ -81,6 +81,9 @@ def _conformed(
     texts = values.astype(object).map(str).to_numpy(dtype=object)
     missing = values.isna().to_numpy() | np.isin(texts.astype(str), list(nulls))
     known = column.positions
+    if column.value_type == "int":
+        texts = numbers_of(values, nulls, decimal).astype(object)
+        texts = np.array([int(t) if t == t and t == int(t) else None for t in texts], dtype=object)
     texts = np.array([t if t in known else column.other for t in texts], dtype=object)
     if not column.nulls:
         texts[missing] = column.other

@@ -319,7 +319,7 @@ class GridDraft(ColumnDraft):
     """Numbers or dates: bounds on a fixed grid, and for numbers with many steps also common values and heaping.
 
     Common values are asked for until two rounds have found none: each number that is asked for costs all others.
-    ``grid`` are edges of cells, in numbers or units. ``counts`` of the cells, where numbers have many steps.
+    ``grid`` are edges of cells, in numbers or units; ``most`` is the first cell that was released. ``counts`` of the cells, where numbers have many steps.
     """
 
     grid: np.ndarray
@@ -327,6 +327,7 @@ class GridDraft(ColumnDraft):
     decimals: int | None = 0
     whole: bool = True
     bounds: tuple[int, int] | None = None
+    most: int = 0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID_OF_NUMBERS)))
     common: set[float] = field(default_factory=set)
     in_vain: int = 0
@@ -408,6 +409,8 @@ class GridDraft(ColumnDraft):
                 found = list(self.bounds)
                 least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = 0
             found += np.flatnonzero(clear[:-1] & (sums[:-1] > least)).tolist()
+            if found and self.bounds is None:
+                self.most = int(np.argmax(sums[:-1]))
             if found:
                 self.bounds = min(found), max(found)
         elif question.about == "shape":
@@ -419,6 +422,9 @@ class GridDraft(ColumnDraft):
             new = {question.values[i] for i in np.flatnonzero(clear).tolist()}
             self.common |= new
             self.in_vain = 0 if new else self.in_vain + 1
+            near = {round(c + self.step, 9) for c in self.common if self.step} & self.common
+            if 2 * len(near) > len(self.common):  # amounts, which cells represent as well
+                self.common, self.in_vain = set(), 2
         else:
             self.source("heaping", purpose)
             self.heaping = _heaps(np.maximum(sums, 0), CLEAR * std)
@@ -551,6 +557,10 @@ def _of_numbers(facts: dict[str, Any], draft: GridDraft) -> Column | str:
     """Bounds are those of the outermost grid cells with clearly any rows; skewed columns keep the grid's cells."""
     low, high = draft.ends()
     step = draft.step
+    if base_dtype(facts["dtype"]) == "int" and high - low == 1:  # a rare one of two codes is no end
+        codes = (int(low), int(high))
+        most = codes[int(draft.grid[draft.most] >= high)]
+        return Categorical(**facts, categories=codes, other=most)
     if base_dtype(facts["dtype"]) == "int":
         limits = np.iinfo(facts["dtype"].lower())
         low, high = (int(min(max(end, limits.min), limits.max)) for end in (low, high))

@@ -326,6 +326,24 @@ def test_codes_among_many_numbers_have_cells_of_their_own() -> None:
     assert len(own) >= 18
 
 
+def test_two_whole_numbers_are_codes() -> None:
+    """The rarer of two codes must not be taken for the end of a range, which is merged with its neighbour."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.choice(["1", "2"], 5_000, p=[0.05, 0.95])})
+    column = draft_private(table, 1.0)["x"]
+    assert (column.kind, column.categories, column.other) == ("categorical", (1, 2), 2)
+    rows = pd.DataFrame({"x": ["1", "2", "3", None, "1.0", "one"]})
+    whole = conformed(rows, Schema([column], released={"mechanisms": [{"purpose": "x"}]}))
+    assert whole["x"].tolist() == [1, 2, 2, 2, 1, 2] and str(whole["x"].dtype) == "int64"
+
+
+def test_dense_numbers_have_no_cells_of_their_own() -> None:
+    """Each of them has rows enough, but equal cells represent them as well, at less noise."""
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([rng.integers(300, 330, 20_000), rng.integers(0, 900, 4_000)])
+    assert not draft_private(pd.DataFrame({"x": numbers.astype(str)}), 1.0)["x"].breaks  # type: ignore[attr-defined]
+
+
 def test_what_is_not_released_is_other_only_if_it_is_clearly_of_rows() -> None:
     few = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + ["c"]})
     many = pd.DataFrame({"x": ["a"] * 4_000 + ["b"] * 2_000 + [f"r{i}" for i in range(800)]})
