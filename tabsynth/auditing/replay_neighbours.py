@@ -133,7 +133,7 @@ def _unique(
     """A record with the rarest category of all, and the rows without it."""
     best: tuple[int, int, int] | None = None
     for j, column in enumerate(encoder.schema.columns):
-        if len(column.categories) > 1:
+        if len(column.categories) > 1 and column.name in frame:  # no detail of a column
             counts = np.bincount(index[:, j], minlength=column.size)[: len(column.categories)]
             rarest = (int(counts.min()), j, int(counts.argmin()))
             best = rarest if best is None else min(best, rarest)

@@ -35,7 +35,7 @@ def fit_and_print(
     drafts = synthesizer.schema is None
     stands = [] if checkpoint is None else standing(checkpoint)
     if drafts:
-        say("No schema is given: it is drafted privately, for a tenth of the budget.")
+        say("No schema is given: it is drafted privately, as a part of the budget.")
     else:
         synthesizer._check_domain()
         if ledger is not None and not stands:  # a resumed fit is checked by its checkpoint's plan

@@ -21,7 +21,7 @@ DraftedUnlessGiven = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="The schema of the table, a JSON file. Default: drafted privately, for a tenth of the budget.",
+        help="The schema of the table, a JSON file. Default: drafted privately, as a part of the budget.",
     ),
 ]
 SaveSchema = Annotated[

@@ -49,6 +49,7 @@ _OF_ONE = re.compile(
     rf".*({PEOPLE}|{RECORDS})({NUMBER})|id({PEOPLE}|encounter|visit|case)|.*({PEOPLE}|{NAME})names?|names?"
     r"|.*(dateofbirth|birthdate|birthday|socialsecurity\w*)|.*(patienten|kunden|personen|fall)nummer"
 )
+_CODES = re.compile(r"ids?|codes?|type|category|class|group|kind|status")
 _LIST_PERHAPS = re.compile(rf"{NUMBER}|names?|note|text|description")
 
 # One such text among the categories is enough.
@@ -98,6 +99,12 @@ def named_for_one(name: str) -> bool:
     if LAST.fullmatch(words[-1]) and (len(words) == 1 or words[-1] not in ("id", "ids")):
         return True
     return any(map(ANYWHERE.fullmatch, words)) or bool(_OF_ONE.fullmatch("".join(words)))
+
+
+def named_for_codes(name: str) -> bool:
+    """Whether a column's name says that its few whole numbers are codes, such as ``admission_type_id``."""
+    words = _words(name)
+    return bool(words) and _CODES.fullmatch(words[-1]) is not None
 
 
 def _by_name(column: Column) -> str | None:

@@ -30,7 +30,7 @@ from tabsynth.schema.column import (
     is_range,
     range_ends,
 )
-from tabsynth.schema.identifiers import FEW, LONG
+from tabsynth.schema.identifiers import FEW, LONG, named_for_codes
 
 DEFAULT_BINS = 64
 MAX_STEPS = 2.0**52  # of the resolution between the bounds: past it, floats skip some
@@ -626,7 +626,8 @@ class Numeric(Column):
         often = len(values) >= OFTEN * usual
         listed = counts[counts >= least].sum() >= CODED * len(values)
         codes = few and listed and (often or (decimals == 0 and usual <= FEW))
-        if codes and not (least > 1 and decimals == 0 and _counted(usual, low, high)):
+        counted = least > 1 and decimals == 0 and _counted(usual, low, high)
+        if codes and (not counted or named_for_codes(source.name)):
             return None
         if source.leave_out and decimals == 0 and _numbered(values, different):
             raise LeftOut("nearly every row has a whole number of its own")

@@ -38,6 +38,7 @@ FORMAT = 4.0  # the same, of formats
 FAR = 5.0  # the same, of decimals, and of cells far from others: there are many, and one that is wrong costs most
 NEAR = 4  # cells beyond the bounds that are not far
 SHAPES = 3  # the round that asks how numbers of many steps are distributed
+WIDE = "wide cells"  # what the rounds after that ask for where no cell was clear
 
 # Formats of values. A column of a DataFrame that declares numbers or dates has only some of them.
 NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
@@ -52,6 +53,14 @@ NULL, WHOLE, LONG_WHOLE, BOOL, DAY, INSTANT, CLOCK = (
 DECIMALS = tuple(f"decimals {n}" for n in range(1, 7))
 COMMA_DECIMALS = tuple(f"decimals {n} after a comma" for n in range(1, 7))
 ONE_COMMA, ONE_POINT = "1,234", "1.234"  # a fraction or thousands, as the decimal mark says
+# Days of other forms than ISO 8601, and the formats that read them; with slashes, few days tell which part is the month.
+DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST = (
+    "day.month.year",
+    "day/month/year",
+    "month/day/year",
+    "day or month first",
+)
+LENGTH = "length of time"
 REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "real",
     "identifier",
@@ -60,7 +69,8 @@ REAL, IDENTIFIER, NAMES, LONG_TEXT, SHORT = (
     "text",
 )
 FORMAT_NAMES = (
-    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
+    NULL, WHOLE, LONG_WHOLE, *DECIMALS, *COMMA_DECIMALS, ONE_COMMA, ONE_POINT, REAL, BOOL, DAY, INSTANT, CLOCK,
+    DOTTED, DAY_FIRST, MONTH_FIRST, EITHER_FIRST, LENGTH, IDENTIFIER, NAMES, LONG_TEXT, SHORT,
 )  # fmt: skip
 _FORMAT_CODES = {name: code for code, name in enumerate(FORMAT_NAMES)}
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
@@ -68,6 +78,9 @@ _NUMBER = re.compile(r"[+-]?(\d{1,15})(?:\.(\d*))?(?:[eE][+-]?\d{1,3})?")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
+_DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}")
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}")
+_LENGTH = re.compile(r"-?\d+ days?( [+-]?\d{1,2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 LONG_DIGITS = 7  # of a whole number that may number records
 
 
@@ -139,9 +152,20 @@ def _format(cell: Any, nulls: Sequence[str]) -> str:
         )
     if text.lower() in ("true", "false"):
         return BOOL
-    for form, name in ((_DAY, DAY), (_INSTANT, INSTANT), (_CLOCK, CLOCK)):
+    for form, name in (
+        (_DAY, DAY),
+        (_INSTANT, INSTANT),
+        (_CLOCK, CLOCK),
+        (_DOTTED, DOTTED),
+        (_LENGTH, LENGTH),
+    ):
         if form.fullmatch(text):
             return name
+    if slashed := _SLASHED.fullmatch(text):
+        first, second = int(slashed[1]), int(slashed[2])
+        return (
+            EITHER_FIRST if max(first, second) <= 12 else DAY_FIRST if first > 12 else MONTH_FIRST
+        )
     found = value_format(text)
     return {None: SHORT, "identifier": IDENTIFIER, "name": NAMES}.get(found, LONG_TEXT)
 
@@ -319,11 +343,14 @@ class GridDraft(ColumnDraft):
     """Numbers or dates: bounds on a fixed grid, and for numbers with many steps also common values and heaping.
 
     Common values are asked for until two rounds have found none: each number that is asked for costs all others.
-    ``grid`` are edges of cells, in numbers or units; ``most`` is the first cell that was released. ``counts`` of the cells, where numbers have many steps.
+    ``grid`` are edges of cells, in numbers or units; ``most`` is the commonest cell of the round that released the bounds.
+    ``counts`` of the cells, where numbers have many steps. ``coarse``: for each cell the first of the wider cell that it is
+    in, to be asked for where single cells have too few rows.
     """
 
     grid: np.ndarray
     numbers: Callable[[pd.Series, Sequence[str]], np.ndarray]
+    coarse: np.ndarray | None = None
     decimals: int | None = 0
     whole: bool = True
     bounds: tuple[int, int] | None = None
@@ -365,13 +392,16 @@ class GridDraft(ColumnDraft):
         numbers = np.append(self.numbers(column.values, self.null_values), np.nan)
         cells = np.searchsorted(self.grid, numbers, side="right") - 1
         inside = ~missing & ~np.isnan(numbers) & (cells >= 0) & (cells < len(self.grid) - 1)
+        wide = self.coarse is not None and self.bounds is None and number > SHAPES
+        if wide and self.coarse is not None:
+            cells = self.coarse[np.clip(cells, 0, len(self.coarse) - 1)]
         keys = np.where(inside, cells, -1)
         if self.bounds is not None:
             keys[(cells >= self.bounds[0]) & (cells <= self.bounds[1])] = -1
         null = len(self.grid) - 1
         if not self.nulls:
             keys[missing] = null
-        asked = [Question(self.name, keys, null + 1, about="cells")]
+        asked = [Question(self.name, keys, null + 1, about=WIDE if wide else "cells")]
         if not self.many_steps:
             return asked
         assert self.step is not None and self.bounds is not None
@@ -398,7 +428,7 @@ class GridDraft(ColumnDraft):
         self, question: Question, sums: np.ndarray, std: float, clear: np.ndarray, purpose: str
     ) -> None:
         """As :meth:`ColumnDraft.learn`."""
-        if question.about == "cells":
+        if question.about in ("cells", WIDE):
             self.source("bounds", purpose)
             if not self.nulls:
                 self.source("nulls", purpose)
@@ -409,6 +439,8 @@ class GridDraft(ColumnDraft):
                 found = list(self.bounds)
                 least[max(0, found[0] - NEAR) : found[1] + NEAR + 1] = 0
             found += np.flatnonzero(clear[:-1] & (sums[:-1] > least)).tolist()
+            if found and question.about == WIDE and self.coarse is not None:
+                found.append(int(np.flatnonzero(self.coarse == max(found))[-1]))
             if found and self.bounds is None:
                 self.most = int(np.argmax(sums[:-1]))
             if found:
@@ -496,6 +528,13 @@ def draft_of(
     for form, kind in ((DAY, Date), (INSTANT, Datetime)):
         if share[form] > NUMERIC:
             return _dated(facts, kind, "str")
+    if share[DOTTED] > NUMERIC:
+        return _dated(facts, Date, "str", "%d.%m.%Y")
+    if share[DAY_FIRST] + share[MONTH_FIRST] + share[EITHER_FIRST] > NUMERIC:
+        day_first = share[DAY_FIRST] > share[MONTH_FIRST]
+        return _dated(facts, Date, "str", "%d/%m/%Y" if day_first else "%m/%d/%Y")
+    if share[LENGTH] > NUMERIC:
+        return _lengths(facts, "str")
     if share[CLOCK] > NUMERIC:
         return ColumnDraft(**facts, dtype="str", make=lambda facts: Time(**facts))
     if share[BOOL] > NUMERIC:
@@ -635,25 +674,28 @@ def _breaks(
     return tuple(starts) if shared[0] <= 0.75 * shared[1] else ()
 
 
-def _months() -> np.ndarray:
-    """First days of the months from 1900 to 2100, in microseconds since 1970."""
-    months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
-    return months.astype("datetime64[us]").astype("int64").astype(float)
+def _years() -> np.ndarray:
+    """First days of the years from 1900 to 2100, in microseconds since 1970."""
+    years = np.arange("1900", "2101", dtype="datetime64[Y]")
+    return years.astype("datetime64[us]").astype("int64").astype(float)
 
 
 _UNITS = {"date": 86_400_000_000.0, "datetime": 1_000_000.0}
 
 
-def _dated(facts: dict[str, Any], kind: type[Temporal], dtype: str) -> ColumnDraft:
-    """Dates and times: bounds are months."""
+def _dated(
+    facts: dict[str, Any], kind: type[Temporal], dtype: str, form: str | None = None
+) -> ColumnDraft:
+    """Dates and times: bounds are years, or decades. ``form`` is the format of days that are texts, by default ISO 8601."""
     wide: Temporal = Datetime(
         name=facts["name"], dtype="str" if dtype == "str" else "datetime64[us]", nulls=True,
         low="1700-01-01", high="2250-12-31",
     )  # fmt: skip
     if kind is Date:
         wide = Date(
-            name=facts["name"], dtype="str", nulls=True, low="1700-01-01", high="2250-12-31"
-        )
+            name=facts["name"], dtype="str", nulls=True, format=form,
+            low="1700-01-01", high="2250-12-31",
+        )  # fmt: skip
 
     def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
         if base_dtype(str(values.dtype)) == "period":
@@ -663,20 +705,27 @@ def _dated(facts: dict[str, Any], kind: type[Temporal], dtype: str) -> ColumnDra
 
     def make(facts: dict[str, Any]) -> Column:
         assert draft.bounds is not None
-        months = np.arange("1900-01", "2101-01", dtype="datetime64[M]")
-        low = str(months[draft.bounds[0]].astype("datetime64[D]"))
-        last = months[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
+        years = np.arange("1900", "2101", dtype="datetime64[Y]")
+        low = str(years[draft.bounds[0]].astype("datetime64[D]"))
+        last = years[draft.bounds[1] + 1].astype("datetime64[D]") - np.timedelta64(1, "D")
         high = str(last) if kind in (Date, Period) else f"{last} 23:59:59"
-        return kind(**facts, low=low, high=high, clip=True)
+        more: dict[str, Any] = {} if form is None else {"format": form}
+        return kind(**facts, low=low, high=high, clip=True, **more)
 
-    draft = GridDraft(**facts, dtype=dtype, grid=_months(), numbers=numbers, make=make)
+    grid = _years()
+    decades = np.arange(len(grid) - 1) // 10 * 10
+    draft = GridDraft(**facts, dtype=dtype, grid=grid, coarse=decades, numbers=numbers, make=make)
     return draft
 
 
 def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:
-    base = base_dtype(dtype)
-    if base != "timedelta":
-        return _dated(facts, Period if base == "period" else Datetime, dtype)
+    if base_dtype(dtype) == "timedelta":
+        return _lengths(facts, dtype)
+    return _dated(facts, Period if base_dtype(dtype) == "period" else Datetime, dtype)
+
+
+def _lengths(facts: dict[str, Any], dtype: str) -> ColumnDraft:
+    """Lengths of time: bounds are powers of ten of a second."""
     edges = np.array([-(10.0**p) for p in range(8, -1, -1)] + [0.0] + [10.0**p for p in range(9)])
     wide = Duration(
         name=facts["name"], dtype=dtype, nulls=True, low="-36500 days", high="36500 days"
@@ -687,7 +736,9 @@ def _temporal(facts: dict[str, Any], dtype: str) -> ColumnDraft:
         low, high = edges[draft.bounds[0]], edges[draft.bounds[1] + 1]
         return Duration(**facts, low=f"{int(low)}s", high=f"{int(high)}s", clip=True)
 
-    draft = GridDraft(
-        **facts, dtype=dtype, grid=edges, numbers=lambda v, n: wide.amounts(v), make=make
-    )
+    def numbers(values: pd.Series, nulls: Sequence[str]) -> np.ndarray:
+        kept = values.where(~values.isin(list(nulls)), None) if values.dtype == object else values
+        return wide.amounts(kept)
+
+    draft = GridDraft(**facts, dtype=dtype, grid=edges, numbers=numbers, make=make)
     return draft

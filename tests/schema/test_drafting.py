@@ -259,3 +259,11 @@ def test_texts_among_numbers_may_be_nulls() -> None:
         assert "--null" in review(schema)[0] and ("'N'" in review(schema)[0]) == (times == 12)
     second = draft_schema(pd.DataFrame({"a": [*incomes, None]}), ("N",))
     assert second["a"].kind == "numeric" and second["a"].nulls
+
+
+def test_whole_numbers_that_their_name_calls_codes_are_listed() -> None:
+    numbers = [1, 2, 3, 4, 5, 6, 8] * 40
+    schema = draft_schema(pd.DataFrame({"admission_type_id": numbers, "visits": numbers}))
+    assert schema["admission_type_id"].kind == "ordinal"
+    assert schema["admission_type_id"].categories == (1, 2, 3, 4, 5, 6, 8)
+    assert schema["visits"].kind == "numeric" and not schema.left_out

@@ -145,7 +145,7 @@ def test_what_is_released_describes_the_table() -> None:
     age, bmi = schema["age"], schema["bmi"]
     assert (age.low, age.high, age.dtype) == (0, 99, "int64")  # type: ignore[attr-defined]
     assert bmi.resolution == 0.1 and 10 <= bmi.low <= 20 and 35 <= bmi.high <= 50  # type: ignore[attr-defined]
-    assert schema["admitted"].low >= "2019-03" and schema["admitted"].high <= "2020-08"  # type: ignore[attr-defined]
+    assert schema["admitted"].low == "2019-01-01" and schema["admitted"].high == "2020-12-31"  # type: ignore[attr-defined]
     assert schema["smoker"].nulls and not schema["sex"].nulls
     assert "Q99" not in schema["diagnosis"].categories  # four rows
     assert schema.names_left_out == ("mrn", "contact", "remark")
@@ -375,3 +375,22 @@ def test_drafts_of_margnet_compose_as_gaussians() -> None:
     # Balle and Wang 2018, Theorem 8, written out.
     spent = norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu)
     assert 0.98 * 1e-5 <= spent + thresholds <= 1e-5
+
+
+def test_days_and_lengths_of_time_in_common_forms():
+    rng, rows = np.random.default_rng(0), 4_000
+    days = pd.Timestamp("2000-01-01") + pd.to_timedelta(rng.integers(0, 3_000, rows), unit="D")
+    lengths = pd.Series(pd.to_timedelta(rng.integers(1_000, 9_000, rows), unit="s")).map(str)
+    forms = {"dotted": "%d.%m.%Y", "european": "%d/%m/%Y", "american": "%m/%d/%Y"}
+    table = pd.DataFrame({name: days.strftime(form) for name, form in forms.items()})
+    schema = draft_private(table.assign(length=lengths), 1.0)
+    for name, form in forms.items():
+        assert schema[name].format == form and schema[name].low[:4] == "2000"  # type: ignore[attr-defined]
+    assert schema["length"].kind == "duration"
+
+
+def test_days_of_few_rows_are_bounded_by_decades():
+    """A year has 40 rows, too few for this budget, and a decade enough."""
+    days = pd.date_range("1920-01-01", "2019-12-31", periods=4_000).strftime("%Y-%m-%d")
+    column = draft_private(pd.DataFrame({"day": days}), 0.1)["day"]
+    assert column.low[3:] == "0-01-01" and column.high[3:] == "9-12-31"  # type: ignore[attr-defined]
