@@ -244,6 +244,15 @@ def test_a_numeric_draft_follows_no_few_rows(
         assert not {first["low"], first["high"]} & set(common.tolist())
 
 
+def test_few_rows_just_beyond_the_others_set_no_bounds() -> None:
+    """They are not so far away that they are taken for typing errors."""
+    common, bounds = np.linspace(0, 100, 1_001), []
+    for beyond in (105, 119):
+        drafted = draft_schema(pd.DataFrame({"a": np.append(common, [beyond] * 9)}))["a"]
+        bounds.append((drafted.low, drafted.high))  # type: ignore[attr-defined]
+    assert bounds == [(0, 100)] * 2
+
+
 def schema_of(**changes: Any) -> Schema:
     columns = [
         texts("f", "m", name="sex"),
