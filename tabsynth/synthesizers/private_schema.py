@@ -59,9 +59,8 @@ from tabsynth.synthesizers.released_columns import (
 from tabsynth.tables.frames import to_pandas
 
 FORMATS = "formats of columns"
-SHARE = (
-    1 / 120
-)  # for each column, of the budget in μ² that a fit without a schema spends on the draft
+# Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
+SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
 FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
@@ -321,9 +320,8 @@ class _Draft:
             return 0.0
         counts = np.arange(1, questions + 1)
         each = -np.expm1(np.log1p(-chance) / counts)
-        rounding = (
-            samplers.grid(std * UNIT, whole=True) / UNIT
-        )  # of what is released, to the nearest
+        # Of what is released, to the nearest.
+        rounding = samplers.grid(std * UNIT, whole=True) / UNIT
         return float(np.max(1 / np.sqrt(counts) + std * norm.isf(each))) + rounding
 
     def _release(

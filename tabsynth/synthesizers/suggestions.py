@@ -217,6 +217,7 @@ class _Suggestions:
     def _drawn(
         self, candidates: list[_Candidate], scores: np.ndarray, sharpness: float
     ) -> list[_Candidate]:
+        """One draw after another; in float64, probabilities below 2⁻⁵³ are 0, far below any δ in use."""
         left = np.ones(len(candidates), dtype=bool)
         numbers: dict[tuple[Any, ...], int] = {}
         kinds = np.array([numbers.setdefault(c.kind, len(numbers)) for c in candidates])
