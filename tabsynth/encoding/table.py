@@ -335,7 +335,7 @@ class TableEncoder:
         rows: int,
         rng: np.random.Generator,
     ) -> None:
-        """Add the columns that are not modelled to decoded ones; draw values anew that break an order or a sum."""
+        """Add the columns that are not modelled to decoded ones; draw values again that break an order or a sum."""
         made = set(self.whole.makers)
         bounded = [
             rule
@@ -377,7 +377,7 @@ def _draw_within(
     codes: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> np.ndarray | None:
-    """Draw values anew, within their cells, in the rows that break an order or a sum.
+    """Draw values again, within their cells, in the rows that break an order or a sum.
 
     Returns
     -------
@@ -409,7 +409,7 @@ def _redrawn(
     codes: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> bool:
-    """Draw values anew in the rows that break a rule; whether there were any."""
+    """Draw values again in the rows that break a rule; whether there were any."""
     broken = rule.broken(pd.DataFrame({name: series[name] for name in rule.names}))
     if not broken.any():
         return False
