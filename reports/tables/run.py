@@ -30,7 +30,7 @@ from tabsynth.privacy.certificate.certificate import code  # noqa: E402
 from tabsynth.schema.column import Column  # noqa: E402
 from tabsynth.schema.editing import Edit, edit  # noqa: E402
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES  # noqa: E402
-from tabsynth.tables.files import read_any  # noqa: E402
+from tabsynth.tables.files import read_any, read_table  # noqa: E402
 
 RESULTS = HERE / "results.json"
 TRIPLES = 200
@@ -150,10 +150,10 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
     else:
         declared, train, _ = TABLES[table].split()
         schema = None
-        if how != "drafted":
-            schema = declared if how == "declared" else edited(table, train)
+        if how == "declared":
+            schema = declared
         if how == "edited":
-            train = train.dropna(axis=1, how="all")  # the draft has no column without values
+            schema, train = of_edited(table, train)
     started = time.process_time()
     given = train if schema else as_file(table, train)
     model = METHODS.get(kind, MargNet)(schema, epsilon=epsilon, random_state=seed).fit(given)
@@ -173,6 +173,18 @@ def run(kind: str, table: str, how: str, epsilon: float, seed: int) -> dict[str,
         counted = {"drafted": 0, "edited": edits(table)}
         out["edits"] = counted[how] if how in counted else by_hand(declared, train)
     return {**out, "code": code()["sha256"][:12]}
+
+
+def of_edited(table: str, train: pd.DataFrame) -> tuple[Schema, pd.DataFrame]:
+    """The schema of an edited draft, and the rows as it reads them. The draft has no column without values."""
+    train = train.dropna(axis=1, how="all")
+    if table == "made-up":  # its DataFrame declares dates and times
+        return edited(table, train), train
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "rows.csv"
+        train.to_csv(path, index=False)
+        schema = edited(table, read_any(path))
+        return schema, read_table(path, schema)
 
 
 def edited(table: str, train: pd.DataFrame) -> Schema:

@@ -112,7 +112,7 @@ def _by_name(column: Column) -> str | None:
         return "its name is that of an identifier"
     words = _words(column.name)
     perhaps = bool(words) and _LIST_PERHAPS.fullmatch(words[-1])
-    if perhaps and not 0 < len(column.categories) <= FEW:
+    if perhaps and (len(column.categories) or column.cells) > FEW:
         return f"its name is that of an identifier, and it has more than {FEW} values"
     return None
 

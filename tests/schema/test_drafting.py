@@ -267,3 +267,9 @@ def test_whole_numbers_that_their_name_calls_codes_are_listed() -> None:
     assert schema["admission_type_id"].kind == "ordinal"
     assert schema["admission_type_id"].categories == (1, 2, 3, 4, 5, 6, 8)
     assert schema["visits"].kind == "numeric" and not schema.left_out
+
+
+def test_few_whole_numbers_are_no_identifiers_whatever_their_name() -> None:
+    table = pd.DataFrame({"education-num": list(range(1, 17)) * 40, "no": list(range(640))})
+    schema = draft_schema(table)
+    assert schema.names == ("education-num",) and schema.names_left_out == ("no",)
