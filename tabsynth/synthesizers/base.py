@@ -67,8 +67,8 @@ NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares 
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
-# Parameters that may change when an interrupted fit is resumed.
 DRAFTED = "drafted by the fit"  # in place of a schema's hash
+# Parameters that may change when an interrupted fit is resumed.
 NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
 # Parameters with values of a schema, which a fit that drafts one cannot take.
 SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")

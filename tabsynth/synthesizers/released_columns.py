@@ -352,7 +352,6 @@ class GridDraft(ColumnDraft):
     numbers: Callable[[pd.Series, Sequence[str]], np.ndarray]
     coarse: np.ndarray | None = None
     decimals: int | None = 0
-    whole: bool = True
     bounds: tuple[int, int] | None = None
     most: int = 0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID_OF_NUMBERS)))

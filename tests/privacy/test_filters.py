@@ -257,7 +257,7 @@ def test_the_product_admits_no_such_choice(tmp_path: Path) -> None:
         assert epsilon_of([*ledger.spends(), (step, 1)], DELTA) < 1.0
         with pytest.raises(BudgetError, match="would exceed its limit"):
             project.check("b", [(step, 1)])
-        # The same fit planned anew, on top of the first, is calibrated by the filter, and harmless.
+        # The same fit planned again, on top of the first, is calibrated by the filter, and harmless.
         warm = Ledger.from_list(1.0, DELTA, as_earlier(ledger.to_list()))
         sigma = calibrate(
             lambda s: [*warm.spends(), (sampled(s, rate), 1)], 1.0, DELTA, project.filter

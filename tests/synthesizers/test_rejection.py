@@ -139,7 +139,7 @@ def test_rules_hold_and_computed_columns_are_conditions(hospital: Any) -> None:
 
 
 def test_a_value_that_an_order_moves_is_not_kept(hospital: Any) -> None:
-    """Both values are drawn in one cell, and drawn anew where they break the order: then the condition does, too."""
+    """Both values are drawn in one cell, and drawn again where they break the order: then the condition does, too."""
     made = hospital.sample(30, where={"sbp": 105, "dbp": {"low": 100, "high": 109}})
     assert set(made["sbp"]) == {105} and made["dbp"].between(100, 104).all()
 
