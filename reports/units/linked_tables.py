@@ -5,13 +5,14 @@ Files are those of ../shared/data. Every rule here is public: it follows from th
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from tabsynth import Categorical, Column, Numeric, Ordinal, Schema
+from tabsynth.schema.linked import LinkedSchema, TableKeys
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -30,48 +31,13 @@ DIAGNOSES = ("diabetes", *CHAPTERS.values(), "external causes", "other contacts"
 
 
 @dataclass(frozen=True)
-class Link:
-    """How the rows of one table hang on those of another.
-
-    Attributes
-    ----------
-    parent : str
-        Name of the parent's table.
-    parent_key : str
-        The column that holds the parent's key, in both tables.
-    order : str
-        The column that orders the rows of one parent: whole numbers that increase.
-    most : int
-        A public bound: the most rows of one parent that a fit uses.
-    """
-
-    parent: str
-    parent_key: str
-    order: str
-    most: int
-
-
-@dataclass(frozen=True)
 class LinkedTables:
-    """Linked tables with keys, their columns without keys, and other real roots as a hold-out.
-
-    Attributes
-    ----------
-    keys : dict
-        For each table that has children, the column that identifies its rows.
-    """
+    """Linked tables with keys, their schema, and the tables of other roots as a hold-out."""
 
     title: str
-    schemas: dict[str, Schema]
-    links: dict[str, Link]
+    schema: LinkedSchema
     train: dict[str, pd.DataFrame]
     holdout: dict[str, pd.DataFrame]
-    keys: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def root(self) -> str:
-        """The name of the table that has no parent."""
-        return next(name for name in self.schemas if name not in self.links)
 
 
 def _of_texts(name: str, values: object, source: str, *, ordered: bool = False) -> Column:
@@ -230,11 +196,17 @@ def census() -> LinkedTables:
     """Households and persons of 2019; the hold-out is 2018, the same areas."""
     return LinkedTables(
         "households and persons, national census excerpt 2019",
-        household_schemas(),
-        {"persons": Link("households", "household", "person", 8)},
+        LinkedSchema(
+            household_schemas(),
+            {
+                "households": TableKeys(key="household"),
+                "persons": TableKeys(
+                    parent="households", parent_key="household", order="person", max_children=8
+                ),
+            },
+        ),
         households(2019),
         households(2018),
-        {"households": "household"},
     )
 
 
@@ -347,11 +319,17 @@ def visits() -> LinkedTables:
     train, holdout = _split(patient_tables)
     return LinkedTables(
         "patients and visits, diabetes encounters",
-        {"patients": _patient_columns(), "visits": _visit_columns(diagnosis=True)},
-        {"visits": Link("patients", "patient", "visit", 5)},
+        LinkedSchema(
+            {"patients": _patient_columns(), "visits": _visit_columns(diagnosis=True)},
+            {
+                "patients": TableKeys(key="patient"),
+                "visits": TableKeys(
+                    parent="patients", parent_key="patient", order="visit", max_children=5
+                ),
+            },
+        ),
         train,
         holdout,
-        {"patients": "patient"},
     )
 
 
@@ -360,18 +338,28 @@ def stays() -> LinkedTables:
     train, holdout = _split(stay_tables)
     return LinkedTables(
         "patients, stays and diagnoses, diabetes encounters",
-        {
-            "patients": _patient_columns(),
-            "stays": _visit_columns(diagnosis=False),
-            "events": Schema([_of_texts("diagnosis", DIAGNOSES, UCI)]),
-        },
-        {
-            "stays": Link("patients", "patient", "number", 5),
-            "events": Link("stays", "stay", "position", 3),
-        },
+        LinkedSchema(
+            {
+                "patients": _patient_columns(),
+                "stays": _visit_columns(diagnosis=False),
+                "events": Schema([_of_texts("diagnosis", DIAGNOSES, UCI)]),
+            },
+            {
+                "patients": TableKeys(key="patient"),
+                "stays": TableKeys(
+                    key="stay",
+                    parent="patients",
+                    parent_key="patient",
+                    order="number",
+                    max_children=5,
+                ),
+                "events": TableKeys(
+                    parent="stays", parent_key="stay", order="position", max_children=3
+                ),
+            },
+        ),
         train,
         holdout,
-        {"patients": "patient", "stays": "stay"},
     )
 
 

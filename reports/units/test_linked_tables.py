@@ -60,15 +60,18 @@ def test_households_of_a_made_up_file():
 def test_tables_are_linked(name):
     made = linked_tables.TABLES[name]()
     for part in (made.train, made.holdout):
-        for table, link in made.links.items():
-            parents = part[link.parent][link.parent_key]
+        for table, keys in made.schema.keys.items():
+            if keys.parent is None:
+                continue
+            parents = part[keys.parent][keys.parent_key]
             assert parents.is_unique
-            assert part[table][link.parent_key].isin(parents).all()
-            by_parent = part[table].groupby(link.parent_key)[link.order]
+            assert part[table][keys.parent_key].isin(parents).all()
+            by_parent = part[table].groupby(keys.parent_key)[keys.order]
             assert (by_parent.diff().dropna() > 0).all()
-            assert (by_parent.size() > link.most).mean() < 0.005
-    keys = [set(part[made.root][made.keys[made.root]]) for part in (made.train, made.holdout)]
-    assert name == "census" or not keys[0] & keys[1]
+            assert (by_parent.size() > keys.max_children).mean() < 0.005
+    root = made.schema.root
+    roots = [set(part[root][made.schema.keys[root].key]) for part in (made.train, made.holdout)]
+    assert name == "census" or not roots[0] & roots[1]
 
 
 @needs_data

@@ -154,11 +154,11 @@ def evaluate(
         schema_sha256=whole.fingerprint(),
         real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
         with suppress(PackageNotFoundError):

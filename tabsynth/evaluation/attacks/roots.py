@@ -19,7 +19,6 @@ from tabsynth.evaluation.grouped import (
     Levels,
     Wide,
     independent_children,
-    of_roots,
     wide_rows,
     wide_slots,
 )
@@ -68,7 +67,7 @@ def root_membership(
         scores=about.scores,
         labels=tuple(tuple(map(str, range(size))) for size in about.sizes),
     )
-    people, controls = (t[rng.permutation(len(t))[:m]] for t in (tables.train, tables.control))
+    people, controls = (t[rng.permutation(len(t))[:m]] for t in (about.codes, control))
     found = membership(tables, people, controls, rng)
     return [_of_roots(metric, root) for metric in found]
 
@@ -130,14 +129,3 @@ def _of_roots(metric: Metric, root: str) -> Metric:
         title=f"{metric.title}: rows of {root} with all that hangs on them",
         reading=f"{metric.reading} A person or record is here a row of {root} with all rows that hang on it.",
     )
-
-
-def selected(
-    train: Levels, holdout: Levels | None, columns: Mapping[str, Columns], roots: np.ndarray
-) -> list[Levels]:
-    """The levels of some roots, numbered as ``root_shadow`` does: those of the training tables, then of the hold-out."""
-    count = len(next(iter(train.values())))
-    out = [of_roots(train, columns, roots[roots < count])]
-    if holdout is not None:
-        out.append(of_roots(holdout, columns, roots[roots >= count] - count))
-    return out
