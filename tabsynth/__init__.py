@@ -18,6 +18,7 @@ from tabsynth.schema import (
     Text,
     Time,
 )
+from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, write_table
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         WGANConfig,
         load,
     )
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
     from tabsynth.synthesizers.private_schema import draft_private
     from tabsynth.synthesizers.suggestions import suggest_constraints
     from tabsynth.tables.counter import ParquetCounter, RowCounter
@@ -73,6 +75,8 @@ __all__ = [
     "Hierarchical",
     "Identifier",
     "InputError",
+    "LinkedMargNet",
+    "LinkedSchema",
     "MargNet",
     "MargNetConfig",
     "Numeric",
@@ -86,6 +90,7 @@ __all__ = [
     "Report",
     "RowCounter",
     "Schema",
+    "TableKeys",
     "TabsynthError",
     "Text",
     "Time",
@@ -110,6 +115,7 @@ __all__ = [
 _LATER = {
     "DPGAN": "synthesizers",
     "DPWGAN": "synthesizers",
+    "LinkedMargNet": "synthesizers.linked.estimator",
     "MargNet": "synthesizers",
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
