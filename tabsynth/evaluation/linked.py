@@ -133,13 +133,13 @@ def evaluate_linked(
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
     seed = integer("random_state", random_state, least=0)
-    columns = {name: _columns(schema, name) for name in schema.names}
+    columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(synthetic, schema, SYNTHETIC)
     frames = Compared(drawn, None if holdout is None else _frames(holdout, schema, HOLDOUT), {})
     given = _frames(real, schema, REAL)
-    train, _ = _levels(given, schema, REAL)
-    made, left_out = _levels(drawn, schema, SYNTHETIC, strict=False)
-    others = None if frames.holdout is None else _levels(frames.holdout, schema, HOLDOUT)[0]
+    train, _ = levels_of(given, schema, REAL)
+    made, left_out = levels_of(drawn, schema, SYNTHETIC, strict=False)
+    others = None if frames.holdout is None else levels_of(frames.holdout, schema, HOLDOUT)[0]
     if not len(train[schema.root]) or not len(made[schema.root]):
         raise InputError(f"Table {shown(schema.root)} of the real or synthetic tables has no rows.")
     rng = np.random.default_rng(seed)
@@ -207,7 +207,8 @@ def evaluate_linked(
     )
 
 
-def _columns(schema: LinkedSchema, name: str) -> Columns:
+def columns_of(schema: LinkedSchema, name: str) -> Columns:
+    """What the category codes of a table mean."""
     coded, keys = schema.tables[name].coded.columns, schema.keys[name]
     return Columns(
         names=tuple(column.name for column in coded),
@@ -243,7 +244,7 @@ def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
     return out
 
 
-def _levels(
+def levels_of(
     frames: Frames, schema: LinkedSchema, what: str, *, strict: bool = True
 ) -> tuple[dict[str, Level], dict[str, int]]:
     """The tables as category codes, and the number of rows of each that were left out.
@@ -467,7 +468,7 @@ def _shadow(
             for name in schema.names
         }
         made = _frames(shadow(tables), schema, SYNTHETIC)
-        return _levels(made, schema, SYNTHETIC, strict=False)[0]
+        return levels_of(made, schema, SYNTHETIC, strict=False)[0]
 
     stage = None if progress is None else lambda share: progress("shadow models", share)
     return root_shadow(make, train, others, columns, fits, seed, stage)
