@@ -115,13 +115,13 @@ def with_ancestors(
     Returns
     -------
     codes : ndarray, shape (rows, columns of all)
-        The nearest ancestor comes first, the table itself last.
+        The root comes first, the table itself last.
     origin : list of (str, int)
     """
     parts = [(table, levels[table].codes)]
     rows, at = levels[table].parent, columns[table].parent
     while at is not None:
-        parts.insert(len(parts) - 1, (at, levels[at].codes[rows]))
+        parts.insert(0, (at, levels[at].codes[rows]))
         rows, at = levels[at].parent[rows], columns[at].parent
     origin = [(name, j) for name, codes in parts for j in range(codes.shape[1])]
     return np.concatenate([codes for _, codes in parts], axis=1), origin
