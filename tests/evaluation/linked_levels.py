@@ -82,7 +82,7 @@ SCHEMA = LinkedSchema(
 )
 
 
-def frames(seed, homes=120):
+def frames(seed, homes=300):
     """Homes and people: a first person, a second of about the same age, and children who are 25 years younger."""
     rng = np.random.default_rng(seed)
     town = rng.choice(["a", "b", "c"], homes)
