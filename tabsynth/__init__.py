@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from tabsynth.privacy.ledger.project import ProjectLedger
     from tabsynth.report import (
         ComparisonReport,
+        LinkedReport,
         PublishedReport,
         Report,
         compare,
         evaluate,
+        evaluate_linked,
         evaluate_private,
     )
     from tabsynth.synthesizers import (
@@ -76,6 +78,7 @@ __all__ = [
     "Identifier",
     "InputError",
     "LinkedMargNet",
+    "LinkedReport",
     "LinkedSchema",
     "MargNet",
     "MargNetConfig",
@@ -99,6 +102,7 @@ __all__ = [
     "compare",
     "draft_private",
     "evaluate",
+    "evaluate_linked",
     "evaluate_private",
     "fetch_acs",
     "load",
@@ -130,12 +134,14 @@ _LATER = {
     "ParquetCounter": "tables.counter",
     "ProjectLedger": "privacy.ledger.project",
     "ComparisonReport": "report",
+    "LinkedReport": "report",
     "PublishedReport": "report",
     "Report": "report",
     "RowCounter": "tables.counter",
     "compare": "report",
     "draft_private": "synthesizers.private_schema",
     "evaluate": "report",
+    "evaluate_linked": "report",
     "evaluate_private": "report",
     "fetch_acs": "datasets",
     "load_census": "datasets",

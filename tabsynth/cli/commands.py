@@ -15,9 +15,11 @@ from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
+    is_linked,
     measured,
     measured_privately,
     print_summary,
+    write_linked,
     write_report,
 )
 from tabsynth.cli.fit import fit_and_print
@@ -346,8 +348,15 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[Path, typer.Option(help="The real table to which the model was fitted.")],
-    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
+    real: Annotated[
+        Path,
+        typer.Option(
+            help="The real table to which the model was fitted; of linked tables the folder."
+        ),
+    ],
+    synthetic: Annotated[
+        Path, typer.Option(help="The synthetic table; of linked tables the folder.")
+    ],
     schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
@@ -392,8 +401,16 @@ def evaluate(
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
     Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
-    --encoding, --decimal and --sheet are about the real tables.
+    --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
+    --holdout are folders with a file for each table, and there is a page for each table besides.
     """
+    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
+    options["boosting"] = boosting
+    if is_linked(schema):
+        reads = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
+        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger, "key": key, **reads}
+        write_linked(real, synthetic, holdout, schema, out, refused)
+        return
     facts = Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
@@ -401,8 +418,6 @@ def evaluate(
     holdout_table = (
         None if holdout is None else read_table(holdout, facts, **taken_by(holdout, given))
     )
-    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
-    options["boosting"] = boosting
     certificate = certificate_of(synthetic, key)
     fitted, drawn = frames
     report = measured_privately(

@@ -6,6 +6,7 @@ row of the root with all that hangs on it as their target.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -240,8 +241,18 @@ def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
                 raise InputError(
                     f"Table {shown(name)} of the {what} has no key column {shown(column)}."
                 )
-        out[name] = frame.reset_index(drop=True)
+        out[name] = _with_numbers(frame.reset_index(drop=True), schema, name)
     return out
+
+
+def _with_numbers(frame: pd.DataFrame, schema: LinkedSchema, name: str) -> pd.DataFrame:
+    """The column of the order as numbers, where it is not of the schema and all its texts are numbers, as in a file."""
+    order = schema.keys[name].order
+    if order is None or order in schema.tables[name].names or order not in frame:
+        return frame
+    with suppress(ValueError, TypeError):
+        return frame.assign(**{order: pd.to_numeric(frame[order])})
+    return frame
 
 
 def levels_of(
