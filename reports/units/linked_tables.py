@@ -20,7 +20,7 @@ NIST = "NIST Diverse Communities Data Excerpts, data dictionary (ACS 2018-2019)"
 UCI = "UCI Diabetes 130-US Hospitals, Strack et al. 2014, tables 1 and 2"
 HOUSEHOLD = ["PUMA", "WGTP", "NPF", "NOC", "OWN_RENT"]  # what the members of a household share
 CHILD = 15  # years: the excerpts list younger persons after all others
-TRAIN = 0.8  # of the patients
+TRAIN = 0.8  # of the roots
 # Upper ends of ICD-9-CM's chapters of three-digit codes; V and E codes are two more.
 CHAPTERS = {
     139: "infections", 239: "neoplasms", 279: "endocrine", 289: "blood", 319: "mental", 389: "nervous system",
@@ -193,7 +193,17 @@ def _family_size(size: float) -> str:
 
 
 def census() -> LinkedTables:
-    """Households and persons of 2019; the hold-out is 2018, the same areas."""
+    """Households and persons of 2019; a random part of the households is the hold-out."""
+    tables = households(2019)
+    kept = tables["households"]["household"]
+    kept = kept[_drawn(len(kept))]
+    parts = [
+        {
+            name: table[table["household"].isin(kept) == inside].reset_index(drop=True)
+            for name, table in tables.items()
+        }
+        for inside in (True, False)
+    ]
     return LinkedTables(
         "households and persons, national census excerpt 2019",
         LinkedSchema(
@@ -205,9 +215,13 @@ def census() -> LinkedTables:
                 ),
             },
         ),
-        households(2019),
-        households(2018),
+        *parts,
     )
+
+
+def _drawn(count: int) -> np.ndarray:
+    """Which of so many roots are fitted, at random; bool (count,)."""
+    return np.random.default_rng(0).permutation(count) < TRAIN * count
 
 
 # ---------------------------------------------------------------- patients
@@ -309,8 +323,7 @@ def _split(
     """Training tables and hold-out: a random part of the patients each."""
     rows = encounters()
     patients = rows["patient_nbr"].unique()
-    order = np.random.default_rng(0).permutation(len(patients))
-    kept = rows["patient_nbr"].isin(patients[order[: int(TRAIN * len(patients))]])
+    kept = rows["patient_nbr"].isin(patients[_drawn(len(patients))])
     return [make(rows[mask].reset_index(drop=True)) for mask in (kept, ~kept)]
 
 

@@ -71,7 +71,7 @@ def test_tables_are_linked(name):
             assert (by_parent.size() > keys.max_children).mean() < 0.005
     root = made.schema.root
     roots = [set(part[root][made.schema.keys[root].key]) for part in (made.train, made.holdout)]
-    assert name == "census" or not roots[0] & roots[1]
+    assert not roots[0] & roots[1]
 
 
 @needs_data
