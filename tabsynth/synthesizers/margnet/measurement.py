@@ -191,6 +191,8 @@ class PrivateMarginals:
         What rows stand for: counts are weighted, and one unit adds at most its bound.
     of : str
         What purposes begin with, where a fit measures several tables.
+    first : int
+        The first column that is modelled; of pairs of columns before it there are no counts.
     """
 
     def __init__(
@@ -207,8 +209,9 @@ class PrivateMarginals:
         derived: Sequence[tuple[int, np.ndarray]] = (),
         design: Design = NO_DESIGN,
         of: str = "",
+        first: int = 0,
     ) -> None:
-        self.derived, self.design, self.of = derived, design, of
+        self.derived, self.design, self.of, self.first = derived, design, of, first
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
@@ -244,6 +247,7 @@ class PrivateMarginals:
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
+        pairs = [pair for pair in pairs if pair[1] >= self.first]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
