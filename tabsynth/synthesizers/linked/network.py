@@ -43,6 +43,8 @@ class ContextNetwork(nn.Module):
         None leaves the weights to be loaded.
     """
 
+    starts: Tensor
+
     def __init__(
         self, records: Records, hidden: Sequence[int], rng: torch.Generator | None = None
     ) -> None:
