@@ -93,12 +93,13 @@ def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
     The rows of a unit are numbered in their own order, and the choice among them follows from the unit's name, these
     numbers and the key alone: rows of other units change nothing.
     """
-    units = pd.Series(names, dtype=object)
-    place = units.groupby(names, sort=False).cumcount().to_numpy()
+    units = pd.Series(pd.factorize(names)[0])
+    place = units.groupby(units).cumcount().to_numpy()
     rank = hashed(np.array([f"{n}\0{i}" for n, i in zip(names, place, strict=True)], object), key)
     order = np.lexsort((place, rank))
     kept = np.zeros(len(names), dtype=bool)
-    kept[order] = units.iloc[order].groupby(names[order], sort=False).cumcount().to_numpy() < most
+    ranked = units.iloc[order]
+    kept[order] = ranked.groupby(ranked).cumcount().to_numpy() < most
     return kept
 
 

@@ -140,6 +140,17 @@ class Design:
                     " its own.",
                 )
             )
+        elif self.unit in names:
+            value = _beyond_floats(table.iloc[:, names.index(self.unit)])
+            if value is not None:
+                out.append(
+                    (
+                        self.unit,
+                        value,
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which is too large for a float to tell from"
+                        " others; give units as whole numbers or texts.",
+                    )
+                )
         return out
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
@@ -154,6 +165,13 @@ class Design:
         numbers = pd.to_numeric(with_plain_numbers(values, decimal), errors="coerce")
         out = numbers.to_numpy(dtype=float, na_value=math.nan)
         return np.where(np.isfinite(out), out, math.nan)
+
+
+def _beyond_floats(units: pd.Series) -> Any:
+    """The first float that several whole numbers may have become; None if there is none."""
+    limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
+    large = [isinstance(u, float | np.floating) and limit <= abs(u) < math.inf for u in units]
+    return units.iloc[large.index(True)] if any(large) else None
 
 
 NO_DESIGN = Design()
