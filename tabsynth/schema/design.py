@@ -1,6 +1,7 @@
 """How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +85,16 @@ class Design:
         return self.rows * (1.0 if self.max_weight is None else float(self.max_weight))
 
     @property
-    def adjacency(self) -> str:
-        """What neighbouring tables differ by, in words."""
+    def neighbour(self) -> str:
+        """What only one of two neighbouring tables has, in words."""
         if self.unit is None:
-            return "add or remove one record"
-        return f"add or remove one {self.unit} with all of its records"
+            return "one record"
+        return f"all records of one {shown(self.unit)}"
+
+    @property
+    def adjacency(self) -> str:
+        """Which tables are neighbours, in words."""
+        return f"add or remove {self.neighbour}"
 
     def to_dict(self) -> dict[str, Any]:
         """As a schema file has it: without what is not declared."""
@@ -177,9 +183,11 @@ def _beyond_floats(units: pd.Series) -> Any:
 NO_DESIGN = Design()
 
 
-def design_from(data: dict[str, Any]) -> dict[str, Any]:
+def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
-    weight, unit = data.get("weight") or {}, data.get("unit") or {}
+    weight, unit = (
+        part if isinstance(part := data.get(name), Mapping) else {} for name in ("weight", "unit")
+    )
     return {
         "weight": weight.get("column"),
         "max_weight": weight.get("max"),
