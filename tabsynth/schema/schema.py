@@ -275,8 +275,12 @@ class Schema:
     def _check_design(self) -> None:
         """InputError if the weight or the unit would be learned."""
         learned = {column.name for column in self.columns if column.learned}
-        for what, name in (("weight", self.weight), ("unit", self.unit)):
-            if name in learned:
+        made = {c.name for c in self.columns if getattr(c, "generated", False)}
+        for what, name, taken in (
+            ("weight", self.weight, learned | made),
+            ("unit", self.unit, learned),
+        ):
+            if name in taken:
                 raise InputError(
                     f"Column {shown(name)} is the {what} and among the columns that are learned; take it out of columns."
                 )
