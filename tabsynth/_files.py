@@ -4,8 +4,8 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import re
+import shutil
 import stat
 import tempfile
 from collections import Counter

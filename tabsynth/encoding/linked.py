@@ -372,7 +372,7 @@ class LinkedEncoder:
             if of.key is not None:
                 rows[name] = pd.Series(np.arange(len(kept)), index=keys[name][of.key][kept])
         for name in self.schema.names[1:]:
-            self._enter_first(name, out)
+            self.enter_first(name, out)
         return out
 
     def _places(self, name: str, frame: pd.DataFrame) -> np.ndarray:
@@ -389,7 +389,7 @@ class LinkedEncoder:
         except TypeError:  # of several types
             return values.astype(str).rank(method="dense").to_numpy(dtype=float)
 
-    def _enter_first(self, name: str, tables: dict[str, CodedTable]) -> None:
+    def enter_first(self, name: str, tables: dict[str, CodedTable]) -> None:
         """Enter the numbers of first children into the parents' table."""
         parent = str(self.schema.keys[name].parent)
         first = np.full(len(tables[parent].codes), -1, dtype=np.int64)

@@ -4,7 +4,8 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -39,11 +40,12 @@ from tabsynth.synthesizers.base import (
     kept_facts,
 )
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
-from tabsynth.synthesizers.linked.generator import LinkedMixture
+from tabsynth.synthesizers.linked.generator import LinkedGenerator
+from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import least_noise
-from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
@@ -51,6 +53,7 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 
 # Of records whose weights sum to 1 for each row of the root; see LinkedEncoder.to_rows.
 WEIGHTED = Design(weight="share of a row of the root", max_weight=1.0)
+LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
 def neighbours(records: Records, weight: float) -> Workload:
@@ -113,7 +116,7 @@ class LinkedMargNet(Synthesizer):
     stops_early: ClassVar[bool] = True
     composition: ClassVar[str] = GAUSSIAN_FILTER
 
-    schema: LinkedSchema = None  # type: ignore[assignment]
+    schema: LinkedSchema = field(default=None, kw_only=False)  # type: ignore[assignment]
     root_share: float = 0.5
     config: MargNetConfig | None = None
 
@@ -300,8 +303,7 @@ class LinkedMargNet(Synthesizer):
     ) -> Trained:
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), LinkedEncoder(self.schema)
-        fits: dict[str, MargNetFit] = {}
-        notes: list[str] = []
+        measured: dict[str, Measurements] = {}
         for name, records in encoder.records.items():
             root, of = name == self.schema.root, f"{name}: "
             marginals = PrivateMarginals(
@@ -316,30 +318,37 @@ class LinkedMargNet(Synthesizer):
                 neighbours(records, config.workload_weight),
                 design=NO_DESIGN if root else WEIGHTED,
                 of=of,
+                first=len(records.context),
             )
             one_way = marginals.one_way()
-            measured = marginals.joint(one_way, marginals.select(one_way))
-            fits[name] = MargNetFit(
-                records.layout,
+            measured[name] = marginals.joint(one_way, marginals.select(one_way))
+        rows = measured[self.schema.root].rows
+        components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
+        generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
+        groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
+        curves: dict[str, dict[str, list[float]]] = {}
+        for left, (name, of_table) in zip(
+            range(len(measured), 0, -1), measured.items(), strict=True
+        ):
+            given = (
+                encoder.records[name].layout,
                 config,
-                measured.counts,
-                measured.rows,
+                of_table.counts,
+                of_table.rows,
                 init_rng,
-                measured.resolution,
+                of_table.resolution,
                 self._device(),
             )
-        generator = LinkedMixture(encoder, self._components(encoder))
-        curves: dict[str, dict[str, list[float]]] = {}
-        for left, (name, fit) in zip(range(len(fits), 0, -1), fits.items(), strict=True):
+            if name == self.schema.root:
+                fit = MargNetFit(*given)
+            else:
+                pool = partial(generator.contexts, name, groups, init_rng)
+                fit = ContextFit(generator.network(name), pool, *given)
             fit.fit(monitor, most, f"{name}: ", 1 / left)
-            generator.set(name, fit.mixture())
+            if name == self.schema.root:
+                generator.set_root(fit.mixture())
             curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
-        return Trained(
-            generator=generator.to(self._device()),
-            curves=curves,
-            rows=fits[self.schema.root].rows,
-            notes={"children": notes},
-        )
+        return Trained(generator=generator.to(self._device()), curves=curves, rows=rows)
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         schema = self.schema
@@ -429,10 +438,12 @@ class LinkedMargNet(Synthesizer):
             model.table_kind_ = TableKind(PANDAS, {})
             # An untrusted file must not make us build more than it holds.
             given = sum(tensor.numel() for tensor in weights.values())
-            components = model._components(encoder)
-            if sum(n * sum(encoder.records[name].sizes) for name, n in components.items()) > given:
+            components = model._settings().rows_of_mixture(
+                len(encoder.records[schema.root].columns)
+            )
+            if model._size_of(encoder, components) > given:
                 raise damaged
-            generator = LinkedMixture(encoder, components)
+            generator = LinkedGenerator(encoder, components, model._settings().hidden)
             generator.load_state_dict(weights)
             if not generator.sound():
                 raise FileFormatError(
@@ -447,10 +458,10 @@ class LinkedMargNet(Synthesizer):
         )
         return model
 
-    def _components(self, encoder: LinkedEncoder) -> dict[str, int]:
-        """K of each mixture."""
-        settings = self._settings()
-        return {
-            name: settings.rows_of_mixture(len(records.columns))
-            for name, records in encoder.records.items()
-        }
+    def _size_of(self, encoder: LinkedEncoder, components: int) -> int:
+        """At most the number of weights of the generator."""
+        widths = {name: sum(records.sizes) for name, records in encoder.records.items()}
+        hidden = self._settings().hidden
+        return components * widths.pop(encoder.schema.root) + sum(
+            min(hidden) * width for width in widths.values()
+        )

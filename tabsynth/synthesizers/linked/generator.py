@@ -1,64 +1,89 @@
-"""The generator of linked tables: a mixture for the records of each table, and the walk that draws groups from them."""
+"""The generator of linked tables: a mixture for the records of the root, and networks that draw later children."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.linked import OWN, PREVIOUS, CodedTable, LinkedEncoder, Records
+from tabsynth.synthesizers.linked.network import ContextNetwork
 from tabsynth.synthesizers.mixture import Mixture
 
-EMPTY = -1  # of a code that is to be drawn
+SMALLEST = 1e-30
 
 
-class LinkedMixture(nn.Module):
-    """Mixtures of the records of linked tables.
+class LinkedGenerator(nn.Module):
+    """A mixture of the records of the root, and a network for the later children of each other table.
 
     Parameters
     ----------
     encoder : LinkedEncoder
-    components : mapping of str to int
-        K of the mixture of each table's records.
+    components : int
+        K of the mixture.
+    hidden : sequence of int
+        Widths of the networks' hidden layers.
+    rng : torch.Generator, optional
+        Draws the networks; None leaves their weights to be loaded.
     """
 
-    def __init__(self, encoder: LinkedEncoder, components: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        encoder: LinkedEncoder,
+        components: int,
+        hidden: Sequence[int],
+        rng: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.names = list(encoder.records)
-        self.mixtures = nn.ModuleList(
-            Mixture(encoder.records[name].layout, components[name]) for name in self.names
+        self.root = Mixture(encoder.records[encoder.schema.root].layout, components)
+        self.names = [name for name in encoder.records if name != encoder.schema.root]
+        self.networks = nn.ModuleList(
+            ContextNetwork(encoder.records[name], hidden, rng) for name in self.names
         )
 
-    def mixture(self, name: str) -> Mixture:
-        """That of a table's records."""
-        found = self.mixtures[self.names.index(name)]
-        assert isinstance(found, Mixture)
+    def network(self, name: str) -> ContextNetwork:
+        """That of a table's later children."""
+        found = self.networks[self.names.index(name)]
+        assert isinstance(found, ContextNetwork)
         return found
 
     @torch.no_grad()
-    def set(self, name: str, mixture: Mixture) -> None:
-        """Take on the fitted mixture of a table's records.
+    def set_root(self, mixture: Mixture) -> None:
+        """Take on the fitted mixture of the root's records.
 
         Whether a record has a first child follows from the number of children, which is drawn with it. So the code that
         says it has none is not drawn: its probability goes to the other codes of the column.
         """
         p: Tensor = mixture.probabilities.detach().clone()
-        records = self.encoder.records[name]
-        blocks = records.layout.blocks[len(records.context) :]
-        for column, block in zip(records.drawn, blocks, strict=True):
+        records = self.encoder.records[self.encoder.schema.root]
+        for column, block in zip(records.drawn, records.layout.blocks, strict=True):
             if column.optional:
-                kept = p[:, block.start : block.stop - 1] + 1e-30
+                kept = p[:, block.start : block.stop - 1] + SMALLEST
                 p[:, block.start : block.stop - 1] = kept / kept.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
-        self.mixture(name).set(p)
+        self.root.set(p)
 
     def sound(self) -> bool:
-        """Whether all are probabilities."""
-        return all(self.mixture(name).sound() for name in self.names)
+        """Whether probabilities are such, and weights finite."""
+        return self.root.sound() and all(self.network(name).sound() for name in self.names)
 
-    def sample(self, n: int, rng: torch.Generator) -> dict[str, CodedTable]:
-        """Codes of all tables of ``n`` rows of the root with all that hangs on them; children in the order of parents."""
+    def contexts(self, name: str, n: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Contexts of later children of one table in ``n`` drawn groups, and the weight of each record."""
+        tables = self.sample(n, rng, upto=name)
+        rows = self.encoder.to_rows(tables)[name]
+        width = len(self.encoder.records[name].context)
+        if not len(rows) or rows.weights is None:  # no group has two: any context will do
+            return np.zeros((1, width), dtype=np.int64), np.ones(1)
+        return rows.codes[:, :width], rows.weights
+
+    def sample(
+        self, n: int, rng: torch.Generator, upto: str | None = None
+    ) -> dict[str, CodedTable]:
+        """Codes of all tables of ``n`` rows of the root with all that hangs on them; children in the order of parents.
+
+        Later children of tables after ``upto`` are left out.
+        """
         schema = self.encoder.schema
         nothing = np.zeros(0, dtype=np.int64)
         tables = {
@@ -66,15 +91,17 @@ class LinkedMixture(nn.Module):
                 np.zeros((0, len(self.encoder.columns(name))), dtype=np.int64),
                 nothing,
                 nothing,
-                {child: nothing for child in schema.children(name)},
+                dict.fromkeys(schema.children(name), nothing),
             )
             for name in schema.names
         }
-        drawn = self.mixture(schema.root).sample(n, rng)
+        drawn = self.root.sample(n, rng)
         zeros = np.zeros(n, dtype=np.int64)
         self._enter(schema.root, drawn, zeros, zeros, tables)
         for name in schema.names[1:]:
             self._draw_later(name, tables, rng)
+            if name == upto:
+                break
         self._sort(tables)
         return tables
 
@@ -127,28 +154,22 @@ class LinkedMixture(nn.Module):
 
     def _drawn(self, name: str, context: np.ndarray, rng: torch.Generator) -> np.ndarray:
         """Records of a table given their contexts, shape (n, drawn columns)."""
-        records, mixture = self.encoder.records[name], self.mixture(name)
-        index = np.full((len(context), len(records.columns)), EMPTY, dtype=np.int64)
-        index[:, : context.shape[1]] = context
+        records = self.encoder.records[name]
         ordered = self._ordered_columns(records)
-        if ordered is None:
-            filled = mixture.complete(index, rng)
-        else:  # values that do not fall below the previous one's
-            before, own = ordered
-            filled = index.copy()
-            for code in np.unique(index[:, before]):
-                rows = np.flatnonzero(index[:, before] == code)
-                allowed = np.arange(records.columns[own].size) >= code
-                filled[rows] = mixture.complete(index[rows], rng, boxes=[{own: allowed}])
-        impossible = np.flatnonzero((filled < 0).any(axis=1))
-        if len(impossible):  # a context of probability 0 says nothing
-            anew = np.full((len(impossible), len(records.columns)), EMPTY, dtype=np.int64)
-            filled[impossible] = mixture.complete(anew, rng)
-            if ordered is not None:
-                before, own = ordered
-                least = context[impossible, before]
-                filled[impossible, own] = np.maximum(filled[impossible, own], least)
-        return filled[:, context.shape[1] :]
+
+        def allowed(j: int, rows: np.ndarray) -> np.ndarray | None:
+            column = records.drawn[j]
+            codes = np.arange(column.size)
+            if ordered is not None and j == ordered[1] - len(records.context):
+                return codes >= context[rows, ordered[0], None]  # not below the previous child's
+            # Whether there is a first child follows from the number of children.
+            return (
+                np.broadcast_to(codes < column.absent, (len(rows), len(codes)))
+                if column.optional
+                else None
+            )
+
+        return self.network(name).draw(context, rng, allowed)
 
     def _ordered_columns(self, records: Records) -> tuple[int, int] | None:
         """The numbers of the order column of the previous child and of the next one; None where it is not modelled."""
@@ -174,3 +195,5 @@ class LinkedMixture(nn.Module):
             new[order] = np.arange(len(order))
             for child in self.encoder.schema.children(name):
                 tables[child].parent = new[tables[child].parent]
+        for name in self.encoder.schema.names[1:]:
+            self.encoder.enter_first(name, tables)

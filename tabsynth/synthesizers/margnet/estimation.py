@@ -407,17 +407,13 @@ class MargNetFit:
         self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
         columns = len(layout.blocks)
-        self.components = config.rows_of_mixture(columns)
-        self.network = MixtureNetwork(
-            layout, self.components, config.latent_dim, config.hidden, rng
-        )
+        self.components = self._number_of_components(columns)
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
         shares = [
             probabilities(m.counts.ravel(), rows, m.std)
             for m in (single[j] for j in range(columns))
         ]
-        self.network.start_from(shares)
-        self.network.to(device)
+        self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
             layout,
             measured,
@@ -433,6 +429,18 @@ class MargNetFit:
         self.errors: list[float] = []
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
+
+    def _number_of_components(self, columns: int) -> int:
+        """Rows of probabilities that the network gives."""
+        return self.config.rows_of_mixture(columns)
+
+    def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
+        """A network that gives independent columns with these distributions."""
+        network = MixtureNetwork(
+            self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
+        )
+        network.start_from(shares)
+        return network
 
     def fit(
         self,

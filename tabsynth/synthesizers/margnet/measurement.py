@@ -191,6 +191,8 @@ class PrivateMarginals:
         What rows stand for: counts are weighted, and one unit adds at most its bound.
     of : str
         What purposes begin with, where a fit measures several tables.
+    first : int
+        The first column that is modelled; of pairs of columns before it there are no counts.
     """
 
     def __init__(
@@ -207,8 +209,9 @@ class PrivateMarginals:
         derived: Sequence[tuple[int, np.ndarray]] = (),
         design: Design = NO_DESIGN,
         of: str = "",
+        first: int = 0,
     ) -> None:
-        self.derived, self.design, self.of = derived, design, of
+        self.derived, self.design, self.of, self.first = derived, design, of, first
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
@@ -218,7 +221,7 @@ class PrivateMarginals:
             schema.sizes,
             partial(_count, schema),
             bound=design.bound,
-            whole=design.weight is None,
+            step=design.step,
         )
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
@@ -244,6 +247,7 @@ class PrivateMarginals:
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
+        pairs = [pair for pair in pairs if pair[1] >= self.first]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
@@ -279,9 +283,12 @@ class PrivateMarginals:
         return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.bound
 
     def _total(self, singles: Sequence[Measured]) -> float:
-        """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
+        """The declared number of rows, or where there is none, or the counts refute it, the counted one.
+
+        Weighted rows have the noisy total of their weights: how many records there are says nothing of it.
+        """
         counted = total_rows(singles)
-        if self.rows is None:
+        if self.rows is None or self.design.weight is not None:
             return counted
         if abs(self.rows - counted) <= self.config.rows_tolerance * noise_of_total(singles):
             return float(self.rows)
@@ -353,9 +360,9 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
-        if self.design:
-            unit += f", in units of {self.design.bound:g}, the most that one unit of privacy adds"
-        details = {"l2_sensitivity": 1.0, "unit": unit, **details}
+        if self.design.weight is not None:
+            unit = f"weighted {unit}"
+        details = {"l2_sensitivity": self.design.bound, "unit": unit, **details}
         return self.ledger.open(self.of + stage, spend.mechanism, spend.count, details)
 
     def _count(
@@ -407,7 +414,7 @@ class PrivateMarginals:
         expected: Sequence[np.ndarray],
         groups: Groups,
     ) -> np.ndarray:
-        """Distances of pairs from independence, in rows, less what chance alone makes of the rows."""
+        """Distances of pairs from independence, in (weighted) rows, less what chance alone makes of the rows."""
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
             a, b = (expected[j] for j in pair)
@@ -418,5 +425,7 @@ class PrivateMarginals:
             return {"distances": distances}
 
         distances = self.monitor.once(account.purpose, release)["distances"]
-        by_chance = [chance_distance(independent(pair)) for pair in pairs]
+        # The variance of a weighted count is at most the cap times what it is expected to be.
+        heaviest = self.design.max_weight or 1.0
+        by_chance = [chance_distance(independent(pair), heaviest) for pair in pairs]
         return distances - by_chance
