@@ -232,7 +232,10 @@ def fit(
         checkpoint,
         ledger,
         started,
-        {"count_violations": count_violations, "count_clipped": count_clipped},
+        [
+            *["count_violations"] * count_violations,
+            *["count_clipped"] * count_clipped,
+        ],
     )
     say(f"Model: {out}")
     if save_schema is not None:
