@@ -24,6 +24,7 @@ from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.clipping import NeedsRowByRow, PerExampleClipper, hooked, moved
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
+from tabsynth.training.units import UnitPlaces, UnitRows
 
 
 def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
@@ -63,6 +64,9 @@ class Places:
         Expected number of rows, a public number. There are places for eight standard deviations more.
     physical : int, optional
         The most rows that go through a network at once.
+    together : int
+        The most rows that come together, of one unit: they take as many places as rows that come alone. Deviations
+        are then √m as large, and units of m rows are taken in whole.
 
     Notes
     -----
@@ -75,8 +79,8 @@ class Places:
     up to 0, of which rounding decides the sign.
     """
 
-    def __init__(self, expected: float, physical: int | None = None) -> None:
-        self.room = int(expected + 8 * expected**0.5) + 8
+    def __init__(self, expected: float, physical: int | None = None, together: int = 1) -> None:
+        self.room = int(expected + 8 * (expected * together) ** 0.5) + 8 * together
         self.size = self.room if physical is None else min(self.room, physical)
         self.parts = math.ceil(self.room / self.size)
 
@@ -352,20 +356,22 @@ class PrivateStep:
     Parameters
     ----------
     module : nn.Module
-    table : PrivateTable of Tensor, shape (n, width)
+    table : PrivateTable of Tensor, shape (n, width), or of UnitRows
         Resident on the module's device.
     account : Account
         Pays for one step at a time; gives the noise multiplier.
     rate : float
-        q, the chance of a row to be in a batch: what the account's mechanism says.
+        q, the chance of a row, or of a unit, to be in a batch: what the account's mechanism says.
     expected_batch : float
-        The divisor: a public number near rate · n, never the size of the batch drawn.
+        The divisor: a public number near rate · n, with n the number of rows; never the size of the batch drawn.
     generator : torch.Generator
         On the module's device. Draws noise on a GPU.
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated.
+        Rows to go through the module at a time; a larger batch is accumulated. Not with units of several rows.
+    most_rows : int
+        The most rows of a unit, a public number: 1 where each row is a unit.
     bits : Bits, optional
         Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
@@ -376,13 +382,17 @@ class PrivateStep:
     earlier releases. It holds for the floating-point sum that is released, at every batch size and scale of
     weights and rows: see :mod:`tabsynth.training.sums`. The account is asked before the rows are read. An
     empty batch is a step.
+
+    Of a table of units, the sample is one of units, each with all of its rows, and gᵢ − r is the sum over these. A
+    unit more or less is then one term more or less, of norm C at most, and is in a batch with chance q, however
+    many rows it has: the guarantee is that of units. Their number need not be known.
     """
 
     def __init__(
         self,
         module: nn.Module,
         *,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Tensor] | PrivateTable[UnitRows],
         account: Account,
         rate: float,
         expected_batch: float,
@@ -390,15 +400,18 @@ class PrivateStep:
         rule: StepRule | None = None,
         clipping: Clipping | None = None,
         physical_batch: int | None = None,
+        most_rows: int = 1,
         bits: Bits | None = None,
     ) -> None:
+        if most_rows > 1 and physical_batch is not None:
+            raise ValueError("the rows of a unit go through the module together")
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
         self.rule = rule if rule is not None else DPSGD()
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
-        self.clipper = PerExampleClipper(module, ascent=ascent)
+        self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
         self.bounds = Bounds(clipping, self.clipper, sigma, expected_batch)
         self.table, self.account, self.generator = table, account, generator
@@ -406,7 +419,7 @@ class PrivateStep:
         self.physical_batch = physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        self.places = Places(expected_batch, physical_batch)
+        self.places = Places(expected_batch, physical_batch, most_rows)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -445,20 +458,30 @@ class PrivateStep:
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
         rows = self.table.read(self.account)
-        layout = self._layout(len(rows))
         terms = Terms(losses, public_losses or losses, public, correction, restored)
+        if isinstance(rows, UnitRows):
+            layout, units = self._layout_of_units(rows)
+            batch, keep = _laid_out(rows.rows, layout)
+            self._set(self._step(terms, batch, keep, units.to(batch.device)))
+            return
+        layout = self._layout(len(rows))
         if self._in_place(rows) and len(layout) == self.places.size:
             gradient = self._replay(terms, rows, layout)
         else:
             gradient = self._step(terms, *_laid_out(rows, layout))
+        self._set(gradient)
+
+    def _set(self, gradient: list[Tensor]) -> None:
         for parameter, value in zip(self.clipper.parameters, gradient, strict=True):
             parameter.grad = value
 
-    def _step(self, terms: Terms, batch: Tensor, keep: Tensor) -> list[Tensor]:
+    def _step(
+        self, terms: Terms, batch: Tensor, keep: Tensor, units: UnitPlaces | None = None
+    ) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
-            sums, votes = self._sums(terms.losses, batch, keep, reference)
+            sums, votes = self._sums(terms.losses, batch, keep, reference, units)
         sums, votes = self._passed(sums, votes)
         gradient = self._noised(sums)
         if self.private:
@@ -481,6 +504,21 @@ class PrivateStep:
             return self.places.layout(picked, trace.places(self.places.room))
         picked = poisson_sample(rows, self.rate, self.noise.bits)
         return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
+
+    def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
+        """The rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
+
+        A batch that does not fit goes through the network at once.
+        """
+        trace = recorder()
+        if trace is not None and self.private:
+            picked, counts = rows.of(trace.batch(rows.count, self.rate, self.generator))
+            places = trace.places(self.places.room, counts)
+        else:
+            picked, counts = rows.of(poisson_sample(rows.count, self.rate, self.noise.bits))
+            places = self.places.draw(len(picked), self.noise.bits)
+        layout = self.places.layout(picked, places)
+        return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
 
     def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
         """All that a step releases, past an audit's recorder if there is one."""
@@ -537,7 +575,12 @@ class PrivateStep:
         return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
     def _sums(
-        self, losses: Losses, batch: Tensor, keep: Tensor, reference: list[Tensor] | None
+        self,
+        losses: Losses,
+        batch: Tensor,
+        keep: Tensor,
+        reference: list[Tensor] | None,
+        units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
         """Σ clip(gᵢ − r) in float64, and the votes on the bounds."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
@@ -547,6 +590,9 @@ class PrivateStep:
             if len(batch) > self.places.size:
                 spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
+        if units is not None:
+            sums, whole = self.clipper.clipped_sum(losses, batch, bounds, reference, keep, units)
+            return sums, whole - (keep & units.first).sum() / 2
         parts = zip(batch.split(self.places.size), keep.split(self.places.size), strict=True)
         total, votes = None, None
         for part, here in parts:
