@@ -185,6 +185,8 @@ def _print_result(verification: "Verification") -> None:
     if verification.conditions:
         say(f"CONDITIONAL: the claim holds only if {condition(verification.conditions)}.")
     say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
+    if "unit" in (data.get("public") or {}) and "privacy_unit" in data:
+        say(f"Unit of privacy: {data['privacy_unit']}")
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
     say(f"Signature: {verification.signature}")

@@ -1,6 +1,7 @@
 """How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +85,16 @@ class Design:
         return self.rows * (1.0 if self.max_weight is None else float(self.max_weight))
 
     @property
-    def adjacency(self) -> str:
-        """What neighbouring tables differ by, in words."""
+    def neighbour(self) -> str:
+        """What only one of two neighbouring tables has, in words."""
         if self.unit is None:
-            return "add or remove one record"
-        return f"add or remove one {self.unit} with all of its records"
+            return "one record"
+        return f"all records of one {shown(self.unit)}"
+
+    @property
+    def adjacency(self) -> str:
+        """Which tables are neighbours, in words."""
+        return f"add or remove {self.neighbour}"
 
     def to_dict(self) -> dict[str, Any]:
         """As a schema file has it: without what is not declared."""
@@ -140,6 +146,17 @@ class Design:
                     " its own.",
                 )
             )
+        elif self.unit in names:
+            value = _beyond_floats(table.iloc[:, names.index(self.unit)])
+            if value is not None:
+                out.append(
+                    (
+                        self.unit,
+                        value,
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which is too large for a float to tell from"
+                        " others; give units as whole numbers or texts.",
+                    )
+                )
         return out
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
@@ -156,12 +173,21 @@ class Design:
         return np.where(np.isfinite(out), out, math.nan)
 
 
+def _beyond_floats(units: pd.Series) -> Any:
+    """The first float that several whole numbers may have become; None if there is none."""
+    limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
+    large = [isinstance(u, float | np.floating) and limit <= abs(u) < math.inf for u in units]
+    return units.iloc[large.index(True)] if any(large) else None
+
+
 NO_DESIGN = Design()
 
 
-def design_from(data: dict[str, Any]) -> dict[str, Any]:
+def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
-    weight, unit = data.get("weight") or {}, data.get("unit") or {}
+    weight, unit = (
+        part if isinstance(part := data.get(name), Mapping) else {} for name in ("weight", "unit")
+    )
     return {
         "weight": weight.get("column"),
         "max_weight": weight.get("max"),

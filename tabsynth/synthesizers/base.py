@@ -795,6 +795,7 @@ class Synthesizer(BaseEstimator):
                 "sources": {c.name: c.source for c in made if c.provenance == "declared"},
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
+                **self.schema.design.to_dict(),
                 "public_table": self._public_facts(),
             },
             "versions": versions(),
@@ -891,6 +892,7 @@ class Synthesizer(BaseEstimator):
             seconds=seconds,
             time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
+            adjacency=self.schema.design.adjacency,
         )
 
     def _plan_notes(
