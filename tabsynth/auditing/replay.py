@@ -68,7 +68,8 @@ def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
     files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
-        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta)
+        unit = None if model.schema is None else model.schema.unit
+        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
     return files
 
 

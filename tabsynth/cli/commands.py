@@ -28,6 +28,8 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountBounded,
+    CountClipped,
     CountViolations,
     Decimal,
     DeclaredRows,
@@ -51,6 +53,7 @@ from tabsynth.cli.options import (
     Rows,
     RowsToDraw,
     SampledLabel,
+    SampledWeights,
     SaveSchema,
     SchemaIfAny,
     SchemaOption,
@@ -176,6 +179,8 @@ def fit(
     sheet: Sheet = None,
     null: Null = None,
     count_violations: CountViolations = False,
+    count_clipped: CountClipped = False,
+    count_bounded: CountBounded = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -229,7 +234,11 @@ def fit(
         checkpoint,
         ledger,
         started,
-        count_violations,
+        {
+            "count_violations": count_violations,
+            "count_clipped": count_clipped,
+            "count_bounded": count_bounded,
+        },
     )
     say(f"Model: {out}")
     if save_schema is not None:
@@ -305,6 +314,7 @@ def sample(
     where: Where = None,
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
+    weights: SampledWeights = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sep: WrittenSep = None,
@@ -332,6 +342,7 @@ def sample(
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
+    options |= {} if weights is None else {"weights": weights}
     certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
     n = synthesizer.rows_ if n is None else n
     if key is not None:

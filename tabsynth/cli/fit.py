@@ -21,12 +21,12 @@ def fit_and_print(
     checkpoint: Path | None = None,
     ledger: Path | None = None,
     started: float | None = None,
-    count_violations: bool = False,
+    counted: dict[str, bool] | None = None,
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
-    reading of the table are parts of it.
+    reading of the table are parts of it. ``counted``: the options of :meth:`Synthesizer.fit` that count rows with noise.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.base import LEAST_LIMIT
@@ -55,7 +55,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
-                    count_violations=count_violations,
+                    **(counted or {}),
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

@@ -52,14 +52,15 @@ def create(
 ) -> None:
     """Make a project ledger with a limit. Give it to fit and evaluate as --ledger PATH."""
     from tabsynth.privacy.ledger.project import ProjectLedger
-    from tabsynth.schema.design import Design
+    from tabsynth.schema.design import neighbour_of
 
     ProjectLedger.create(
         path, epsilon=epsilon, delta=delta, table=table_name, composition=composition, unit=unit
     )
     say(f"Ledger: {path}. Limit of all fits and reports together: ε = {epsilon:g}, δ = {delta:g}")
-    what = Design(unit=unit, max_rows_per_unit=None if unit is None else 1).adjacency
-    say(f"({what}). Keep the ledger with the table; it is private information, too.")
+    say(
+        f"(add or remove {neighbour_of(unit)}). Keep the ledger with the table; it is private information, too."
+    )
 
 
 @app.command()

@@ -231,6 +231,22 @@ CountViolations = Annotated[
         " The certificate lists it. Without this option nothing says how many there are.",
     ),
 ]
+CountBounded = Annotated[
+    bool,
+    typer.Option(
+        "--count-bounded",
+        help="Release the number of units with more rows than the schema's bound, with noise, for a hundredth of the"
+        " budget. The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
+CountClipped = Annotated[
+    bool,
+    typer.Option(
+        "--count-clipped",
+        help="Release the number of rows whose survey weight is above the schema's largest one, with noise, for a"
+        " hundredth of the budget. The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -250,6 +266,14 @@ RowsToDraw = Annotated[
     typer.Option(
         "-n",
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
+    ),
+]
+SampledWeights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        help="population: add the column of survey weights, equal in all rows, whose sum is the noisy size of the"
+        " population. Default: no column; synthetic rows are self-weighting.",
     ),
 ]
 WorkloadOption = Annotated[

@@ -20,7 +20,7 @@ class Rows:
     codes : ndarray, shape (n, columns), int64
         Category codes.
     weights : ndarray, shape (n,), float64, or None
-        Multiples of 2⁻²⁰ from 0 to the cap; None: each row stands for itself.
+        Multiples of :attr:`tabsynth.schema.design.Design.step` from 0 to the cap; None: each row stands for itself.
     units : ndarray, shape (n,), uint64, or None
         Of each row, the keyed hash of its unit; None: each row is a unit.
     """

@@ -222,7 +222,7 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Columns left out", _names(public.get("left_out"))),
         ("Drafted domain accepted", accepted),
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),
-        *((f"Public: {name}", _text(public[name])) for name in ("weight", "unit") if name in public),
+        *([("Public: what rows stand for", _text(public["design"]))] if "design" in public else []),
         ("Public: other table", _text(public.get("public_table"), "none")),
     ]
     for name in ("class_shares", "workload", "target"):  # optional, data-independent hints

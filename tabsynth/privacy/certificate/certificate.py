@@ -291,7 +291,8 @@ def design_of(public: Any) -> Design:
     InputError
         If they are none.
     """
-    return Design(**design_from(public)) if isinstance(public, Mapping) else NO_DESIGN
+    declared = public.get("design") if isinstance(public, Mapping) else None
+    return Design(**design_from(declared)) if isinstance(declared, Mapping) else NO_DESIGN
 
 
 def protected_by(public: Any) -> dict[str, str]:

@@ -45,6 +45,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.certificate.certificate import epsilon_to_json
 from tabsynth.privacy.ledger.journal import Journal, open_locked
 from tabsynth.privacy.ledger.ledger import SLACK, Ledger, as_earlier, new_name, now, past
+from tabsynth.schema.design import neighbour_of
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
@@ -400,13 +401,10 @@ class ProjectLedger:
         InputError
         """
         if unit != self.unit:
-            own, its = (
-                "one record" if column is None else f"the records of one {shown(column)}"
-                for column in (unit, self.unit)
-            )
+            option = "without a unit" if unit is None else f"with --unit {unit}"
             raise InputError(
-                f"Ledger {self.name} protects {its}, and this run {own}; their costs do not add up. Make a ledger for the"
-                f" other: tabsynth ledger create{'' if unit is None else f' --unit {unit}'}."
+                f"Ledger {self.name} protects {neighbour_of(self.unit)}, and this run {neighbour_of(unit)}; their privacy"
+                f" costs do not add up. Give a ledger that was made {option}."
             )
 
     @property

@@ -90,8 +90,8 @@ class NoisyCounts(Generic[T]):
     bound : float
         The most that one unit of privacy adds to all cells of a set together: 1 for a row that counts once,
         :attr:`tabsynth.schema.design.Design.bound` for units of several rows and for weighted rows. Public.
-    whole : bool
-        Whether counts are whole numbers; else they are multiples of 2⁻²⁰.
+    step : float, optional
+        The power of two that all counts are multiples of. None: counts are whole numbers.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class NoisyCounts(Generic[T]):
         sizes: Sequence[int],
         count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
         bound: float = 1.0,
-        whole: bool = True,
+        step: float | None = None,
     ) -> None:
-        self.bound, self.whole = bound, whole
+        self.bound, self.step = bound, step
         self.table = table
         self.sizes = tuple(sizes)
         self._count = count
@@ -142,11 +142,11 @@ class NoisyCounts(Generic[T]):
         rows = self.table.read(account)
         by = [None] * len(sets) if groups is None else groups
         counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
-        # The certificate's unit: counts of a set scaled by the root of its share, over the bound.
-        units = [self.bound / math.sqrt(share) for share in shares]
+        # The certificate's unit: counts of a set scaled by the root of its share.
+        units = [1 / math.sqrt(share) for share in shares]
         counts = passed(account, counts, stds, units=units)
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
-            counts[i] = noise.noisy(counts[i], std, bits, whole=self.whole)
+            counts[i] = noise.noisy(counts[i], std, bits, whole=self.step is None)
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
@@ -168,16 +168,20 @@ class NoisyCounts(Generic[T]):
         -----------------
         Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each distance
         changes by at most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. What is
-        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
+        expected is rounded to multiples of 2⁻²⁰, or of the step of weighted counts, so that sums below 2³³, or of
+        fewer than 2²⁸ weighted rows, have no rounding to add to that.
         """
-        joint = self.bound * math.sqrt(len(sets))
-        std = account.whole_table_noise * joint
+        unit = math.sqrt(len(sets))
+        std = account.whole_table_noise * self.bound * unit
         rows = self.table.read(account)
         exact = [
-            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+            np.abs(self._exact(rows, s, groups) - self._on_grid(expected(s))).sum() for s in sets
         ]
-        (distances,) = passed(account, [np.array(exact)], [std], units=[joint])
+        (distances,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(distances, std, bits)
+
+    def _on_grid(self, expected: np.ndarray) -> np.ndarray:
+        return noise.on_grid(expected) if self.step is None else noise.on_grid(expected, self.step)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
