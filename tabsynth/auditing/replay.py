@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.auditing.run_trace import (
@@ -38,10 +39,12 @@ from tabsynth.auditing.run_trace import (
     record_logs,
 )
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema.design import MOST_ROWS
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.model_file import read_model
@@ -65,7 +68,8 @@ def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
     files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
-        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta)
+        unit = None if model.schema is None else model.schema.unit
+        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
     return files
 
 
@@ -144,7 +148,7 @@ def find_misprint(
     mechanisms : sequence of Mechanism
         Calls of the run, with the distance to the inputs on the neighbouring dataset.
     most : float
-        Number of records that only one of the two datasets contains.
+        Number of records, or units, that only one of the two datasets contains.
     """
     listed = [
         item
@@ -252,7 +256,7 @@ def replay(
         With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted. One without a
         schema drafts it, which is replayed, too.
     table, neighbour : DataFrame or RowCounter
-        Neighbouring datasets, in any order of rows.
+        Neighbouring datasets, in any order of rows. Under a schema with a unit they differ in a whole unit.
     seed : int
         Replaces the model's ``random_state`` and seeds the random numbers of the records.
     sampled : int
@@ -273,8 +277,11 @@ def replay(
             one, other = _contents(to_pandas(table), to_pandas(neighbour))
         else:
             encoder = TableEncoder(model.schema, model._encoding())
-            one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+            key = clone(model).set_params(random_state=seed)._key()
+            one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
         randomness = RecordRandomness(one, other, seed)
+        if model.schema is not None and model.schema.unit is not None:
+            randomness.most = _units_changed(model, table, neighbour)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -294,10 +301,22 @@ def replay(
         result = replay_run(fit, table, neighbour, randomness=randomness)
     if not result.passed:
         return result
-    most = 1.0 if randomness is None else float(randomness.unmatched.sum())
+    most = 1.0 if randomness is None else float(randomness.most)
     return replace(
         result, first_difference=find_misprint(certificates[-1], result.mechanisms, most)
     )
+
+
+def _units_changed(model: Synthesizer, table: Any, neighbour: Any) -> int:
+    """The number of units that only one of two tables has, by all their rows.
+
+    Those that are used do not tell it: which they are is tested.
+    """
+    assert model.schema.unit is not None
+    schema = with_unit(model.schema, MOST_ROWS, model.schema.unit)
+    encoder, key = TableEncoder(schema, model._encoding()), bytes(KEY_BYTES)
+    one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
+    return RecordRandomness(one, other, 0).most
 
 
 def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:

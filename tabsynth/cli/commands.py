@@ -28,6 +28,7 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountBounded,
     CountClipped,
     CountViolations,
     Decimal,
@@ -179,6 +180,7 @@ def fit(
     null: Null = None,
     count_violations: CountViolations = False,
     count_clipped: CountClipped = False,
+    count_bounded: CountBounded = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -235,6 +237,7 @@ def fit(
         [
             *["count_violations"] * count_violations,
             *["count_clipped"] * count_clipped,
+            *["count_bounded"] * count_bounded,
         ],
     )
     say(f"Model: {out}")

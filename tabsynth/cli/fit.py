@@ -57,6 +57,7 @@ def fit_and_print(
                     ledger=ledger,
                     count_violations="count_violations" in counted,
                     count_clipped="count_clipped" in counted,
+                    count_bounded="count_bounded" in counted,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

@@ -231,6 +231,14 @@ CountViolations = Annotated[
         " The certificate lists it. Without this option nothing says how many there are.",
     ),
 ]
+CountBounded = Annotated[
+    bool,
+    typer.Option(
+        "--count-bounded",
+        help="Release the number of units with more rows than the schema's bound, with noise, for a hundredth of the"
+        " budget. The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
 CountClipped = Annotated[
     bool,
     typer.Option(

@@ -1,7 +1,8 @@
 """How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -93,11 +94,18 @@ class Design:
         return math.ldexp(1.0, math.frexp(self.max_weight)[1] - BITS)
 
     @property
+    def neighbour(self) -> str:
+        """As :func:`neighbour_of`."""
+        return neighbour_of(self.unit)
+
+    @property
     def adjacency(self) -> str:
-        """What neighbouring tables differ by, in words."""
-        if self.unit is None:
-            return "add or remove one record"
-        return f"add or remove one {self.unit} with all of its records"
+        """Which tables are neighbours, in words."""
+        return f"add or remove {self.neighbour}"
+
+    def parameters(self) -> dict[str, Any]:
+        """As the parameters of a schema."""
+        return asdict(self)
 
     def stated(self) -> dict[str, Any]:
         """What a certificate says of it: as :meth:`to_dict`, and the most that one unit of privacy adds to a count."""
@@ -153,6 +161,17 @@ class Design:
                     " its own.",
                 )
             )
+        elif self.unit in names:
+            value = _beyond_floats(table.iloc[:, names.index(self.unit)])
+            if value is not None:
+                out.append(
+                    (
+                        self.unit,
+                        value,
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which is too large for a float to tell from"
+                        " others; give units as whole numbers or texts.",
+                    )
+                )
         return out
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
@@ -175,12 +194,28 @@ class Design:
         return np.where(np.isfinite(out), out, math.nan)
 
 
+def neighbour_of(unit: str | None) -> str:
+    """What only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
+    return "one record" if unit is None else f"all records of one {shown(unit)}"
+
+
+def _beyond_floats(units: pd.Series) -> Any:
+    """The first float that several whole numbers may have become; None if there is none."""
+    limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
+    for unit in units:
+        if isinstance(unit, float | np.floating) and limit <= abs(float(unit)) < math.inf:
+            return unit
+    return None
+
+
 NO_DESIGN = Design()
 
 
-def design_from(data: dict[str, Any]) -> dict[str, Any]:
+def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
-    weight, unit = data.get("weight") or {}, data.get("unit") or {}
+    weight, unit = (
+        part if isinstance(part := data.get(name), Mapping) else {} for name in ("weight", "unit")
+    )
     return {
         "weight": weight.get("column"),
         "max_weight": weight.get("max"),

@@ -288,6 +288,11 @@ class Schema:
     def _check_released(self) -> None:
         """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
         names = [column.name for column in self.columns if column.provenance == "released"]
+        if self.unit is not None and self.released is not None:
+            raise InputError(
+                "The schema has a unit, and a private draft or suggestions that protect one record; take the unit out, or"
+                " declare the columns and rules by hand."
+            )
         listed = (self.released or {}).get("mechanisms")
         if names and not (
             isinstance(listed, list) and all(isinstance(i, dict) for i in listed) and listed
@@ -305,12 +310,7 @@ class Schema:
     @cached_property
     def design(self) -> Design:
         """What rows stand for: the weight, the unit, and their bounds."""
-        return Design(**self._design)
-
-    @property
-    def _design(self) -> dict[str, Any]:
-        names = [field.name for field in fields(Design)]
-        return {name: getattr(self, name) for name in names}
+        return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -384,7 +384,7 @@ class Schema:
             left_out,
             released=self.released,
             decimal=self.decimal,
-            **self._design,
+            **self.design.parameters(),
         )
 
     @cached_property
@@ -481,7 +481,7 @@ class Schema:
             self.released,
             suggested,
             self.decimal,
-            **self._design,
+            **self.design.parameters(),
         )
 
     def check_columns(

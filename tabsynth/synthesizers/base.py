@@ -268,6 +268,7 @@ class Synthesizer(BaseEstimator):
         ledger: str | Path | None = None,
         count_violations: bool = False,
         count_clipped: bool = False,
+        count_bounded: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -289,6 +290,8 @@ class Synthesizer(BaseEstimator):
             budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
         count_clipped : bool
             The same of rows whose survey weight is above the schema's ``max_weight``, for another hundredth.
+        count_bounded : bool
+            The same of units with more rows than the schema's ``max_rows_per_unit``, for another hundredth.
 
         Raises
         ------
@@ -301,7 +304,11 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
-        options = {"count_violations": count_violations, "count_clipped": count_clipped}
+        options = {
+            "count_violations": count_violations,
+            "count_clipped": count_clipped,
+            "count_bounded": count_bounded,
+        }
         counted = [name for name, chosen in options.items() if chosen]
         if not isinstance(self.schema, Schema):
             return self._fit_with_schema(table, progress, checkpoint, ledger, counted)
@@ -358,7 +365,7 @@ class Synthesizer(BaseEstimator):
         if given is None:
             if counted:
                 raise InputError(
-                    f"{counted[0]} needs a schema that declares rules or a weight; a fit that drafts one has none."
+                    f"{counted[0]} needs a schema that declares rules, a weight or a unit; a fit that drafts one has none."
                 )
             return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
@@ -380,6 +387,7 @@ class Synthesizer(BaseEstimator):
                 ledger=ledger,
                 count_violations="count_violations" in counted,
                 count_clipped="count_clipped" in counted,
+                count_bounded="count_bounded" in counted,
             )
         finally:
             self._take_over(fitted)
@@ -458,6 +466,7 @@ class Synthesizer(BaseEstimator):
         spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
         for option in counted:
             numbers.release_number(option, table, encoder, spent, self.random_state)
+        spent.unit = self.schema.unit
         self.ledger_ = spent
 
     @property
@@ -945,6 +954,7 @@ class Synthesizer(BaseEstimator):
             seconds=seconds,
             time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
+            adjacency=self.schema.design.adjacency,
         )
 
     def _plan_notes(
@@ -976,14 +986,19 @@ class Synthesizer(BaseEstimator):
         return [*notes, *self._notes(spends)]
 
     def _design_notes(self) -> list[str]:
-        """What the plan says of survey weights."""
-        design = self.schema.design
-        if design.weight is None:
-            return []
-        return [
-            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
-            " and noise is scaled to it; counts and samples are of the population"
-        ]
+        """What the plan says of survey weights and of the unit."""
+        design, out = self.schema.design, []
+        if design.weight is not None:
+            out.append(
+                f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
+                " and noise is scaled to it; counts and samples are of the population"
+            )
+        if design.unit is not None:
+            out.append(
+                f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
+                " noise is scaled to that, and rows beyond are left out without being counted (--count-bounded)"
+            )
+        return out
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
@@ -1006,6 +1021,7 @@ class Synthesizer(BaseEstimator):
             model = cls._from_config(schema, facts["config"], **shared)
             check_listed(facts["ledger"])
             model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
+            model.ledger_.unit = schema.unit
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])

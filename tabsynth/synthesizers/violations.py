@@ -1,4 +1,4 @@
-"""Noisy numbers of rows that a fit changes or leaves out: those that break a rule, those whose weight is clipped."""
+"""Noisy numbers of rows or units that a fit changes: rows that break a rule or have a clipped weight, large units."""
 
 import logging
 import math
@@ -11,6 +11,7 @@ import pandas as pd
 
 from tabsynth._random import Randomness
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
@@ -38,12 +39,15 @@ class CountedRows:
         From a schema to why there can be no such row, a clause; None where there can.
     stream : int
         Number of the stream of noise, of a seeded fit.
+    once : bool
+        Whether of each unit only one row counts, so that units are counted.
     """
 
     purpose: str
     which: Callable[[TableEncoder, pd.DataFrame], np.ndarray]
     needs: Callable[[Schema], str | None]
     stream: int
+    once: bool = False
 
 
 def _without_rules(schema: Schema) -> str | None:
@@ -60,6 +64,17 @@ def _without_weight(schema: Schema) -> str | None:
     )
 
 
+def _without_unit(schema: Schema) -> str | None:
+    return None if schema.unit else "The schema declares no unit, so that none has too many rows"
+
+
+def _next_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
+    """Of each unit with more rows than its bound, the first row beyond it."""
+    design = encoder.whole.design
+    units = pd.Series(names_of(rows[design.unit]))
+    return units.groupby(pd.factorize(units)[0]).cumcount().to_numpy() == design.rows
+
+
 COUNTED = {
     "count_violations": CountedRows(
         purpose="rows that break a rule",
@@ -72,6 +87,13 @@ COUNTED = {
         which=lambda encoder, rows: encoder.whole.design.clipped(rows, encoder.whole.decimal),
         needs=_without_weight,
         stream=1,
+    ),
+    "count_bounded": CountedRows(
+        purpose="units with more rows than the bound",
+        which=_next_rows,
+        needs=_without_unit,
+        stream=2,
+        once=True,
     ),
 }
 
@@ -112,21 +134,22 @@ def release_number(
 
     Formal guarantees
     -----------------
-    Of each unit at most ``max_rows_per_unit`` rows count, whatever other units have, so that a unit adds at most that.
+    Of each unit at most ``max_rows_per_unit`` rows count, or one where units are counted, whatever other units have, so
+    that a unit adds at most that.
     """
     counted, schema = COUNTED[option], encoder.whole
-    private, most = math.isfinite(ledger.epsilon), schema.design.rows
+    private, most = math.isfinite(ledger.epsilon), 1 if counted.once else schema.design.rows
     multiplier = (
         1 / (math.sqrt(SHARE) * gaussian_mu(ledger.epsilon, ledger.delta)) if private else 0.0
     )
     mechanism = Gaussian(noise_multiplier=multiplier) if private else NoPrivacy()
-    details = {"l2_sensitivity": float(most), "unit": "rows"}
+    details = {"l2_sensitivity": float(most), "unit": "units" if counted.once else "rows"}
     account, noise = ledger.open(counted.purpose, mechanism, 1, details), multiplier * most
     rows = PrivateTable(conformed(table, schema), ledger).read(account)
     which = counted.which(encoder, rows)
     if schema.unit is not None:
-        units = rows[schema.unit].astype(object).map(str).to_numpy()
-        which = pd.Series(which).groupby(units).sum().clip(upper=most)
+        units = pd.factorize(names_of(rows[schema.unit]))[0]
+        which = pd.Series(which).groupby(units).sum().clip(upper=most).to_numpy()
     (number,) = exact(account, [np.array([float(which.sum())])], [noise])
     # A stream of its own: the noise must not repeat that of the fit.
     bits = Randomness(
@@ -134,5 +157,5 @@ def release_number(
     ).noise()
     noisy = int(samplers.noisy(number, noise, bits, whole=True)[0])
     account.details["noisy_number"] = noisy
-    logger.info("about %d %s of the schema; the noise is %.0f rows", noisy, counted.purpose, noise)
+    logger.info("about %d %s of the schema; the noise is %.0f", noisy, counted.purpose, noise)
     return noisy

@@ -145,6 +145,7 @@ class Ledger:
         self.journal, self.run = journal, run
         self._process = os.getpid()
         self.accounts: list[Account] = []
+        self.unit: str | None = None  # the column of the units that it protects; None: records
         self.project: str | None = getattr(
             journal, "project", None
         )  # whose ledger has all of this on it
