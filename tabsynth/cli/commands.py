@@ -234,11 +234,11 @@ def fit(
         checkpoint,
         ledger,
         started,
-        {
-            "count_violations": count_violations,
-            "count_clipped": count_clipped,
-            "count_bounded": count_bounded,
-        },
+        [
+            *["count_violations"] * count_violations,
+            *["count_clipped"] * count_clipped,
+            *["count_bounded"] * count_bounded,
+        ],
     )
     say(f"Model: {out}")
     if save_schema is not None:

@@ -204,17 +204,18 @@ class MaterializedGradients:
         clipper: "PerExampleClipper",
         reference: Sequence[Tensor] | None,
         units: UnitPlaces | None = None,
+        parts: Tensor | None = None,
     ) -> Sizes:
-        """How large each row's difference from the reference is, or each unit's."""
+        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
         apart = self._apart(reference)
         norms = self._norms(clipper, apart)
         usable = (norms <= LARGEST_FACTOR).all(1)
         if units is None:
             return Sizes(norms, torch.zeros_like(norms), usable)
-        terms = units.total(norms)
+        terms = units.total(norms, parts)
         # The sum of so many terms errs by no more than the second part.
-        norms = self._norms(clipper, [units.total(g) for g in apart])
-        norms = norms + clipper.rows * 2.0**-53 * terms
+        norms = self._norms(clipper, [units.total(g, parts) for g in apart])
+        norms = norms + (clipper.rows + 1) * 2.0**-53 * terms
         return Sizes(norms, terms, usable & ~units.any(~usable))
 
     def _norms(self, clipper: "PerExampleClipper", grads: Sequence[Tensor]) -> Tensor:
@@ -347,9 +348,10 @@ class PerExampleClipper:
         bounds: Tensor | float,
         reference: Sequence[Tensor] | None = None,
         keep: Tensor | None = None,
+        parts: Tensor | None = None,
         units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
+        """Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
 
         Parameters
         ----------
@@ -363,15 +365,25 @@ class PerExampleClipper:
             A public gradient that is taken off each example's before clipping.
         keep : bool Tensor, shape (batch,), optional
             Rows that count; others fill up a batch of fixed shape.
+        parts : float64 Tensor, shape (batch,), optional
+            aᵢ, from 0 to 1, as how much of a row each row counts; by default 1.
         units : UnitPlaces, optional
             Where the rows of each unit lie, if an example is a unit of up to ``rows`` rows: then gᵢ − reference is
-            the sum over its rows. ``keep`` takes or leaves all rows of a unit.
+            the sum over its rows, each as much as its part, and it is this that is clipped. ``keep`` takes or leaves
+            all rows of a unit.
 
         Returns
         -------
         sums : list of float64 Tensor
         whole : float64 Tensor, shape (G,)
-            Number of examples within the bound. It is private: a noised quantile adds noise to it.
+            Number of examples within the bound, each row as much as its part. It is private: a noised quantile adds
+            noise to it.
+
+        Formal guarantees
+        -----------------
+        A row adds aᵢ sᵢ(gᵢ − r), with sᵢ the factor that clips it: of norm at most aᵢ C ≤ C. So the sum has the
+        sensitivity of one without parts. The product aᵢ sᵢ is rounded to at most sᵢ, for rounding is monotone. A unit
+        adds s Σⱼ aⱼ(gⱼ − r), with s the factor that clips this sum.
 
         Notes
         -----
@@ -386,7 +398,7 @@ class PerExampleClipper:
             )
             return [0 * r.double() for r in like], self._empty().new_zeros(self.group_count)
         grads = self._gradients(losses, inputs)
-        sizes = grads.sizes(self, reference, units)
+        sizes = grads.sizes(self, reference, units, parts)
         if not isinstance(bounds, Tensor):
             bounds = self._empty().new_full((self.group_count,), bounds)
         bounds = bounds.double()
@@ -398,10 +410,16 @@ class PerExampleClipper:
         whole = (sizes.norms <= bounds) & ~bad[:, None]
         counted = ~bad if keep is None else keep & ~bad
         scale = scale.masked_fill(~counted[:, None], 0)
+        counts = (whole & counted[:, None]).double()
+        if parts is not None:
+            scale = scale * parts[:, None]
+            if units is None:  # the products of rows of units are rounded in float64
+                scale = scale.masked_fill(scale < LEAST_SCALE, 0)
+            counts = counts * parts[:, None]
         sums = grads.weighted_sums(self, scale, _blank(bad), reference)
         if units is not None:
-            counted = counted & units.first
-        return sums, (whole & counted[:, None]).double().sum(0)
+            counts = (whole & (counted & units.first)[:, None]).double()
+        return sums, counts.sum(0)
 
     def rounding(
         self, bounds: Tensor, reference: Sequence[Tensor] | None, places: int
@@ -532,8 +550,9 @@ class FactoredGradients:
         clipper: PerExampleClipper,
         reference: Sequence[Tensor] | None,
         units: UnitPlaces | None = None,
+        parts: Tensor | None = None,
     ) -> Sizes:
-        """How large each row's difference from the reference is, or each unit's."""
+        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
         none = clipper._empty().new_zeros(self.batch)
         squares, products = [none] * clipper.group_count, [none] * clipper.group_count
         longest = none
@@ -542,7 +561,8 @@ class FactoredGradients:
         measure(self.factors)
         for factor in self.factors:
             if units is not None:
-                of_units = factor.unit_squares(units, named if reference is not None else None)
+                given = named if reference is not None else None
+                of_units = factor.unit_squares(units, given, parts)
                 for key, (square, size) in of_units.items():
                     squares[group[key]] = squares[group[key]] + square
                     products[group[key]] = products[group[key]] + size.square()
@@ -559,7 +579,7 @@ class FactoredGradients:
             for key, r in named.items():
                 if key not in used:
                     own = torch.linalg.vector_norm(r, dtype=torch.float64).square()
-                    times = 1.0 if units is None else units.rows.square()
+                    times = 1.0 if units is None else units.count(parts).square()
                     squares[group[key]] = squares[group[key]] + own * times
         norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
         usable = longest <= LARGEST_FACTOR

@@ -201,7 +201,10 @@ class Factors:
         return out
 
     def unit_squares(
-        self, units: UnitPlaces, reference: Mapping[int, Tensor] | None
+        self,
+        units: UnitPlaces,
+        reference: Mapping[int, Tensor] | None,
+        parts: Tensor | None = None,
     ) -> dict[int, tuple[Tensor, Tensor]]:
         """Squared norms of sums over units, as :meth:`squares_from`, and the sums of their terms' norms.
 
@@ -210,6 +213,8 @@ class Factors:
         units : UnitPlaces
         reference : mapping to Tensor, optional
             r by parameter, which is taken off each row's gradient.
+        parts : float64 Tensor, shape (batch,), optional
+            aⱼ, from 0 to 1: as how much of a row each row counts in the sum; by default 1.
 
         Returns
         -------
@@ -219,16 +224,18 @@ class Factors:
 
         Notes
         -----
-        A unit of m rows has m times the uses of a row (Li et al. 2022, arXiv:2110.05679, for positions of a sequence):
-        ‖Σⱼ gⱼ − m r‖² = Σⱼ ‖gⱼ‖² + 2 Σ_{j<k} ⟨gⱼ, gₖ⟩ − 2m Σⱼ ⟨gⱼ, r⟩ + m² ‖r‖². What the rounding of each
-        part may have hidden is added back.
+        A unit of m rows has m times the uses of a row (Li et al. 2022, arXiv:2110.05679, for positions of a sequence).
+        With A = Σⱼ aⱼ, ‖Σⱼ aⱼ(gⱼ − r)‖² = Σⱼ aⱼ² ‖gⱼ‖² + 2 Σ_{j<k} aⱼ aₖ ⟨gⱼ, gₖ⟩ − 2A Σⱼ aⱼ ⟨gⱼ, r⟩ + A² ‖r‖². What
+        the rounding of each part may have hidden is added back.
         """
-        weight, count = self.layer.weight, units.rows
+        weight, count = self.layer.weight, units.count(parts)
+        square = None if parts is None else parts.square()
         eps = torch.finfo(self.uses[0].left.dtype).eps
         error = self._float64_error + (len(self.uses) * units.members.shape[1]) ** 2 * 2.0**-52
-        size = units.total(self.size)
+        size = units.total(self.size, parts)
         lefts, rights = (units.total(sum(norms)) for norms in zip(*self.norms, strict=True))
-        total = units.total(self.weight_squares) + 2 * units.total(self._pairs(units))
+        total = units.total(self.weight_squares, square)
+        total = total + 2 * units.total(units.products(self._dots_with, parts), parts)
         hidden = 2 * eps * size.square() + self._vanishing * (lefts.square() + rights.square() + 1)
         own = torch.zeros_like(size)
         if reference is not None:
@@ -237,30 +244,24 @@ class Factors:
             own = own * count
             lost = self._vanishing * count * (rights + count)
             hidden = hidden + (len(r) + 4) * eps * own * size + lost
-            total = total - 2 * count * units.total(self._weight_dots(r)) + own.square()
+            total = total - 2 * count * units.total(self._weight_dots(r), parts) + own.square()
         out = {id(weight): (total.clamp_min(0) + hidden + error * (size + own).square(), size)}
         bias = getattr(self.layer, "bias", None)
         if bias is not None:
             rows = self.biased if reference is None else self.biased - reference[id(bias)]
             norms = row_norms(rows)
-            dots = sum(
-                (_inner(rows, taken(rows, at)) for at in units.later), torch.zeros_like(norms)
-            )
-            size = units.total(norms)
-            total = units.total(norms.square()) + 2 * units.total(_bounded(dots))
+            size = units.total(norms, parts)
+            dots = units.products(lambda at: _bounded(_inner(rows, taken(rows, at))), parts)
+            total = units.total(norms.square(), square) + 2 * units.total(dots, parts)
             hidden = (2 * eps + error) * size.square() + self._vanishing
             out[id(bias)] = total.clamp_min(0) + hidden, size
         return out
 
-    def _pairs(self, units: UnitPlaces) -> Tensor:
-        """Of each row, the inner products of its weight's gradient with those of its unit's later rows, shape (batch,)."""
-        total = torch.zeros_like(self.size)
-        for at in units.later:
-            others = [Use(taken(u.left, at), taken(u.right, at), u.bias) for u in self.uses]
-            for use in self.uses:
-                for other in others:
-                    total = total + use.dot(other)
-        return total
+    def _dots_with(self, at: Tensor) -> Tensor:
+        """Inner products of each row's gradient of the weight with that of the row at another place, shape (batch,)."""
+        others = [Use(taken(u.left, at), taken(u.right, at), u.bias) for u in self.uses]
+        dots = [use.dot(other) for use in self.uses for other in others]
+        return sum(dots[1:], dots[0])
 
     def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Inner products with a direction, by parameter, in float64, each of shape (batch,)."""

@@ -9,7 +9,9 @@ Rows of a unit lie at places of their own, drawn at random as those of other row
 of rows, all shapes are public, and one unit more or less changes neither a place nor a sum of any other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,15 +25,15 @@ class UnitRows:
 
     Parameters
     ----------
-    rows : Tensor, shape (n, width)
+    inputs : Tensor, shape (n, width), or WeightedInputs
     units : ndarray, shape (n,), uint64
         The same number in all rows of a unit; units are taken in the order of their numbers.
     most : int
         The most rows of a unit, m. Only the first so many are used, if two units should have the same number.
     """
 
-    def __init__(self, rows: Tensor, units: np.ndarray, most: int) -> None:
-        self.rows, self.units, self.most = rows, units, most
+    def __init__(self, inputs: Any, units: np.ndarray, most: int) -> None:
+        self.inputs, self.units, self.most = inputs, units, most
         order = np.argsort(units, kind="stable")
         _, starts, counts = np.unique(units[order], return_index=True, return_counts=True)
         self._order = torch.from_numpy(order)
@@ -94,21 +96,35 @@ class UnitPlaces:
         """Whether a place has the first row of its unit, bool, shape (places,)."""
         return self.members[:, 0] == torch.arange(len(self.members), device=self.members.device)
 
-    @property
-    def rows(self) -> Tensor:
-        """How many rows the unit of each place has, float64, shape (places,)."""
-        return (self.members >= 0).sum(1, dtype=torch.float64)
+    def count(self, parts: Tensor | None = None) -> Tensor:
+        """How many rows the unit of each place has, or the sum of their parts; float64, shape (places,)."""
+        if parts is None:
+            return (self.members >= 0).sum(1, dtype=torch.float64)
+        return self.total(parts)
 
-    def total(self, values: Tensor) -> Tensor:
+    def total(self, values: Tensor, parts: Tensor | None = None) -> Tensor:
         """The sum over the rows of each place's unit, in float64 and row by row: the same number at all of its places.
 
         Parameters
         ----------
         values : Tensor, shape (places, …)
+        parts : float64 Tensor, shape (places,), optional
+            What the values are multiplied by.
         """
-        total = torch.zeros_like(values, dtype=torch.float64)
+        values = values.double()
+        if parts is not None:
+            values = values * parts.view(-1, *[1] * (values.dim() - 1))
+        total = torch.zeros_like(values)
         for at in self.members.unbind(1):
-            total = total + taken(values, at).double()
+            total = total + taken(values, at)
+        return total
+
+    def products(self, of: Callable[[Tensor], Tensor], parts: Tensor | None = None) -> Tensor:
+        """At each place, the sum over its unit's later rows of ``of(places of these)``, by their parts; shape (places,)."""
+        total = torch.zeros(len(self.members), dtype=torch.float64, device=self.members.device)
+        for at in self.later:
+            values = of(at).masked_fill(at < 0, 0)
+            total = total + (values if parts is None else values * taken(parts, at))
         return total
 
     def any(self, flags: Tensor) -> Tensor:

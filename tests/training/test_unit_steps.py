@@ -75,11 +75,12 @@ def case(network: str, loss: str, rows: int, seed: int) -> tuple[nn.Module, Loss
     return module, LOSSES[loss], normal_rows(rows, loss, seed)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ascent", [0.0, 0.1])
 @pytest.mark.parametrize("referenced", [False, True])
 @pytest.mark.parametrize(("network", "loss"), CASES)
 def test_the_sum_of_units_is_brute_force(
-    network: str, loss: str, referenced: bool, ascent: float
+    network: str, loss: str, referenced: bool, ascent: float, weighted: bool
 ) -> None:
     """R2: a unit adds the clipped sum of its rows' gradients, by autograd one row at a time."""
     module, losses, rows = case(network, loss, sum(COUNTS), 3)
@@ -98,11 +99,15 @@ def test_the_sum_of_units_is_brute_force(
     batch[places] = rows
     keep = torch.zeros(14, dtype=torch.bool)
     keep[places] = True
-    sums = unit_sums(row_gradients(module, losses, rows, ascent) - mean, COUNTS)
+    apart, parts = row_gradients(module, losses, rows, ascent) - mean, None
+    if weighted:
+        parts = torch.rand(14, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        apart = apart * parts[places][:, None]
+    sums = unit_sums(apart, COUNTS)
     entries = group_of_entries(module, groups)
     norms = torch.stack([sums[:, entries == j].norm(dim=1) for j in range(2)], dim=1)
     bounds = norms.median(0).values * 1.01  # some units are cut
-    result, whole = clipper.clipped_sum(losses, batch, bounds, reference, keep, units)
+    result, whole = clipper.clipped_sum(losses, batch, bounds, reference, keep, parts, units)
     slack, _ = clipper.rounding(bounds, reference, 14)
     assert (slack <= 1e-7 * (bounds + mean.norm())).all()
     wanted = clip_rows(sums, bounds - slack, entries).sum(0)
@@ -110,7 +115,7 @@ def test_the_sum_of_units_is_brute_force(
     assert whole.tolist() == (norms <= bounds).sum(0).tolist()
     # A unit that is not kept adds nothing.
     keep[places[1:4]] = False
-    result, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, units)
+    result, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, parts, units)
     without = clip_rows(sums[[0, 2, 3, 4]], bounds - slack, entries).sum(0)
     torch.testing.assert_close(flat(result), without, rtol=1e-9, atol=1e-9)
 
@@ -151,10 +156,10 @@ def test_one_unit_moves_the_sum_by_its_bound(network: str, loss: str) -> None:
         places, units = laid([own, 3, 2], len(batch), most, state)
         keep = torch.zeros(len(batch), dtype=torch.bool)
         keep[places] = True
-        one, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, units)
+        one, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, units=units)
         keep[places[:own]] = False
         fewer = UnitPlaces.of(torch.tensor([3, 2]), places[own:], len(batch), most)
-        other, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, fewer)
+        other, _ = clipper.clipped_sum(losses, batch, bounds, reference, keep, units=fewer)
         apart, entries = flat(one) - flat(other), group_of_entries(module, groups)
         moved = torch.stack([apart[entries == j].norm() for j in range(len(bounds))]) / bounds
         assert (moved <= 1 + 1e-9).all(), (state, size, moved)
@@ -198,7 +203,9 @@ def test_rounding_moves_the_sum_by_no_more_than_the_bound(
         keep[places[first:]] = True
         where = UnitPlaces.of(counted, places[first:], size, most)
         given = reference if centred else None
-        sums.append(flat(clipper.clipped_sum(minus_scores, batch, bound, given, keep, where)[0]))
+        sums.append(
+            flat(clipper.clipped_sum(minus_scores, batch, bound, given, keep, units=where)[0])
+        )
     assert float((sums[0] - sums[1]).norm()) <= bound
 
 
@@ -219,7 +226,7 @@ def test_a_unit_with_a_row_that_is_not_finite_adds_nothing(network: str) -> None
             keep[places[:3]] = False
         else:
             changed[~keep] = bad
-        results.append(flat(clipper.clipped_sum(losses, changed, 0.5, None, keep, units)[0]))
+        results.append(flat(clipper.clipped_sum(losses, changed, 0.5, None, keep, units=units)[0]))
     assert float(results[0].norm()) > 0.5
     assert all(torch.equal(result, results[0]) for result in results[1:])
 
@@ -297,7 +304,7 @@ def test_votes_on_a_bound_are_those_of_units() -> None:
     for rank in range(6):
         bound = float(torch.cat([sums.norm(dim=1).sort().values, torch.tensor([1e9])])[rank])
         step.bounds.now.fill_(bound * 0.999)
-        _, votes = step._sums(scores, batch, keep, None, units)
+        _, votes = step._sums(scores, batch, keep, None, None, units)
         assert votes.tolist() == [rank - 2.5]
 
 
