@@ -353,6 +353,29 @@ def edit(
             help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
         ),
     ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says which unit a row is of, such as a person. Privacy then protects units; the column is"
+            " neither learned nor sampled."
+        ),
+    ] = None,
+    max_rows_per_unit: Annotated[
+        int | None,
+        typer.Option(help="The most rows of one unit that are used, from public knowledge."),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of survey weights. Counts then estimate the population; the column is not learned."
+        ),
+    ] = None,
+    max_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
+        ),
+    ] = None,
     drop: Drop = None,
     kind: Kind = None,
     dtype: Dtype = None,
@@ -364,12 +387,15 @@ def edit(
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared = {
+    declared: dict[str, Any] = {
         "declare": declare or (),
         "declare_all": declare_all,
         "source": source,
         "accept_suggested": accept_suggested or (),
     }
+    design = {"weight": weight, "max_weight": max_weight}
+    design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
+    declared["design"] = {name: value for name, value in design.items() if value is not None}
     changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
     target = file if out is None else out
     lines = differences(facts, changed)
