@@ -326,8 +326,170 @@ def main() -> None:
     PAGE.write_text(page(results))
 
 
+TITLES = {
+    "census": "Households and persons (national census excerpt 2019)",
+    "visits": "Patients and visits (diabetes encounters)",
+    "stays": "Patients, stays and diagnoses (diabetes encounters)",
+}
+HALVED = ("transitions", "sibling_pairs")  # targets: at most half of flattened AIM's
+TARGET_SIZE, TARGET_SECONDS = 0.02, 600
+ATTACKS = ("presence", "density_ratio")
+COUNTED = ("duplicate_keys", "orphans", "unordered")
+
+
 def page(results: dict[str, Any]) -> str:
-    return ""
+    """The page of the results."""
+    lines = [
+        "# Linked tables: households of persons, patients with their stays",
+        "",
+        f"All fits have ε = {EPSILON:g} and δ = {DELTA:g} for one root with all that hangs on it, and are seeded. Figures are means of up to three seeds"
+        " ± their standard deviation. `python reports/units/linked.py` writes this page; `linked_tables.py` rebuilds the tables by"
+        " public rules. The metrics are those of [docs/evaluation.md](../../docs/evaluation.md#linked-tables): 0 is equal, and lower is better.",
+        "",
+        "- **LinkedMargNet**: the model of linked tables.",
+        "- **flattened**: one wide row a root, with a slot for each row by its order, and the sizes of groups as columns. Persons have"
+        " six slots, visits five, and diagnoses three a stay. AIM is that of dpmm 0.1.9, its model bounded at"
+        f" {AIM_OPTIONS['max_model_size']} MiB, and estimated in {AIM_OPTIONS['gen_kwargs']['n_iters']} steps a round, so that it ends.",  # type: ignore[index]
+        "- **independent children**: a MargNet for each table, with equal parts of the budget, and sizes of groups as columns of the"
+        " parent; children are dealt to parents.",
+        "- *Hold-out*: a fifth of the roots, which no fit saw. *Dealt*: the real children dealt anew to the groups, without noise.",
+        "",
+    ]  # fmt: skip
+    lines += _targets(results)
+    for name in TITLES:
+        lines += _of_table(results, name)
+    lines += [
+        "## Attacks on units",
+        "",
+        "The target is a root with all that hangs on it: area under the ROC curve, 0.5 is guessing. Controls are roots of the hold-out. An"
+        " attack that fails is no evidence of leakage, and proves nothing.",
+        "",
+        f"| tables | attack | {' | '.join(HOW.values())} | hold-out |",
+        "|---" * (len(HOW) + 3) + "|",
+    ]
+    for name in TITLES:
+        for attack in ATTACKS:
+            cells = _row(results, name, attack, ends=True)
+            if cells:
+                lines.append(f"| {name} | {attack} | {' | '.join(cells[:-1])} |")
+    codes = sorted({row["code"] for row in results.values()})
+    lines += [
+        "",
+        f"Measured on code {', '.join(codes)}; `tabsynth.privacy.certificate.certificate.code()` gives the hash of today's code.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _targets(results: dict[str, Any]) -> list[str]:
+    lines = [
+        "## Targets",
+        "",
+        "| tables | figure | LinkedMargNet | target | met |",
+        "|---|---|---|---|---|",
+    ]
+    for name in TITLES:
+        ours, aim = (_rows(results, name, how) for how in ("linked", "flat-aim"))
+        if not ours:
+            continue
+        for metric in sorted(ours[0]["metrics"]):
+            value = float(np.mean([row["metrics"][metric][0] for row in ours]))
+            kind = metric.split(".")[-1]
+            if kind in HALVED and aim:
+                other = float(np.mean([row["metrics"][metric][0] for row in aim]))
+                target = f"half of flattened AIM's {other:.3f}: {other / 2:.3f}"
+                lines.append(
+                    f"| {name} | {metric} | {value:.3f} | {target} | {_met(value <= other / 2)} |"
+                )
+            elif kind == "group_size":
+                lines.append(
+                    f"| {name} | {metric} | {value:.3f} | {TARGET_SIZE} | {_met(value <= TARGET_SIZE)} |"
+                )
+            elif kind == "orphans":
+                lines.append(f"| {name} | {metric} | {value:.0%} | 0% | {_met(value == 0)} |")
+        seconds = max(row["cpu_seconds"] for row in ours)
+        lines.append(
+            f"| {name} | most CPU seconds of a fit and a sample | {seconds:.0f} | {TARGET_SECONDS} |"
+            f" {_met(seconds <= TARGET_SECONDS)} |"
+        )
+    return [*lines, ""]
+
+
+def _met(yes: bool) -> str:
+    return "yes" if yes else "**no**"
+
+
+def _of_table(results: dict[str, Any], name: str) -> list[str]:
+    """The section of one set of tables; empty where none of its runs ended."""
+    found = next((rows[0] for how in HOW if (rows := _rows(results, name, how))), None)
+    if found is None:
+        return []
+    header = [*HOW.values(), "hold-out", "dealt"]
+    lines = [
+        f"## {TITLES[name]}",
+        "",
+        f"| figure | {' | '.join(header)} |",
+        "|---" * (len(header) + 1) + "|",
+    ]
+    shown = [
+        m
+        for m in found["metrics"]
+        if m.split(".")[-1] not in (*ATTACKS, *COUNTED, "nearest_distance")
+    ]
+    for metric in shown:
+        lines.append(f"| {metric} | {' | '.join(_row(results, name, metric))} |")
+    for figure in found["tvd"]:
+        table, order = figure.rsplit(" ", 1)
+        cells = _cells(results, name, lambda row, figure=figure: row["tvd"][figure])  # type: ignore[misc]
+        lines.append(f"| {table} by itself, tvd{order} | {' | '.join(cells)} | – | – |")
+    for figure in found.get("ages", {}):
+        cells = _cells(results, name, lambda row, figure=figure: row["ages"][figure])  # type: ignore[misc]
+        lines.append(
+            f"| ages of {figure}, KS distance of differences | {' | '.join(cells)} | – | – |"
+        )
+    cells = _cells(results, name, lambda row: row["cpu_seconds"], "{:.0f}")
+    lines.append(f"| CPU seconds | {' | '.join(cells)} | – | – |")
+    counts = [str(len(_rows(results, name, how))) for how in HOW]
+    lines.append(f"| seeds that ended | {' | '.join(counts)} | – | – |")
+    stopped = {
+        row["stopped"] for key, row in results.items() if key.startswith(name) and "stopped" in row
+    }
+    return [
+        *lines,
+        "",
+        *(f"Stopped: {text}" for text in sorted(stopped)),
+        *([""] if stopped else []),
+    ]
+
+
+def _rows(results: dict[str, Any], name: str, how: str) -> list[dict[str, Any]]:
+    keys = (f"{name}-{how}-{seed}" for seed in SEEDS)
+    return [results[key] for key in keys if key in results and "stopped" not in results[key]]
+
+
+def _row(results: dict[str, Any], name: str, metric: str, *, ends: bool = False) -> list[str]:
+    """Each method's figure, the hold-out's and that of dealt children; ``ends``: of a metric of whichever table."""
+    names = {m for how in HOW for row in _rows(results, name, how) for m in row["metrics"]}
+    chosen = next((m for m in names if m == metric or (ends and m.endswith(f".{metric}"))), None)
+    if chosen is None:
+        return []
+    cells = _cells(results, name, lambda row: row["metrics"][chosen][0])
+    row = next(rows[0] for how in HOW if (rows := _rows(results, name, how)))
+    references = row["metrics"][chosen][1:]
+    return [*cells, *("–" if value is None else f"{value:.3f}" for value in references)]
+
+
+def _cells(
+    results: dict[str, Any],
+    name: str,
+    pick: Callable[[dict[str, Any]], float],
+    form: str = "{:.3f}",
+) -> list[str]:
+    out = []
+    for how in HOW:
+        values = [pick(row) for row in _rows(results, name, how)]
+        spread = f" ± {form.format(np.std(values, ddof=1))}" if len(values) > 1 else ""
+        out.append(form.format(np.mean(values)) + spread if values else "–")
+    return out
 
 
 if __name__ == "__main__":
