@@ -283,6 +283,16 @@ class LinkedMargNet(Synthesizer):
                 )
         return spends
 
+    def _design_notes(self) -> list[str]:
+        bounds = [
+            f"{keys.max_children} rows of {name} for each row of {keys.parent}"
+            for name, keys in self.schema.keys.items()
+            if keys.parent is not None
+        ]
+        return [
+            f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        ]
+
     def _free_steps(self) -> dict[str, int]:
         names = LinkedEncoder(self.schema).records
         return {f"{name}: {STAGE}": self._settings().steps for name in names}
@@ -369,6 +379,7 @@ class LinkedMargNet(Synthesizer):
                 "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
                 "public_table": None,
+                "design": schema.design.stated(),
                 "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
             },
             "versions": versions(),
@@ -427,6 +438,7 @@ class LinkedMargNet(Synthesizer):
             model.config_ = facts["config"]
             model.facts_ = kept_facts(facts["facts"])
             project = model.facts_.get("project", {})
+            model.ledger_.unit = schema.unit
             model.ledger_.project = project.get("project")
             model.ledger_.run = str(project.get("run", ""))
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():

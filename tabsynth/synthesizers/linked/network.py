@@ -24,6 +24,9 @@ from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
+LEAST_STEPS = (
+    200  # of a fit, also where the counts of all pairs together are hardly more than noise
+)
 RENEWED = 100  # steps after which groups are drawn anew
 SMALLEST = 1e-12
 Pool = Callable[
@@ -167,6 +170,9 @@ class ContextFit(MargNetFit):
 
     def _number_of_components(self, columns: int) -> int:
         return CONTEXTS
+
+    def _at_noise(self, loss: float) -> bool:
+        return len(self.errors) > LEAST_STEPS and super()._at_noise(loss)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         context = len(self.layout.blocks) - len(self._drawing.sizes)
