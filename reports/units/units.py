@@ -94,9 +94,7 @@ def run(how: str, bound: int, seed: int) -> dict[str, Any]:
         out |= distances(schema.sizes, real, real, weights) | {"used": 1.0}
     else:
         if how == "unit":
-            schema = Schema(
-                schema.columns, schema.null_values, unit=UNIT, max_rows_per_unit=bound
-            )
+            schema = Schema(schema.columns, schema.null_values, unit=UNIT, max_rows_per_unit=bound)
         model = MargNet(schema, epsilon=EPSILON, random_state=seed)
         made = model.fit(table if how == "unit" else table[list(COLUMNS)]).sample(len(table))
         out |= distances(encoder.schema.sizes, real, encoder.to_index(made))

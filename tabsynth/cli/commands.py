@@ -48,7 +48,9 @@ from tabsynth.cli.options import (
     Null,
     Overlap,
     PlannedBounds,
+    PlannedCaps,
     PlannedMethod,
+    PlannedPopulation,
     PlannedUnit,
     Preset,
     Public,
@@ -239,12 +241,12 @@ def fit(
         checkpoint,
         ledger,
         started,
-        {
-            "count_violations": count_violations,
-            "count_clipped": count_clipped,
-            "count_bounded": count_bounded,
-            "count_repeated": count_repeated,
-        },
+        [
+            *["count_violations"] * count_violations,
+            *["count_clipped"] * count_clipped,
+            *["count_bounded"] * count_bounded,
+            *["count_repeated"] * count_repeated,
+        ],
     )
     say(f"Model: {out}")
     if save_schema is not None:
@@ -290,13 +292,15 @@ def plan(
     bounds: PlannedBounds = None,
     unit: PlannedUnit = None,
     rows_per_unit: RowsPerUnit = None,
+    caps: PlannedCaps = None,
+    population: PlannedPopulation = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show the noise and the number of labels that a privacy budget allows, without a table.
 
-    With --bounds, show what several bounds of the rows of a unit cost.
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
     """
-    from tabsynth.cli.plan import print_bounds, print_plan
+    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -311,6 +315,14 @@ def plan(
         raise InputError(
             "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
         )
+    if (caps is None) != (population is None):
+        raise InputError("--caps and --population go together; give both, or leave them out.")
+    if caps is not None and population is not None:
+        if bounds is not None:
+            raise InputError("Give --bounds or --caps, not both.")
+        planned = given["schema"]
+        most = 1 if planned is None else planned.design.rows
+        return print_caps(caps, budget, population, most, as_json)
     if bounds is None:
         return print_plan(method, budget, given, as_json)
     declared = given["schema"]

@@ -306,6 +306,21 @@ PlannedBounds = Annotated[
         help="Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
     ),
 ]
+PlannedCaps = Annotated[
+    str | None,
+    typer.Option(
+        "--caps",
+        help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
+        " --population.",
+    ),
+]
+PlannedPopulation = Annotated[
+    float | None,
+    typer.Option(
+        "--population",
+        help="With --caps: the size of the population that the rows stand for, a public number.",
+    ),
+]
 PlannedUnit = Annotated[
     str | None,
     typer.Option("--unit", help="The unit of --bounds. Default: that of the schema."),

@@ -110,6 +110,52 @@ def print_bounds(
     )
 
 
+def print_caps(
+    caps: str, budget: dict[str, Any], population: float, rows_of_unit: int, as_json: bool
+) -> None:
+    """Plan several caps of survey weights, and print the plans.
+
+    Raises
+    ------
+    InputError
+        If a cap or the population is none.
+    """
+    from tabsynth.planning import plan_caps
+
+    numbers = [_number("--caps", text) for text in caps.split(",")]
+    plans = plan_caps(numbers, population=population, rows_of_unit=rows_of_unit, **budget)
+    if as_json:
+        listed = [vars(item) for item in plans]
+        return say(json.dumps({"population": population, **budget, "caps": listed}))
+    say(
+        f"Caps of survey weights for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows of"
+        f" {population:,.0f} people. No table was read."
+    )
+    say_table(
+        ("cap", "noise, people", "share of the population", "relative to rows that count once"),
+        [
+            (
+                f"{item.cap:g}",
+                f"{item.noise:,.0f}",
+                f"{item.share:.3%}",
+                f"{item.relative:.3g} times",
+            )
+            for item in plans
+        ],
+    )
+    say(
+        "noise: standard deviation of one weighted count that has the whole budget. Weights above a cap are clipped: what that"
+        " takes away follows from the survey's design, not from this plan"
+    )
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"Expected numbers in {option}, got {shown(text)}.") from None
+
+
 def _distribution(text: str) -> dict[int, float] | float:
     """``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
     if ":" not in text:

@@ -392,7 +392,10 @@ class Synthesizer(BaseEstimator):
                 progress=progress,
                 checkpoint=checkpoint,
                 ledger=ledger,
-                **dict.fromkeys(counted, True),
+                count_violations="count_violations" in counted,
+                count_clipped="count_clipped" in counted,
+                count_bounded="count_bounded" in counted,
+                count_repeated="count_repeated" in counted,
             )
         finally:
             self._take_over(fitted)
@@ -565,7 +568,7 @@ class Synthesizer(BaseEstimator):
         columns: dict[str, Column] = {c.name: c for c in self.encoder_.whole.columns}
         if weights is not None:
             column = self._weight_column(n)
-            table[column.name] = self.trained_.population / n  # type: ignore[operator]
+            table[column.name] = self.trained_.population / n
             columns[column.name] = column
         made = in_kind(table, columns, self.table_kind_, dataframe)
         if isinstance(made, pd.DataFrame):

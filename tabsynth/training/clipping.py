@@ -318,8 +318,9 @@ class PerExampleClipper:
         bounds: Tensor | float,
         reference: Sequence[Tensor] | None = None,
         keep: Tensor | None = None,
+        parts: Tensor | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ clip(gᵢ − reference), a tensor a parameter, and how many rows each bound left whole.
+        """Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many rows each bound left whole.
 
         Parameters
         ----------
@@ -333,12 +334,19 @@ class PerExampleClipper:
             A public gradient that is taken off each example's before clipping.
         keep : bool Tensor, shape (batch,), optional
             Rows that count; others fill up a batch of fixed shape.
+        parts : float64 Tensor, shape (batch,), optional
+            aᵢ, from 0 to 1, as how much of a row each row counts; by default 1.
 
         Returns
         -------
         sums : list of float64 Tensor
         whole : float64 Tensor, shape (G,)
-            Number of rows within the bound. It is private: a noised quantile adds noise to it.
+            Number of rows within the bound, each as much as its part. It is private: a noised quantile adds noise to it.
+
+        Formal guarantees
+        -----------------
+        A row adds aᵢ sᵢ(gᵢ − r), with sᵢ the factor that clips it: of norm at most aᵢ C ≤ C. So the sum has the
+        sensitivity of one without parts. The product aᵢ sᵢ is rounded to at most sᵢ, for rounding is monotone.
 
         Notes
         -----
@@ -364,8 +372,13 @@ class PerExampleClipper:
         whole = (sizes.norms <= bounds) & ~bad[:, None]
         counted = ~bad if keep is None else keep & ~bad
         scale = scale.masked_fill(~counted[:, None], 0)
+        counts = (whole & counted[:, None]).double()
+        if parts is not None:
+            scale = scale * parts[:, None]
+            scale = scale.masked_fill(scale < LEAST_SCALE, 0)
+            counts = counts * parts[:, None]
         sums = grads.weighted_sums(self, scale, _blank(bad), reference)
-        return sums, (whole & counted[:, None]).double().sum(0)
+        return sums, counts.sum(0)
 
     def rounding(
         self, bounds: Tensor, reference: Sequence[Tensor] | None, places: int

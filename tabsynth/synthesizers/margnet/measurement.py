@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
+from tabsynth.encoding.rows import PrivateRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
@@ -154,7 +154,7 @@ def _count(
 ) -> np.ndarray:
     if isinstance(rows, RowCounter):
         return count_by(schema, rows, columns, groups)
-    return count_rows(codes_of(rows), columns, groups, weights_of(rows))
+    return count_rows(rows, columns, groups)
 
 
 class PrivateMarginals:
