@@ -236,7 +236,7 @@ def fit(
         check_writable(save_schema)
     fit_and_print(
         synthesizer,
-        lambda: _rows_of(table, facts, null_texts(null), options),
+        lambda: _rows_of(table, facts, null_texts(null), options, identifiers=count_repeated),
         out,
         checkpoint,
         ledger,
@@ -255,7 +255,12 @@ def fit(
 
 
 def _rows_of(
-    table: Path, schema: Schema | None, nulls: tuple[str, ...], options: dict[str, str]
+    table: Path,
+    schema: Schema | None,
+    nulls: tuple[str, ...],
+    options: dict[str, str],
+    *,
+    identifiers: bool = False,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
@@ -263,7 +268,7 @@ def _rows_of(
     if table.is_dir():
         return ParquetCounter(table)
     if schema is not None:
-        return read_table(table, schema, **options)
+        return read_table(table, schema, **options, identifiers=identifiers)
     return read_any(table, nulls, ask=True, **without_decimal(options))
 
 

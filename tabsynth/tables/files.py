@@ -121,10 +121,11 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    identifiers: bool = False,
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
-    Columns of weights and of units come last, as the file has them.
+    Columns of weights and of units come last, as the file has them; so do identifiers, if ``identifiers`` is true.
 
     A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
     columns where a file declares them; never from another row.
@@ -143,6 +144,8 @@ def read_table(
         The decimal mark of numbers that are texts. Default: that of the schema.
     sheet : str, optional
         The sheet of a workbook that has several.
+    identifiers : bool
+        Whether identifiers are kept, for a fit that counts those that repeat.
 
     Raises
     ------
@@ -177,7 +180,8 @@ def read_table(
         }
     except InputError as error:
         raise marked.refusal(frame, str(path), error, parse=True) from None
-    aside = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    kept = dict.fromkeys([*schema.design.names, *(schema.identifiers if identifiers else ())])
+    aside = {name: frame[name] for name in kept if name in frame.columns}
     names = [c.name for c in schema.columns if c.learned]
     return pd.DataFrame({**series, **aside}, columns=[*names, *aside])
 
