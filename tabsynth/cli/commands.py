@@ -30,6 +30,7 @@ from tabsynth.cli.options import (
     Consensus,
     CountBounded,
     CountClipped,
+    CountRepeated,
     CountViolations,
     Decimal,
     DeclaredRows,
@@ -46,11 +47,16 @@ from tabsynth.cli.options import (
     Network,
     Null,
     Overlap,
+    PlannedBounds,
+    PlannedCaps,
     PlannedMethod,
+    PlannedPopulation,
+    PlannedUnit,
     Preset,
     Public,
     PublicSource,
     Rows,
+    RowsPerUnit,
     RowsToDraw,
     SampledLabel,
     SampledWeights,
@@ -181,6 +187,7 @@ def fit(
     count_violations: CountViolations = False,
     count_clipped: CountClipped = False,
     count_bounded: CountBounded = False,
+    count_repeated: CountRepeated = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -238,6 +245,7 @@ def fit(
             *["count_violations"] * count_violations,
             *["count_clipped"] * count_clipped,
             *["count_bounded"] * count_bounded,
+            *["count_repeated"] * count_repeated,
         ],
     )
     say(f"Model: {out}")
@@ -281,10 +289,18 @@ def plan(
     mode: Mode = None,
     batch: Batches = None,
     steps: Steps = None,
+    bounds: PlannedBounds = None,
+    unit: PlannedUnit = None,
+    rows_per_unit: RowsPerUnit = None,
+    caps: PlannedCaps = None,
+    population: PlannedPopulation = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Show the noise and the number of labels that a privacy budget allows, without a table."""
-    from tabsynth.cli.plan import print_plan
+    """Show the noise and the number of labels that a privacy budget allows, without a table.
+
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
+    """
+    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -294,8 +310,29 @@ def plan(
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
-    budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
-    print_plan(method, budget, given, as_json)
+    budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    if bounds is None and (unit is not None or rows_per_unit is not None):
+        raise InputError(
+            "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
+        )
+    if (caps is None) != (population is None):
+        raise InputError("--caps and --population go together; give both, or leave them out.")
+    if caps is not None and population is not None:
+        if bounds is not None:
+            raise InputError("Give --bounds or --caps, not both.")
+        planned = given["schema"]
+        most = 1 if planned is None else planned.design.rows
+        return print_caps(caps, budget, population, most, as_json)
+    if bounds is None:
+        return print_plan(method, budget, given, as_json)
+    declared = given["schema"]
+    name = unit or (None if declared is None else declared.unit)
+    if name is None:
+        raise InputError(
+            "--bounds needs the unit; give --unit COLUMN, or a schema that declares one (--schema)."
+        )
+    weight = None if declared is None else declared.max_weight
+    print_bounds(bounds, budget, name, rows_per_unit, weight, as_json)
 
 
 @app.command()

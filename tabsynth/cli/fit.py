@@ -58,6 +58,7 @@ def fit_and_print(
                     count_violations="count_violations" in counted,
                     count_clipped="count_clipped" in counted,
                     count_bounded="count_bounded" in counted,
+                    count_repeated="count_repeated" in counted,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

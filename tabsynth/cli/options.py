@@ -239,6 +239,14 @@ CountBounded = Annotated[
         " budget. The certificate lists it. Without this option nothing says how many there are.",
     ),
 ]
+CountRepeated = Annotated[
+    bool,
+    typer.Option(
+        "--count-repeated",
+        help="Release the number of values of the schema's first identifier that several rows have, with noise, for a"
+        " hundredth of the budget. Without this option a warning follows from the schema alone.",
+    ),
+]
 CountClipped = Annotated[
     bool,
     typer.Option(
@@ -291,6 +299,39 @@ Target = Annotated[
     ),
 ]
 
+PlannedBounds = Annotated[
+    str | None,
+    typer.Option(
+        "--bounds",
+        help="Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
+    ),
+]
+PlannedCaps = Annotated[
+    str | None,
+    typer.Option(
+        "--caps",
+        help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
+        " --population.",
+    ),
+]
+PlannedPopulation = Annotated[
+    float | None,
+    typer.Option(
+        "--population",
+        help="With --caps: the size of the population that the rows stand for, a public number.",
+    ),
+]
+PlannedUnit = Annotated[
+    str | None,
+    typer.Option("--unit", help="The unit of --bounds. Default: that of the schema."),
+]
+RowsPerUnit = Annotated[
+    str | None,
+    typer.Option(
+        help="With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
+        " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table.",
+    ),
+]
 PlannedMethod = Annotated[
     str, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
 ]

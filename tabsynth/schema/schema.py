@@ -312,6 +312,11 @@ class Schema:
         """What rows stand for: the weight, the unit, and their bounds."""
         return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
 
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that are declared to identify people or records."""
+        return tuple(column.name for column in self.columns if column.kind == "identifier")
+
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that ``constraints`` declares."""

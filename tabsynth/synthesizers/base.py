@@ -269,6 +269,7 @@ class Synthesizer(BaseEstimator):
         count_violations: bool = False,
         count_clipped: bool = False,
         count_bounded: bool = False,
+        count_repeated: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -292,6 +293,10 @@ class Synthesizer(BaseEstimator):
             The same of rows whose survey weight is above the schema's ``max_weight``, for another hundredth.
         count_bounded : bool
             The same of units with more rows than the schema's ``max_rows_per_unit``, for another hundredth.
+        count_repeated : bool
+            The same of values of the schema's first identifier that several rows have, for another hundredth. A warning
+            says where there are such. Without, a warning follows from the schema alone, which costs nothing: whether
+            identifiers repeat is a fact of the rows, and a warning that follows from it would be a release.
 
         Raises
         ------
@@ -308,6 +313,7 @@ class Synthesizer(BaseEstimator):
             "count_violations": count_violations,
             "count_clipped": count_clipped,
             "count_bounded": count_bounded,
+            "count_repeated": count_repeated,
         }
         counted = [name for name, chosen in options.items() if chosen]
         if not isinstance(self.schema, Schema):
@@ -315,6 +321,7 @@ class Synthesizer(BaseEstimator):
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
+        self._warn_of_identifiers(counted)
         if counted:
             self._release_numbers(
                 counted, table, on_disk=checkpoint is not None or ledger is not None
@@ -365,7 +372,7 @@ class Synthesizer(BaseEstimator):
         if given is None:
             if counted:
                 raise InputError(
-                    f"{counted[0]} needs a schema that declares rules, a weight or a unit; a fit that drafts one has none."
+                    f"{counted[0]} needs a schema that declares what is counted; a fit that drafts one has none."
                 )
             return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
@@ -388,6 +395,7 @@ class Synthesizer(BaseEstimator):
                 count_violations="count_violations" in counted,
                 count_clipped="count_clipped" in counted,
                 count_bounded="count_bounded" in counted,
+                count_repeated="count_repeated" in counted,
             )
         finally:
             self._take_over(fitted)
@@ -652,6 +660,16 @@ class Synthesizer(BaseEstimator):
                 f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
                 " may hold private facts; declare it from a public source, or confirm with"
                 " accept_drafted_domain=True (--accept-drafted-domain)."
+            )
+
+    def _warn_of_identifiers(self, counted: Sequence[str]) -> None:
+        """Warn where people may have several rows, as the schema says; the rows are not looked at."""
+        names = self.schema.identifiers
+        if names and self.schema.unit is None and "count_repeated" not in counted:
+            logger.warning(
+                "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
+                " declare the unit (this follows from the schema alone; count_repeated counts them with noise)",
+                ", ".join(map(shown, names)),
             )
 
     def _check_project(self, ledger: str | Path) -> None:

@@ -1,8 +1,8 @@
-"""Noisy numbers of rows or units that a fit changes: rows that break a rule or have a clipped weight, large units."""
+"""Noisy numbers of rows, units or identifiers that tell what a fit changes, or what its unit of privacy should be."""
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._random import Randomness
+from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
@@ -20,6 +21,7 @@ from tabsynth.privacy.noise import samplers
 from tabsynth.schema.conforming import conformed
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import to_pandas
 
 SHARE = 0.01  # of the budget, in μ², of each number
 logger = logging.getLogger(__name__)
@@ -36,21 +38,24 @@ class CountedRows:
     which : callable
         From an encoder and a table that it takes to the rows that count, bool, shape (n,): a row decides for itself.
     needs : callable
-        From a schema to why there can be no such row, a clause; None where there can.
+        From a schema and the table's columns to why there can be no such row, a clause; None where there can.
     stream : int
         Number of the stream of noise, of a seeded fit.
     once : bool
         Whether of each unit only one row counts, so that units are counted.
+    warning : str, optional
+        What to say where the noisy number is above twice its noise.
     """
 
     purpose: str
     which: Callable[[TableEncoder, pd.DataFrame], np.ndarray]
-    needs: Callable[[Schema], str | None]
+    needs: Callable[[Schema, Collection[str]], str | None]
     stream: int
     once: bool = False
+    warning: str | None = None
 
 
-def _without_rules(schema: Schema) -> str | None:
+def _without_rules(schema: Schema, names: Collection[str]) -> str | None:
     return (
         None
         if schema.row_rules
@@ -58,13 +63,13 @@ def _without_rules(schema: Schema) -> str | None:
     )
 
 
-def _without_weight(schema: Schema) -> str | None:
+def _without_weight(schema: Schema, names: Collection[str]) -> str | None:
     return (
         None if schema.weight else "The schema declares no survey weight, so that none is clipped"
     )
 
 
-def _without_unit(schema: Schema) -> str | None:
+def _without_unit(schema: Schema, names: Collection[str]) -> str | None:
     return None if schema.unit else "The schema declares no unit, so that none has too many rows"
 
 
@@ -73,6 +78,22 @@ def _next_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
     design = encoder.whole.design
     units = pd.Series(names_of(rows[design.unit]))
     return units.groupby(pd.factorize(units)[0]).cumcount().to_numpy() == design.rows
+
+
+def _without_identifier(schema: Schema, names: Collection[str]) -> str | None:
+    if schema.unit is not None:
+        return "The schema declares a unit, whose rows may be several"
+    if not schema.identifiers:
+        return "The schema declares no identifier, so that none has several rows"
+    name = schema.identifiers[0]
+    return None if name in names else f"The table lacks the identifier, column {shown(name)}"
+
+
+def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
+    """Of each value of the first identifier that several rows have, the second row."""
+    values = rows[encoder.whole.identifiers[0]]
+    places = values.groupby(pd.factorize(names_of(values))[0]).cumcount().to_numpy()
+    return (places == 1) & values.notna().to_numpy()
 
 
 COUNTED = {
@@ -95,6 +116,13 @@ COUNTED = {
         stream=2,
         once=True,
     ),
+    "count_repeated": CountedRows(  # a record more or less changes whether one identifier has several
+        purpose="identifiers with several rows",
+        which=_second_rows,
+        needs=_without_identifier,
+        stream=3,
+        warning="the guarantee for whoever has several rows is weaker; declare the identifier as the unit of the schema",
+    ),
 }
 
 
@@ -110,7 +138,7 @@ def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> 
         )
     if isinstance(table, RowCounter):
         raise InputError(f"Counts do not show {counted.purpose}; fit a DataFrame, or {leave_out}")
-    lacking = counted.needs(schema)
+    lacking = counted.needs(schema, [str(name) for name in to_pandas(table).columns])
     if lacking is not None:
         raise InputError(f"{lacking}; {leave_out}")
 
@@ -158,4 +186,6 @@ def release_number(
     noisy = int(samplers.noisy(number, noise, bits, whole=True)[0])
     account.details["noisy_number"] = noisy
     logger.info("about %d %s of the schema; the noise is %.0f", noisy, counted.purpose, noise)
+    if counted.warning is not None and noisy > 2 * noise:
+        logger.warning("about %d %s: %s", noisy, counted.purpose, counted.warning)
     return noisy
