@@ -13,6 +13,7 @@ import pandas as pd
 
 from tabsynth._validate import one_of, shown
 from tabsynth.encoding.holding import CodeRules
+from tabsynth.encoding.rows import PrivateRows, rows_of
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column
 from tabsynth.schema.constraints import Derived, Implication, Order, Rule, Sum
@@ -221,20 +222,43 @@ class TableEncoder:
         Refuses what the schema does not declare. Rows that break a rule are refused, left out or repaired, as the
         schema says; so there may be fewer rows of codes than of the table.
         """
+        return self._encoded(table, what)[0]
+
+    def to_rows(self, table: pd.DataFrame, key: bytes, what: str = "table") -> PrivateRows:
+        """As :meth:`to_index`, with weights and units where the schema declares them.
+
+        Parameters
+        ----------
+        key : bytes
+            Secret, of 16 bytes: it chooses which rows of a unit are used.
+        """
+        design = self.whole.design
+        index, kept = self._encoded(table, what, with_design=bool(design))
+        return rows_of(index, kept, design, key, self.whole.decimal) if design else index
+
+    def _encoded(
+        self, table: pd.DataFrame, what: str, with_design: bool = False
+    ) -> tuple[np.ndarray, pd.DataFrame]:
+        """Category codes, and the rows that they are of."""
         try:
+            if with_design:
+                wrong = self.whole.design.problems(table, self.whole.decimal, needed=True)
+                if wrong:
+                    raise InputError(" ".join(message for *_, message in wrong))
             return self._to_index(table, what)
         except InputError as error:
             raise self.whole.refusal(table, f"the {what}", error) from None
 
-    def _to_index(self, table: pd.DataFrame, what: str) -> np.ndarray:
+    def _to_index(self, table: pd.DataFrame, what: str) -> tuple[np.ndarray, pd.DataFrame]:
         self.whole.check_columns(table, what)
         named = table.set_axis([str(name) for name in table.columns], axis=1)
         if self.whole is self.schema and self.whole.violations == "refuse":
             index = np.stack([c.encode(named[c.name]) for c in self.schema.columns], axis=1)
             refuse_impossible(self.schema.columns, self.zeros, index, what)
-            return index
+            return index, named
         named = self._keeping_rules(named, what)
-        return np.stack([self._codes(column, named) for column in self.schema.columns], axis=1)
+        columns = [self._codes(column, named) for column in self.schema.columns]
+        return np.stack(columns, axis=1), named
 
     def broken(self, table: pd.DataFrame) -> np.ndarray:
         """Which rows of a table break a rule or have an impossible combination, bool, shape (n,)."""

@@ -11,7 +11,7 @@ private table; ``provenance`` records which.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +35,7 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
+from tabsynth.schema.design import Design, design_from
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
@@ -180,6 +181,12 @@ class Schema:
     decimal : {".", ","}, optional
         The decimal mark of numbers in text files, read and written. Without one, a text such as ``1,234``, which may be
         1234 or 1.234, is refused in a column of numbers.
+    weight, max_weight : str and float, optional
+        A column of survey weights, and the largest weight that counts, a public number: see
+        :class:`tabsynth.schema.design.Design`.
+    unit, max_rows_per_unit : str and int, optional
+        A column that says of which unit a row is, such as a person, and the most rows of one unit that are used, a
+        public number. Privacy then protects units.
 
     Examples
     --------
@@ -203,6 +210,10 @@ class Schema:
     released: dict[str, Any] | None = None
     suggested: tuple[dict[str, Any], ...] = ()
     decimal: str | None = None
+    weight: str | None = None
+    max_weight: float | None = None
+    unit: str | None = None
+    max_rows_per_unit: int | None = None
 
     def __init__(
         self,
@@ -215,6 +226,11 @@ class Schema:
         released: Mapping[str, Any] | None = None,
         suggested: Sequence[Mapping[str, Any]] = (),
         decimal: str | None = None,
+        *,
+        weight: str | None = None,
+        max_weight: float | None = None,
+        unit: str | None = None,
+        max_rows_per_unit: int | None = None,
     ) -> None:
         object.__setattr__(self, "columns", tuple(columns))
         # An empty cell is how CSV files are written, so it always reads as null.
@@ -244,11 +260,26 @@ class Schema:
         if decimal is not None:
             one_of("decimal", decimal, DECIMAL_MARKS)
         object.__setattr__(self, "decimal", decimal)
+        design = Design(
+            weight=weight, max_weight=max_weight, unit=unit, max_rows_per_unit=max_rows_per_unit
+        )
+        for name, value in asdict(design).items():
+            object.__setattr__(self, name, value)
+        self._check_design()
         self._check_released()
         for name in duplicates(self.learned.names if self.rules else self.names):
             raise InputError(
                 f"A constraint makes a column {shown(name)}, which exists; rename that."
             )
+
+    def _check_design(self) -> None:
+        """InputError if the weight or the unit would be learned."""
+        learned = {column.name for column in self.columns if column.learned}
+        for what, name in (("weight", self.weight), ("unit", self.unit)):
+            if name in learned:
+                raise InputError(
+                    f"Column {shown(name)} is the {what} and among the columns that are learned; take it out of columns."
+                )
 
     def _check_released(self) -> None:
         """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
@@ -266,6 +297,16 @@ class Schema:
                 "The schema has suggested rules, and does not list the mechanisms that released them; keep 'released' of"
                 " the file that they are from, or take them out."
             )
+
+    @cached_property
+    def design(self) -> Design:
+        """What rows stand for: the weight, the unit, and their bounds."""
+        return Design(**self._design)
+
+    @property
+    def _design(self) -> dict[str, Any]:
+        names = [field.name for field in fields(Design)]
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -339,6 +380,7 @@ class Schema:
             left_out,
             released=self.released,
             decimal=self.decimal,
+            **self._design,
         )
 
     @cached_property
@@ -435,6 +477,7 @@ class Schema:
             self.released,
             suggested,
             self.decimal,
+            **self._design,
         )
 
     def check_columns(
@@ -447,7 +490,7 @@ class Schema:
         names = [str(name) for name in frame.columns]
         for name in duplicates(names):
             raise InputError(f"The {what} has column {shown(name)} twice; rename or drop one.")
-        declared, given = {*self.names, *self.names_left_out}, set(names)
+        declared, given = {*self.names, *self.names_left_out, *self.design.names}, set(names)
         missing = [c.name for c in self.columns if c.name not in given and c.learned]
         if missing and not partial:
             raise InputError(
@@ -510,7 +553,11 @@ class Schema:
         frame = to_pandas(table)
         names = [unescaped(str(n), self.names) if parse else str(n) for n in frame.columns]
         needed = [column.name for column in self.columns if column.learned]
-        optional = [*self.names_left_out, *(n for n in self.names if n not in needed)]
+        optional = [
+            *self.names_left_out,
+            *self.design.names,
+            *(n for n in self.names if n not in needed),
+        ]
         problems = column_problems(names, needed, optional)
         if len(frame) == 0:
             problems.append(
@@ -524,6 +571,7 @@ class Schema:
                     column, values, _reader(column, values, parse, self.decimal)
                 )
                 problems += found
+        problems += [Problem(*item) for item in self.design.problems(frame, self.decimal)]
         for zero in zeros(self.columns, self.impossible):
             try:
                 refuse_impossible(self.columns, [zero], index, "table")
@@ -601,6 +649,7 @@ class Schema:
             out["released"] = self.released
         if self.decimal is not None:
             out["decimal"] = self.decimal
+        out |= self.design.to_dict()
         if self.left_out:
             out["left_out"] = [dict(item) for item in self.left_out]
         return out
@@ -644,6 +693,7 @@ class Schema:
             released=data.get("released"),
             suggested=data.get("suggested", []),
             decimal=data.get("decimal"),
+            **design_from(data),
         )
 
     @classmethod

@@ -55,6 +55,20 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "enum": [".", ",", None],
         "description": "The decimal mark of numbers in text files.",
     },
+    "weight": {
+        "type": "object",
+        "required": ["column", "max"],
+        "additionalProperties": False,
+        "properties": {"column": {"type": "string"}, "max": {"type": "number"}},
+        "description": "The column of survey weights, and the largest weight that counts.",
+    },
+    "unit": {
+        "type": "object",
+        "required": ["column", "max_rows"],
+        "additionalProperties": False,
+        "properties": {"column": {"type": "string"}, "max_rows": {"type": "integer"}},
+        "description": "The column that says of which unit a row is, and the most rows of one unit that are used.",
+    },
     "left_out": {
         "type": "array",
         "items": {"type": "object"},

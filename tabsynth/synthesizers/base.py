@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import math
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend
 from tabsynth.privacy.accounting.calibration import UNSPENT
@@ -208,6 +210,7 @@ class Synthesizer(BaseEstimator):
     method: ClassVar[str]
     stops_early: ClassVar[bool] = False  # a fit may be done before its last step
     composition: ClassVar[str] = RENYI  # of a draft and the fit that made it
+    no_design: ClassVar[tuple[str, ...]] = ("weight", "unit")  # what of a design it does not take
     schema: Schema = field(default=None, kw_only=False)  # type: ignore[assignment]
     epsilon: float
     delta: float = 1e-5
@@ -666,12 +669,20 @@ class Synthesizer(BaseEstimator):
 
     # Shared machinery.
 
-    def _rows(self, encoder: TableEncoder, table: Any) -> np.ndarray:
-        """What is trained on: category codes, shape (n, columns)."""
+    def _rows(self, encoder: TableEncoder, table: Any) -> PrivateRows:
+        """What is trained on: category codes, shape (n, columns), with weights and units where these are declared."""
         if isinstance(table, RowCounter):
             raise InputError(f"Method {self.method} needs rows; only margnet is fitted to counts.")
         drafted = encoder.whole.released is not None
-        return encoder.to_index(conformed(table, encoder.whole) if drafted else to_pandas(table))
+        frame = conformed(table, encoder.whole) if drafted else to_pandas(table)
+        return encoder.to_rows(frame, self._key())
+
+    def _key(self) -> bytes:
+        """A secret of 16 bytes, which chooses the rows of a unit that are used; of a seeded fit always the same."""
+        if self.random_state is None:
+            return secrets.token_bytes(KEY_BYTES)
+        seed = f"rows of units {int(self.random_state)}"
+        return hashlib.blake2b(seed.encode(), digest_size=KEY_BYTES).digest()
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
@@ -722,6 +733,11 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
+        for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
+            raise InputError(
+                f"Method {self.method} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
+                " of it, or fit margnet."
+            )
         self._check()
         if self.schema.ruled:
             _ = CodeRules(self.schema).merged  # refuses what cannot be held

@@ -8,10 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from tabsynth._random import Randomness
 from tabsynth._validate import shown
+from tabsynth.encoding.rows import PrivateRows
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend
 from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
@@ -279,7 +278,7 @@ class Run:
         check_left(ledger)
         self._plan(ledger)
 
-    def train(self, index: np.ndarray, monitor: TrainingMonitor) -> Any:
+    def train(self, index: PrivateRows, monitor: TrainingMonitor) -> Any:
         """Train by the plan; after a crash that lost a charged release, by a new plan for the rest of the budget."""
         while True:
             if self.project is not None:

@@ -124,6 +124,8 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
+    Columns of weights and of units come last, as the file has them.
+
     A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
     columns where a file declares them; never from another row.
 
@@ -175,7 +177,9 @@ def read_table(
         }
     except InputError as error:
         raise marked.refusal(frame, str(path), error, parse=True) from None
-    return pd.DataFrame(series, columns=[c.name for c in schema.columns if c.learned])
+    aside = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    names = [c.name for c in schema.columns if c.learned]
+    return pd.DataFrame({**series, **aside}, columns=[*names, *aside])
 
 
 def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]) -> None:

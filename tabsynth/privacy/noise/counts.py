@@ -87,6 +87,11 @@ class NoisyCounts(Generic[T]):
         ``count(rows, columns, groups)``: exact counts of the given columns, in the given groups of
         the values of every column. Each row must add 1 to one cell and nothing to the others. Default:
         of an array of category codes.
+    bound : float
+        The most that one unit of privacy adds to all cells of a set together: 1 for a row that counts once,
+        :attr:`tabsynth.schema.design.Design.bound` for units of several rows and for weighted rows. Public.
+    whole : bool
+        Whether counts are whole numbers; else they are multiples of 2⁻²⁰.
     """
 
     def __init__(
@@ -94,7 +99,10 @@ class NoisyCounts(Generic[T]):
         table: PrivateTable[T],
         sizes: Sequence[int],
         count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
+        bound: float = 1.0,
+        whole: bool = True,
     ) -> None:
+        self.bound, self.whole = bound, whole
         self.table = table
         self.sizes = tuple(sizes)
         self._count = count
@@ -112,7 +120,7 @@ class NoisyCounts(Generic[T]):
         Parameters
         ----------
         account : Account
-            Its ``noise_multiplier`` σ is in units of the joint sensitivity, which is 1 here.
+            Its ``noise_multiplier`` σ is in units of the joint sensitivity, which is the bound.
         sets : sequence of tuple of int
             Sets of columns.
         shares : sequence of float
@@ -123,20 +131,22 @@ class NoisyCounts(Generic[T]):
 
         Formal guarantees
         -----------------
-        Adding or removing one record changes one cell of each set by 1. In the vector of all counts,
-        each set's scaled by √share, that is an L2 sensitivity of √(Σ shares) = 1. The noise on it is
-        N(0, σ²) an entry, so that on a set's counts it has standard deviation σ/√share.
+        Adding or removing one unit of privacy changes the cells of each set by at most the bound b in L1, and so
+        in L2: a record changes one cell by 1. In the vector of all counts, each set's scaled by √share, that
+        is an L2 sensitivity of b√(Σ shares) = b. The noise on it is N(0, b²σ²) an entry, so that on a set's
+        counts it has standard deviation bσ/√share.
         """
         if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
             raise ValueError("shares must be positive and sum to 1")
-        stds = [noise_of(account, share) for share in shares]
+        stds = [self.bound * noise_of(account, share) for share in shares]
         rows = self.table.read(account)
         by = [None] * len(sets) if groups is None else groups
         counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
-        # The certificate's unit: counts of a set scaled by the root of its share.
-        counts = passed(account, counts, stds, units=[1 / math.sqrt(share) for share in shares])
+        # The certificate's unit: counts of a set scaled by the root of its share, over the bound.
+        units = [self.bound / math.sqrt(share) for share in shares]
+        counts = passed(account, counts, stds, units=units)
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
-            counts[i] = noise.noisy(counts[i], std, bits, whole=True)
+            counts[i] = noise.noisy(counts[i], std, bits, whole=self.whole)
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
@@ -156,16 +166,17 @@ class NoisyCounts(Generic[T]):
 
         Formal guarantees
         -----------------
-        Adding or removing one record changes one cell of each set by 1, so that each distance changes
-        by at most 1 and the vector of m of them by √m in L2. The noise is N(0, m σ²) on each. What is
+        Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each distance
+        changes by at most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. What is
         expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
         """
-        std = account.whole_table_noise * math.sqrt(len(sets))
+        joint = self.bound * math.sqrt(len(sets))
+        std = account.whole_table_noise * joint
         rows = self.table.read(account)
         exact = [
             np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
-        (distances,) = passed(account, [np.array(exact)], [std], units=[math.sqrt(len(sets))])
+        (distances,) = passed(account, [np.array(exact)], [std], units=[joint])
         return noise.noisy(distances, std, bits)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:

@@ -130,6 +130,7 @@ class MargNet(Synthesizer):
     method: ClassVar[str] = "margnet"
     stops_early: ClassVar[bool] = True
     composition: ClassVar[str] = GAUSSIAN_FILTER
+    no_design: ClassVar[tuple[str, ...]] = ()
 
     workload: Sequence[Sequence[str]] | None = None
     target: str | None = None
@@ -203,6 +204,10 @@ class MargNet(Synthesizer):
     def _rows(self, encoder: TableEncoder, table: Any) -> Any:
         if not isinstance(table, RowCounter):
             return super()._rows(encoder, table)
+        if self.schema.design:
+            raise InputError(
+                "Counts do not show the weight or the unit of rows; fit a DataFrame, or take them out of the schema."
+            )
         learned = self.schema.learned
         ordered = not all(isinstance(rule, Derived) for rule in self.schema.rules)
         if ordered or not set(learned.names) <= set(self.schema.names):
@@ -263,6 +268,7 @@ class MargNet(Synthesizer):
             monitor,
             parsed_workload(self.schema.learned, self.workload, self.target, config),
             _derived_groups(self.schema),
+            self.schema.design,
         )
         estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
         generator = estimate.mixture()

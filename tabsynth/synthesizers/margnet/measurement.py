@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
@@ -30,6 +31,7 @@ from tabsynth.privacy.noise.counts import (
     total_rows,
 )
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -147,13 +149,12 @@ def in_agreement(
     return counts
 
 
-Rows = np.ndarray | RowCounter
-
-
-def _count(schema: Schema, rows: Rows, columns: Sequence[int], groups: Groups) -> np.ndarray:
+def _count(
+    schema: Schema, rows: PrivateRows | RowCounter, columns: Sequence[int], groups: Groups
+) -> np.ndarray:
     if isinstance(rows, RowCounter):
         return count_by(schema, rows, columns, groups)
-    return count_rows(rows, columns, groups)
+    return count_rows(codes_of(rows), columns, groups, weights_of(rows))
 
 
 class PrivateMarginals:
@@ -177,6 +178,8 @@ class PrivateMarginals:
     workload : Workload
     derived : sequence of (int, ndarray)
         Columns and groups of their values that a derived column has one value for: these are counted, too.
+    design : Design
+        What rows stand for: counts are weighted, and one unit adds at most its bound.
     """
 
     def __init__(
@@ -191,13 +194,20 @@ class PrivateMarginals:
         monitor: TrainingMonitor,
         workload: Workload,
         derived: Sequence[tuple[int, np.ndarray]] = (),
+        design: Design = NO_DESIGN,
     ) -> None:
-        self.derived = derived
+        self.derived, self.design = derived, design
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose: spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
         self.workload = workload
-        self.counts: NoisyCounts[Any] = NoisyCounts(table, schema.sizes, partial(_count, schema))
+        self.counts: NoisyCounts[Any] = NoisyCounts(
+            table,
+            schema.sizes,
+            partial(_count, schema),
+            bound=design.bound,
+            whole=design.weight is None,
+        )
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
 
@@ -253,8 +263,8 @@ class PrivateMarginals:
         return {}
 
     def _joint_noise(self) -> float:
-        """Noise of all counts of pairs and triples together, in units of their sensitivity."""
-        return of_sum(self.spends[JOINT].mechanism).noise_multiplier
+        """Noise of all counts of pairs and triples together, in (weighted) rows."""
+        return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.bound
 
     def _total(self, singles: Sequence[Measured]) -> float:
         """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
@@ -331,6 +341,8 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
+        if self.design:
+            unit += f", in units of {self.design.bound:g}, the most that one unit of privacy adds"
         details = {"l2_sensitivity": 1.0, "unit": unit, **details}
         return self.ledger.open(stage, spend.mechanism, spend.count, details)
 

@@ -1,0 +1,170 @@
+"""How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import check_text, integer, positive, shown
+from tabsynth.errors import InputError
+from tabsynth.schema.number_texts import with_plain_numbers
+
+MOST_ROWS, MOST_WEIGHT = 10_000, 1e9  # of a unit, and of a row: past them noise is all that is left
+GRID = 2.0**-20  # weights are its multiples, which add up exactly in float64 up to 2³³
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The columns of a table that say what its rows stand for; they are neither learned nor sampled.
+
+    Parameters
+    ----------
+    weight : str, optional
+        The column of survey weights: how many people of the population a row stands for.
+    max_weight : float, optional
+        The largest weight that counts, a public number: larger weights are clipped to it.
+    unit : str, optional
+        The column that says which unit a row is of, such as a person or a household: what privacy protects.
+    max_rows_per_unit : int, optional
+        The most rows of one unit that are used, a public number.
+    """
+
+    weight: str | None = None
+    max_weight: float | None = None
+    unit: str | None = None
+    max_rows_per_unit: int | None = None
+
+    def __post_init__(self) -> None:
+        for what, name, limit, most in (
+            ("weight", self.weight, "max_weight", self.max_weight),
+            ("unit", self.unit, "max_rows_per_unit", self.max_rows_per_unit),
+        ):
+            if (name is None) != (most is None):
+                given, other = (what, limit) if most is None else (limit, what)
+                raise InputError(
+                    f"The schema has {given} and no {other}; declare both, the limit from public knowledge."
+                )
+            if name is not None and (not isinstance(name, str) or not name):
+                raise InputError(f"Expected {what} to be the name of a column, got {shown(name)}.")
+            if name is not None:
+                check_text(what, name)
+        if self.weight is not None and self.weight == self.unit:
+            raise InputError(f"Column {shown(self.weight)} is both weight and unit; name another.")
+        if self.max_weight is not None:
+            positive("max_weight", self.max_weight)
+            if not GRID <= self.max_weight <= MOST_WEIGHT:
+                raise InputError(
+                    f"Expected max_weight of at most {MOST_WEIGHT:g}, got {self.max_weight:g}."
+                )
+        if self.max_rows_per_unit is not None:
+            integer("max_rows_per_unit", self.max_rows_per_unit)
+            if not 1 <= self.max_rows_per_unit <= MOST_ROWS:
+                raise InputError(
+                    f"Expected max_rows_per_unit from 1 to {MOST_ROWS:,}, got {self.max_rows_per_unit}."
+                )
+
+    def __bool__(self) -> bool:
+        return self.weight is not None or self.unit is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        return tuple(name for name in (self.weight, self.unit) if name is not None)
+
+    @property
+    def rows(self) -> int:
+        """The most rows that one unit adds."""
+        return 1 if self.max_rows_per_unit is None else self.max_rows_per_unit
+
+    @property
+    def bound(self) -> float:
+        """The most that one unit adds to a (weighted) count of rows."""
+        return self.rows * (1.0 if self.max_weight is None else float(self.max_weight))
+
+    @property
+    def adjacency(self) -> str:
+        """What neighbouring tables differ by, in words."""
+        if self.unit is None:
+            return "add or remove one record"
+        return f"add or remove one {self.unit} with all of its records"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a schema file has it: without what is not declared."""
+        out: dict[str, Any] = {}
+        if self.weight is not None:
+            out["weight"] = {"column": self.weight, "max": self.max_weight}
+        if self.unit is not None:
+            out["unit"] = {"column": self.unit, "max_rows": self.max_rows_per_unit}
+        return out
+
+    def problems(
+        self, table: pd.DataFrame, decimal: str | None = None, *, needed: bool = False
+    ) -> list[tuple[str, Any, str]]:
+        """What a table has in these columns that cannot be used: column, value and message of each problem.
+
+        ``needed``: whether it must have the columns, as a table to be fitted does.
+        """
+        out: list[tuple[str, Any, str]] = []
+        names = [str(name) for name in table.columns]
+        for name in self.names if needed else ():
+            if name not in names:
+                what = "weight" if name == self.weight else "unit"
+                out.append(
+                    (
+                        name,
+                        None,
+                        f"The table lacks column {shown(name)}, the {what} of the schema; add it.",
+                    )
+                )
+        if self.weight in names:
+            given = table.iloc[:, names.index(self.weight)]
+            wrong = ~(self._numbers(given, decimal) >= 0)  # NaN is wrong, too
+            if wrong.any():
+                value = given.iloc[int(wrong.argmax())]
+                out.append(
+                    (
+                        self.weight,
+                        value,
+                        f"Column {shown(self.weight)} has weight {shown(value)}, and weights are numbers from 0; correct"
+                        " it, or take the row out.",
+                    )
+                )
+        if self.unit in names and table.iloc[:, names.index(self.unit)].isna().any():
+            out.append(
+                (
+                    self.unit,
+                    None,
+                    f"Column {shown(self.unit)} has a null, and each row is of a unit; give each such row a unit of"
+                    " its own.",
+                )
+            )
+        return out
+
+    def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
+        """Clipped weights of a table without problems, multiples of 2⁻²⁰, shape (n,) float64."""
+        names = [str(name) for name in table.columns]
+        numbers = self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
+        most = float(self.max_weight or 0)
+        return np.asarray(np.floor(np.minimum(numbers, most) / GRID) * GRID)
+
+    def _numbers(self, values: pd.Series, decimal: str | None) -> np.ndarray:
+        """Weights as numbers, NaN for what is none."""
+        numbers = pd.to_numeric(with_plain_numbers(values, decimal), errors="coerce")
+        out = numbers.to_numpy(dtype=float, na_value=math.nan)
+        return np.where(np.isfinite(out), out, math.nan)
+
+
+NO_DESIGN = Design()
+
+
+def design_from(data: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
+    weight, unit = data.get("weight") or {}, data.get("unit") or {}
+    return {
+        "weight": weight.get("column"),
+        "max_weight": weight.get("max"),
+        "unit": unit.get("column"),
+        "max_rows_per_unit": unit.get("max_rows"),
+    }
