@@ -19,8 +19,8 @@ from tabsynth.evaluation.results import (
     Result,
     RuleCheck,
     Subgroups,
-    Verdict,
     SurveyEstimates,
+    Verdict,
     WeightsUsed,
     reference_scale,
     scaled,
@@ -518,7 +518,10 @@ def weighted_wilson(hits: np.ndarray, weights: np.ndarray | None = None) -> Esti
     share, n = float(np.average(hits, weights=weights)), effective_rows(weights, len(hits))
     centre, wide = share + Z95**2 / (2 * n), 1 + Z95**2 / n
     half = Z95 * math.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
-    ends = (max(0.0, min(share, (centre - half) / wide)), min(1.0, max(share, (centre + half) / wide)))
+    ends = (
+        max(0.0, min(share, (centre - half) / wide)),
+        min(1.0, max(share, (centre + half) / wide)),
+    )
     return Estimate(share, *ends, len(hits))
 
 

@@ -478,16 +478,23 @@ class SurveyEstimate(Result):
     error: float
     synthetic: float
 
+    def takes(self, value: float) -> bool:
+        """Whether another estimate is within the interval, to within rounding."""
+        rounding = 1e-9 * abs(self.real.value)
+        return self.real.low - rounding <= value <= self.real.high + rounding
+
     @property
     def inside(self) -> bool:
         """Whether the synthetic estimate is within the interval."""
-        return self.real.low <= self.synthetic <= self.real.high
+        return self.takes(self.synthetic)
 
     @property
     def errors_away(self) -> float:
         """How many standard errors the synthetic estimate is away; infinite where the error is 0."""
         away = abs(self.synthetic - self.real.value)
-        return away / self.error if self.error > 0 else 0.0 if self.inside else math.inf
+        if self.inside and self.error == 0:
+            return 0.0
+        return away / self.error if self.error > 0 and math.isfinite(away) else math.inf
 
 
 @dataclass(frozen=True)
@@ -501,8 +508,8 @@ class SurveyEstimates(Result):
     degrees : int
         Degrees of freedom of Student's t.
     estimates : dict
-        By kind (``share``, ``pair``, ``mean``, ``total``): the estimates that were judged, those furthest away first;
-        at most 500 of a kind.
+        By kind (``share``, ``pair``, ``number``): the estimates that were judged, those furthest away first; at most
+        500 of a kind.
     judged, inside : dict
         By kind: how many estimates were judged, and how many of the synthetic ones are within the interval.
     too_few : dict

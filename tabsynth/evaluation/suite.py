@@ -26,6 +26,7 @@ from tabsynth.evaluation.utility.prediction import (
 )
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
+from tabsynth.evaluation.utility.survey import Design, survey_estimates
 from tabsynth.evaluation.utility.target import train_on_synthetic
 from tabsynth.evaluation.utility.totals import population_totals
 from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
@@ -68,6 +69,8 @@ def measure(
     sizes: Sequence[int],
     columns: Columns | None = None,
     weights: Weights | None = None,
+    design: Design | None = None,
+    numbers: Sequence[int] = (),
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     seed: int = 0,
@@ -87,6 +90,10 @@ def measure(
     weights : Weights, optional
         Survey weights of the rows of ``train``, ``synthetic`` and ``holdout``, for every metric of utility. The
         attacks count people, each of whom is one row, and use no weights.
+    design : Design, optional
+        Of the survey that the rows of ``train`` are from, for design-aware intervals; with ``weights``.
+    numbers : sequence of int
+        Columns of numbers, of which means and totals are estimated.
     m : int
         Records in each group of attribute disclosure.
     seed : int
@@ -103,9 +110,7 @@ def measure(
         independent_columns(train, len(synthetic), rng, of_train) for _ in range(BASELINES)
     ]
     own = np.random.default_rng([seed, 1])
-    tables = _tables(
-        train, synthetic, holdout, baselines[0], names, sizes, columns, weights, own
-    )
+    tables = _tables(train, synthetic, holdout, baselines[0], names, sizes, columns, weights, own)
     if holdout is not None:
         # Of a larger one as many rows as the synthetic table has; a smaller one is corrected for below.
         chosen = subsample(
@@ -145,7 +150,7 @@ def measure(
         if tables.control is not None:
             shown, rows = tables, tables.weighted_control
         else:  # the classifiers of the training table and of the baseline do not see the test rows
-            of_fit = None if weights is None else replace(weights, train=fit.weights)
+            of_fit = None if weights is None else replace(weights, train=fit.each)
             shown = replace(tables, train=fit.codes, baseline=baselines[0], weights=of_fit)
             rows = test
         utility += train_on_synthetic(shown, rows, columns.target, own, boosting=columns.boosting)
@@ -163,6 +168,10 @@ def measure(
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
+    survey = None
+    if weights is not None and design is not None:
+        survey, within = survey_estimates(tables, design, numbers, seed=seed)
+        utility += within
     used = None if weights is None else weights_used(tables)
     scale = 1.0
     if holdout is not None:
@@ -175,6 +184,7 @@ def measure(
         verdict(prediction, ways, scale),
         None if holdout is None else overlap(train, holdout),
         weights=used,
+        survey=survey,
     )
 
 

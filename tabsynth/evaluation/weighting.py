@@ -38,6 +38,11 @@ class WeightedRows:
         """The effective number of rows; that of the rows where all count the same."""
         return effective_rows(self.weights, len(self.codes))
 
+    @property
+    def each(self) -> np.ndarray:
+        """The weights; ones where all rows count the same."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
     @cached_property
     def mean_one(self) -> np.ndarray | None:
         """Weights whose mean is 1, for classifiers: their penalties then are those of as many rows."""
@@ -90,7 +95,7 @@ def variance_of_mean(influence: np.ndarray, weights: np.ndarray | None = None) -
 
 
 def quantiles(
-    values: np.ndarray, at: Sequence[float], weights: np.ndarray | None = None
+    values: np.ndarray, at: Sequence[float] | np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Quantiles, shape (at,): interpolated ones, or of weighted values the least that reaches the share.
 

@@ -59,10 +59,7 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
         upper = np.triu_indices(len(numeric), 1)
         values = [
             np.stack(
-                [
-                    m[upper]
-                    for m in correlations(_numbers(t.codes, tables, numeric), g, t.mean_one)
-                ],
+                [m[upper] for m in correlations(_numbers(t.codes, tables, numeric), g, t.mean_one)],
                 axis=1,
             )
             for t, g in zip(present, groups, strict=True)

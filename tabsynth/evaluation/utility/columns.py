@@ -98,7 +98,9 @@ def rare_coverage(tables: Tables) -> Metric:
     coverage = tables.weighted.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
-        Part(f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int((real.codes[:, j] == v).sum()))
+        Part(
+            f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int((real.codes[:, j] == v).sum())
+        )
         for (j, v), hit in zip(places, coverage.synthetic, strict=True)
         if not hit
     ]

@@ -35,8 +35,8 @@ def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     sizes = [int(group.max()) + 1 for group in bins]
 
     def score(other: WeightedRows) -> Distance:
-        both = [WeightedRows(binned(t.codes, bins), t.weights) for t in (real, other)]
-        return distance(*both, sets, tables.names, sizes)
+        one, two = (WeightedRows(binned(t.codes, bins), t.weights) for t in (real, other))
+        return distance(one, two, sets, tables.names, sizes)
 
     distances = tables.weighted.map(score)
     parts = [

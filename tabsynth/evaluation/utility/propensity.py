@@ -63,8 +63,8 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
                 return ratio(rows[0], rows[1], tables.sizes, rng)
             most = min(MAX_ROWS, *map(len, both))
             real, synthetic = (sampled(t, most, rng) for t in both)
-            each = [np.ones(most) if t.weights is None else t.mean_one for t in (real, synthetic)]
-            return ratio(real.codes, synthetic.codes, tables.sizes, rng, np.concatenate(each))
+            weights = np.concatenate([t.each / t.each.mean() for t in (real, synthetic)])
+            return ratio(real.codes, synthetic.codes, tables.sizes, rng, weights)
 
         metrics.append(
             Metric(
@@ -187,7 +187,7 @@ def _tree_squares(
     label: np.ndarray,
     share: float,
     rng: np.random.Generator,
-    weights: np.ndarray | None,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     leaf = max(5, round(LEAF * len(rows)))
     model = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))

@@ -105,9 +105,7 @@ def _excess(
 
     Weighted rows are drawn in proportion to their weights, as many as the effective numbers of rows of the tables.
     """
-    a, b = (
-        table.at(table.codes[:, column] == value) for table in (tables.weighted_train, other)
-    )
+    a, b = (table.at(table.codes[:, column] == value) for table in (tables.weighted_train, other))
     if len(b) == 0:
         return 1.0
     observed = distance(a, b, sets, tables.names, tables.sizes).mean.value
@@ -160,10 +158,7 @@ def _resampled(
     place[judged] = np.arange(len(judged))
     both = [t.at(place[t.codes[:, column]] >= 0) for t in (tables.weighted_train, other)]
     groups = [place[table.codes[:, column]] for table in both]
-    each = [
-        np.ones(len(t), np.float32) if t.weights is None else t.mean_one.astype(np.float32)  # type: ignore[union-attr]
-        for t in both
-    ]
+    each = [(t.each * (len(t) / max(float(t.each.sum()), 1e-300))).astype(np.float32) for t in both]
     blocks = [rng.permutation(np.arange(len(t)) % min(BLOCKS, max(1, len(t)))) for t in both]
     weights = [_block_weights(int(block.max(initial=0)) + 1, rng) for block in blocks]
     total = np.zeros((len(judged), REPLICATES), dtype=np.float32)

@@ -37,21 +37,8 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     assert weights is not None
     columns = [j for j in range(len(tables.sizes)) if j != weights.column]
     train = _totals(tables.weighted_train, columns, tables.sizes, rng, 1.0)
-    population = float(weights.train.sum())
-    of_all_rows = Compared(
-        None
-        if weights.synthetic is None
-        else len(tables.train) / len(tables.synthetic)
-        if weights.column is not None
-        else 1.0,
-        None if tables.holdout is None else len(tables.train) / len(tables.holdout),
-        None,
-    )
 
-    def measure(other: WeightedRows, scale: float | None) -> tuple[np.ndarray, Estimate, Estimate]:
-        if scale is None:  # of its own it states no population
-            own = len(other) if other.weights is None else float(other.weights.sum())
-            scale = population / own
+    def measure(other: WeightedRows, scale: float) -> tuple[np.ndarray, Estimate, Estimate]:
         totals = _totals(other, columns, tables.sizes, rng, scale)
         n = min(len(other), len(tables.train))
         error = np.abs(totals[:, 0] / train[:, 0] - 1)
@@ -64,11 +51,11 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
             clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    given = tables.weighted
+    given, scales = tables.weighted, population_scales(tables)
     metrics = Compared(
-        measure(given.synthetic, of_all_rows.synthetic),
-        None if given.holdout is None else measure(given.holdout, of_all_rows.holdout),
-        measure(given.baseline, None),
+        measure(given.synthetic, scales.synthetic),
+        None if given.holdout is None else measure(given.holdout, scales.holdout or 1.0),
+        measure(given.baseline, scales.baseline),
     )
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
     out = []
@@ -94,6 +81,23 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         )
     )
     return out
+
+
+def population_scales(tables: Tables) -> Compared[float]:
+    """What the weighted sums of each table are multiplied by to be totals of the population."""
+    weights, given = tables.weights, tables.weighted
+    assert weights is not None
+    population = float(weights.train.sum())
+    holdout = None
+    if tables.holdout is not None and given.holdout is not None:
+        rows = len(tables.train) / len(tables.holdout)
+        holdout = population / len(given.holdout) if weights.holdout is None else rows
+    synthetic = 1.0
+    if weights.synthetic is None:
+        synthetic = population / len(tables.synthetic)
+    elif weights.column is not None:
+        synthetic = len(tables.train) / len(tables.synthetic)
+    return Compared(synthetic, holdout, population / len(tables.baseline))
 
 
 def _metric(
@@ -140,7 +144,7 @@ def _totals(
     Shape (1 + groups, 1 + values).
     """
     group = group_numbers(len(table), rng)
-    weight = np.ones(len(table)) if table.weights is None else table.weights
+    weight = table.each
     parts = [np.bincount(group, weight, GROUPS)[:, None]]
     for j in columns:
         sums = np.bincount(group * sizes[j] + table.codes[:, j], weight, GROUPS * sizes[j])
