@@ -175,7 +175,7 @@ def test_shadow_models_of_tables_without_spread(population):
 
 
 def test_no_row_or_every_row_breaks_the_schema():
-    none = violations(np.zeros((5, 0), dtype=bool), 0, 5, [], [])
+    none = violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], [])
     assert (none.value, none.parts) == (0, ()) and none.low == 0 < none.high < 1
-    every = violations(np.ones((1, 2), dtype=bool), 0, 1, ["a", "b"], [])
+    every = violations(np.ones((1, 2), dtype=bool), np.ones(1, dtype=bool), ["a", "b"], [])
     assert every.value == 1 and [part.n for part in every.parts] == [1, 1]

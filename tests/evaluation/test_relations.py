@@ -151,7 +151,7 @@ def test_a_tree_sees_what_main_effects_do_not():
 
 def test_weighted_totals_by_hand():
     rng = np.random.default_rng(5)
-    train, other = related(rng, 400) + [0, 0, 0, 1], related(rng, 200) + [0, 0, 0, 1]
+    train, other = (np.add(related(rng, rows), [0, 0, 0, 1]) for rows in (400, 200))
 
     def totals(one, two):  # weights are the numbers of column d, which is never 0 here
         weights = Weights(train=one[:, 3] * 1.0, synthetic=two[:, 3] * 1.0, column=3)

@@ -41,10 +41,11 @@ def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     def measure(other: WeightedRows, scale: float) -> tuple[np.ndarray, Estimate, Estimate]:
         totals = _totals(other, columns, tables.sizes, rng, scale)
         n = min(len(other), len(tables.train))
-        error = np.abs(totals[:, 0] / train[:, 0] - 1)
+        whole = np.where(train[:, 0] > 0, train[:, 0], np.nan)
+        error = np.abs(totals[:, 0] / whole - 1)
         # Half the sum of absolute differences over the total: the share that would have to move.
         moved = 0.5 * np.abs(totals[:, 1:] - train[:, 1:]).sum(axis=1)
-        moved /= train[:, 0] * max(1, len(columns))
+        moved /= whole * max(1, len(columns))
         return (
             totals[0],
             clipped(jackknifed(float(error[0]), error[1:], n), 0.0),
