@@ -149,7 +149,9 @@ def evaluate(
     kept_apart = None if holdout is None else _given(holdout, HOLDOUT, survey, whole)
     weighted = survey.weights is not None
     real_weights = made_weights = other_weights = None
+    design_columns = None
     if weighted:
+        design_columns = reader.design_columns(training.survey, REAL)
         real_weights = reader.weights(training.survey, len(training.rows), REAL)
         if survey.weights in made.survey.columns if isinstance(survey.weights, str) else False:
             made_weights = reader.weights(made.survey, len(made.rows), SYNTHETIC)
@@ -170,7 +172,7 @@ def evaluate(
             others = others[other_weights[other_rows] > 0]
             other_weights = other_weights[other_rows][other_weights[other_rows] > 0]
     of_tables = design = None
-    if real_weights is not None:
+    if real_weights is not None and design_columns is not None:
         if made_weights is not None:
             made_weights = made_weights[indexed_table.fits]
         of_tables = Weights(
@@ -179,7 +181,7 @@ def evaluate(
             holdout=other_weights,
             column=_place_of_weights(whole, schema, survey),
         )
-        design = reader.design(training.survey, real_weights, train_rows, REAL)
+        design = design_columns.design(survey, real_weights, train_rows, REAL)
     seed = integer("random_state", random_state, least=0)
     extra = [indexed_table.violations]
     if shadow is not None:

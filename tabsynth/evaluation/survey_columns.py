@@ -6,7 +6,7 @@ They are columns of the table, and need not be among those of the schema. All th
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from tabsynth.errors import InputError, TableError
 from tabsynth.evaluation.utility.survey import Design, Linearised, Replicated
 from tabsynth.schema.number_texts import with_plain_numbers
 
-SURVEY = "the survey's columns"  # what problems are of
+SURVEY = "the description of the survey"  # what problems are of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,34 +151,14 @@ class SurveyReader:
         column = self._column(aside, name, "weights", what)
         return np.ones(rows) if column is None else self._checked(column, f"column {name!r}", what)
 
-    def design(
-        self, aside: pd.DataFrame, weights: np.ndarray, kept: np.ndarray, what: str
-    ) -> Design | None:
-        """The survey's design, of the rows that are kept, by their numbers; None of a single row.
-
-        Raises
-        ------
-        InputError
-            With all problems, those of other columns too.
-        """
+    def design_columns(self, aside: pd.DataFrame, what: str) -> "DesignColumns":
+        """Replicate weights, or strata and clusters, of all rows of the training table."""
         names = self.names
-        if names.replicate_weights is not None:
-            replicates = self._replicates(aside, kept, what)
-            self.refuse()
-            return Replicated(weights[kept], replicates, names.replicate_factor)
-        strata = self._groups(aside, names.strata, "strata", what)
-        clusters = self._groups(aside, names.clusters, "clusters", what)
-        self.refuse()
-        strata, clusters = (None if part is None else part[kept] for part in (strata, clusters))
-        if strata is not None:
-            strata = np.unique(strata, return_inverse=True)[1]
-        if clusters is not None:
-            both = np.column_stack([clusters if strata is None else strata, clusters])
-            clusters = np.unique(both, axis=0, return_inverse=True)[1].ravel()
-        if strata is None and clusters is None and len(kept) < 2:
-            return None
-        self._refuse_single(strata, clusters, len(kept), what)
-        return Linearised(weights[kept], strata, clusters)
+        return DesignColumns(
+            replicates=None if names.replicate_weights is None else self._replicates(aside, what),
+            strata=self._groups(aside, names.strata, "strata", what),
+            clusters=self._groups(aside, names.clusters, "clusters", what),
+        )
 
     def refuse(self) -> None:
         """Raise what is wrong, if anything is."""
@@ -209,7 +189,7 @@ class SurveyReader:
         expected = "finite numbers" if negative else "numbers from 0"
         found = "a null" if pd.isna(value) else shown(value)
         self.problems.append(
-            f"The {what} has {found} among the weights of {name} ({int(wrong.sum()):,} such rows), and weights are"
+            f"The {what} has {found} among the weights of {name} ({int(wrong.sum()):,} such{' row' if wrong.sum() == 1 else ' rows'}), and weights are"
             f" {expected}; correct it, or take the row out."
         )
         return None
@@ -225,8 +205,8 @@ class SurveyReader:
             return np.ones(len(values))
         return numbers
 
-    def _replicates(self, aside: pd.DataFrame, kept: np.ndarray, what: str) -> np.ndarray:
-        """Replicate weights of the rows that are kept, shape (rows, replicates)."""
+    def _replicates(self, aside: pd.DataFrame, what: str) -> np.ndarray:
+        """Replicate weights, shape (rows, replicates)."""
         names = self.names.replicates(list(aside.columns))
         if isinstance(self.names.replicate_weights, str) and len(names) < 2:
             self.problems.append(
@@ -236,20 +216,18 @@ class SurveyReader:
         columns = []
         for name in names:
             values = self._column(aside, name, "replicate_weights", what)
-            numbers = (
-                None
-                if values is None
-                else self._numbers(values, f"column {name!r}", what, negative=True)
-            )
+            if values is None:
+                continue
+            numbers = self._numbers(values, f"column {name!r}", what, negative=True)
             if numbers is None:
                 continue
-            if numbers[kept].sum() <= 0:
+            if len(numbers) and numbers.sum() <= 0:
                 self.problems.append(
-                    f"The replicate weights of column {name!r} of the {what} add up to"
-                    f" {numbers[kept].sum():g}, and must to more than 0; correct the column, or leave it out."
+                    f"The replicate weights of column {name!r} of the {what} add up to {numbers.sum():g}, and must to"
+                    " more than 0; correct the column, or leave it out."
                 )
-            columns.append(numbers[kept])
-        return np.column_stack(columns) if columns else np.ones((len(kept), 2))
+            columns.append(numbers)
+        return np.column_stack(columns) if columns else np.ones((len(aside), 2))
 
     def _groups(
         self, aside: pd.DataFrame, name: str | None, argument: str, what: str
@@ -267,22 +245,49 @@ class SurveyReader:
             return None
         return np.asarray(pd.factorize(values.astype(object).map(str))[0], dtype=np.int64)
 
-    def _refuse_single(
-        self, strata: np.ndarray | None, clusters: np.ndarray | None, rows: int, what: str
-    ) -> None:
-        """InputError if a stratum has one cluster, whose variance is unknown."""
-        own = np.arange(rows) if clusters is None else clusters
-        of_rows = np.zeros(rows, dtype=np.int64) if strata is None else strata
-        first = np.unique(own, return_index=True)[1]
-        single = int((np.bincount(of_rows[first]) == 1).sum())
-        if not single:
-            return
-        unit = "row" if clusters is None else "cluster"
-        if strata is None:
+
+class DesignColumns(NamedTuple):
+    """What the survey's columns say of each row of the training table, shape (rows,) or (rows, replicates)."""
+
+    replicates: np.ndarray | None
+    strata: np.ndarray | None
+    clusters: np.ndarray | None
+
+    def design(
+        self, names: SurveyNames, weights: np.ndarray, kept: np.ndarray, what: str
+    ) -> Design | None:
+        """The survey's design, of the rows that are kept, by their numbers; None of a single row.
+
+        Raises
+        ------
+        InputError
+            If a stratum has one cluster, whose variance is unknown.
+        """
+        if self.replicates is not None:
+            return Replicated(weights[kept], self.replicates[kept], names.replicate_factor)
+        strata, clusters = (None if c is None else c[kept] for c in (self.strata, self.clusters))
+        if strata is None and clusters is None and len(kept) < 2:
+            return None
+        of_rows = np.zeros(len(kept), dtype=np.int64)
+        if strata is not None:
+            of_rows = np.unique(strata, return_inverse=True)[1]
+        own = np.arange(len(kept))
+        if clusters is not None:
+            both = np.column_stack([of_rows, clusters])
+            own = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        sizes = np.bincount(of_rows[np.unique(own, return_index=True)[1]])
+        if (sizes == 1).any() and strata is None:
             raise InputError(
                 f"The {what} has one cluster, from which no interval follows; leave out clusters."
             )
-        raise InputError(
-            f"{single:,} strata of column {shown(self.names.strata)} of the {what} have one {unit} each, from which no"
-            " variance follows; join them with others."
+        if (sizes == 1).any():
+            unit = "row" if clusters is None else "cluster"
+            raise InputError(
+                f"{int((sizes == 1).sum()):,} strata of column {shown(names.strata)} of the {what} have one {unit} each,"
+                " from which no variance follows; join them with others."
+            )
+        return Linearised(
+            weights[kept],
+            None if strata is None else of_rows,
+            None if clusters is None else own,
         )
