@@ -1,22 +1,36 @@
 """What a budget buys before there is a table: labels of PATE, noise of DP-SGD steps and of MargNet."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 from tabsynth import methods
-from tabsynth._validate import integer, one_of, shown
+from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.errors import BudgetError, InputError
-from tabsynth.privacy.accounting.accountants import Spend
+from tabsynth.privacy.accounting.accountants import Spend, gaussian_mu
 from tabsynth.privacy.accounting.calibration import calibrate, noise_by_rdp
 from tabsynth.privacy.accounting.labels import LabelPlan, Labels, check_budget, plan_labels
 from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian
 from tabsynth.schema.column import Column
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import Plan
 
-__all__ = ["LabelPlan", "Labels", "NoisePlan", "StepNoise", "plan", "plan_labels", "plan_noise"]
+__all__ = [
+    "BoundPlan",
+    "CapPlan",
+    "LabelPlan",
+    "Labels",
+    "NoisePlan",
+    "StepNoise",
+    "plan",
+    "plan_bounds",
+    "plan_caps",
+    "plan_labels",
+    "plan_noise",
+]
 
 BATCHES, STEPS = (256, 1024), (1000, 5000)
 
@@ -159,6 +173,180 @@ def plan(
     estimator = model(_any_schema() if schema is None else schema, **given)
     fit_plan: Plan = estimator.plan(estimate_time=False)
     return fit_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundPlan:
+    """What a bound of the rows of a unit costs, before there is a table.
+
+    Attributes
+    ----------
+    bound : int
+        The most rows of one unit that are used.
+    noise : float
+        Standard deviation of the noise on one (weighted) count of rows, if it had the whole budget.
+    relative : float
+        The same over that of a fit that protects single rows.
+    rows_left_out : float or None
+        The share of rows beyond the bound, by the assumed distribution. The shares of a table of the rows that are used
+        differ from those of all rows by at most this, in total variation distance. None without an assumption.
+    units_bounded : float or None
+        The share of units with more rows than the bound.
+    """
+
+    bound: int
+    noise: float
+    relative: float
+    rows_left_out: float | None
+    units_bounded: float | None
+
+
+def plan_bounds(
+    bounds: Sequence[int],
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    max_weight: float | None = None,
+    rows_per_unit: Mapping[int, float] | float | None = None,
+) -> tuple[BoundPlan, ...]:
+    """The privacy cost and the bias of several bounds of the rows of a unit; no table is read.
+
+    Parameters
+    ----------
+    bounds : sequence of int
+        As ``max_rows_per_unit`` of a schema.
+    epsilon, delta : float
+        The privacy budget.
+    max_weight : float, optional
+        The cap of survey weights, where rows have them.
+    rows_per_unit : mapping or float, optional
+        What is assumed of the table, from public knowledge: the share of units by their number of rows, which add up to 1;
+        or their mean number of rows, at least 1, of a geometric distribution from 1. It must not be counted in a private
+        table.
+
+    Raises
+    ------
+    InputError
+        For a bound, a weight or a distribution that is none.
+    """
+    if math.isinf(positive("epsilon", epsilon, finite=False)):
+        raise InputError("A bound of rows has no cost without noise; give a finite epsilon.")
+    between("delta", delta, 0, 1, low_open=True, high_open=True)
+    if not bounds:
+        raise InputError("Expected one bound or more, such as 1,2,5.")
+    one = 1.0 / gaussian_mu(epsilon, delta)
+    weight: dict[str, Any] = {} if max_weight is None else {"weight": "w", "max_weight": max_weight}
+    plans = []
+    for bound in sorted(set(bounds)):
+        design = Design(**weight, unit="u", max_rows_per_unit=bound)
+        left_out, units = _beyond(bound, rows_per_unit)
+        noise = one * design.bound
+        plans.append(
+            BoundPlan(
+                bound=bound,
+                noise=noise,
+                relative=float(design.rows),
+                rows_left_out=left_out,
+                units_bounded=units,
+            )
+        )
+    return tuple(plans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapPlan:
+    """What a cap of survey weights costs, before there is a table.
+
+    Attributes
+    ----------
+    cap : float
+        The largest weight that counts.
+    noise : float
+        Standard deviation of the noise on one weighted count, in people, if it had the whole budget.
+    share : float
+        The same as a share of the population.
+    relative : float
+        That share over the one of an unweighted fit of as many rows: the cap over the mean weight.
+    """
+
+    cap: float
+    noise: float
+    share: float
+    relative: float
+
+
+def plan_caps(
+    caps: Sequence[float],
+    rows: int,
+    population: float,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    rows_of_unit: int = 1,
+) -> tuple[CapPlan, ...]:
+    """The noise of several caps of survey weights; no table is read.
+
+    The other side of a cap, what clipping takes away, follows from the weights themselves: from the public design of the
+    survey, or an earlier published year of it.
+
+    Parameters
+    ----------
+    caps : sequence of float
+        As ``max_weight`` of a schema.
+    rows : int
+        Of the table, as the caller declares it.
+    population : float
+        What the weights add up to, about: a public number, not their total in a private table.
+    epsilon, delta : float
+        The privacy budget.
+    rows_of_unit : int
+        The most rows of one unit of privacy.
+
+    Raises
+    ------
+    InputError
+        For a cap or a population that is none.
+    """
+    check_budget(rows, epsilon, delta)
+    people = positive("population", population)
+    if not caps:
+        raise InputError("Expected one cap or more, such as 200,300.")
+    one = rows_of_unit / gaussian_mu(epsilon, delta)
+    plans = []
+    for cap in sorted(set(caps)):
+        noise = one * Design(weight="w", max_weight=cap).bound
+        relative = float(cap) * rows / people
+        plans.append(CapPlan(cap=float(cap), noise=noise, share=noise / people, relative=relative))
+    return tuple(plans)
+
+
+def _beyond(
+    bound: int, assumed: Mapping[int, float] | float | None
+) -> tuple[float | None, float | None]:
+    """Shares of rows beyond a bound and of units with such rows, by an assumed distribution."""
+    if assumed is None:
+        return None, None
+    if not isinstance(assumed, Mapping):
+        mean = positive("rows_per_unit", assumed)
+        if mean < 1:
+            raise InputError(
+                f"Expected rows_per_unit of 1 or more, got {mean:g}; a unit has a row."
+            )
+        beyond = (
+            1 - 1 / mean
+        ) ** bound  # of rows and of units alike: a geometric law has no memory
+        return beyond, beyond
+    for number, share in assumed.items():
+        integer("a number of rows of rows_per_unit", number)
+        between(f"the share of units with {number} rows", share, 0, 1)
+    total = math.fsum(assumed.values())
+    if not math.isclose(total, 1, abs_tol=1e-6):
+        raise InputError(
+            f"The shares of rows_per_unit add up to {total:g}, not to 1; correct them."
+        )
+    rows = math.fsum(number * share for number, share in assumed.items())
+    beyond = math.fsum(max(0, number - bound) * share for number, share in assumed.items())
+    return beyond / rows, math.fsum(share for number, share in assumed.items() if number > bound)
 
 
 def _check_schema(method: str, schema: Schema | None) -> None:

@@ -25,9 +25,9 @@ def test_a_cycle_is_found(tmp_path, monkeypatch):
 
 
 MODELS = {
-    "margnet": (25, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
+    "margnet": (27, lambda schema: MargNet(schema, epsilon=1.0, config=MargNetConfig(steps=20))),
     "dp-wgan": (
-        30,
+        32,
         lambda schema: DPWGAN(
             schema,
             epsilon=1.0,

@@ -65,7 +65,8 @@ def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
     files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
-        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta)
+        unit = None if model.schema is None else model.schema.unit
+        ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
     return files
 
 
@@ -144,7 +145,7 @@ def find_misprint(
     mechanisms : sequence of Mechanism
         Calls of the run, with the distance to the inputs on the neighbouring dataset.
     most : float
-        Number of records that only one of the two datasets contains.
+        Number of records, or units, that only one of the two datasets contains.
     """
     listed = [
         item
@@ -252,7 +253,7 @@ def replay(
         With finite epsilon and no time limit, on which a fit would depend. It is cloned, not fitted. One without a
         schema drafts it, which is replayed, too.
     table, neighbour : DataFrame or RowCounter
-        Neighbouring datasets, in any order of rows.
+        Neighbouring datasets, in any order of rows. Under a schema with a unit they differ in a whole unit.
     seed : int
         Replaces the model's ``random_state`` and seeds the random numbers of the records.
     sampled : int
@@ -273,8 +274,11 @@ def replay(
             one, other = _contents(to_pandas(table), to_pandas(neighbour))
         else:
             encoder = TableEncoder(model.schema, model._encoding())
-            one, other = (encoder.to_index(to_pandas(t)) for t in (table, neighbour))
+            key = clone(model).set_params(random_state=seed)._key()
+            one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
         randomness = RecordRandomness(one, other, seed)
+        if model.schema is not None and model.schema.unit is not None:
+            randomness.most = _units_changed(encoder, table, neighbour)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -294,10 +298,29 @@ def replay(
         result = replay_run(fit, table, neighbour, randomness=randomness)
     if not result.passed:
         return result
-    most = 1.0 if randomness is None else float(randomness.unmatched.sum())
+    most = 1.0 if randomness is None else float(randomness.most)
     return replace(
         result, first_difference=find_misprint(certificates[-1], result.mechanisms, most)
     )
+
+
+def _units_changed(encoder: TableEncoder, table: Any, neighbour: Any) -> int:
+    """The number of units that only one of two tables has, by their names as they are and all their rows.
+
+    Which rows are used, and what a unit is called, is tested, and does not tell it.
+    """
+    design, both = encoder.whole.design, []
+    for given in (table, neighbour):
+        index, kept = encoder._encoded(to_pandas(given), "table", with_design=True)
+        contents = np.ascontiguousarray(index)
+        if design.weight is not None:
+            weights = design.weights(kept, encoder.whole.decimal)
+            contents = np.column_stack([contents, weights.view(np.int64)])
+        units: dict[Any, list[bytes]] = {}
+        for name, row in zip(kept[design.unit].astype(object), contents, strict=True):
+            units.setdefault(name, []).append(row.tobytes())
+        both.append({(name, tuple(rows)) for name, rows in units.items()})
+    return len(both[0] ^ both[1])
 
 
 def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:

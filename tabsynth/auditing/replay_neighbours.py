@@ -1,4 +1,4 @@
-"""Neighbouring datasets: a table with one record more or less, of the kinds that reveal leaks."""
+"""Neighbouring datasets: a table with one record more or less, or one unit, of the kinds that reveal leaks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ import pandas as pd
 
 from tabsynth.encoding import TableEncoder
 from tabsynth.errors import InputError
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.frames import to_pandas
 
 ADDED, REMOVED = "added", "removed"
+EXCESS = 2  # rows of the unit beyond its bound
 KINDS = (
     "outlier",
     "undeclared",
@@ -28,7 +30,7 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbour:
-    """Two tables that one record tells apart.
+    """Two tables that one record tells apart, or one unit with all of its records.
 
     Attributes
     ----------
@@ -60,17 +62,22 @@ def neighbours(
     * ``extreme``: whole numbers that floats cannot hold and a text of 5,000 characters, where the schema takes
       such values in.
 
+    Under a schema with a unit, the record is there several times, more often than the bound allows, as the rows of a
+    new unit, at random places. The names of new units are of several types, so that the column's dtype changes. A new
+    record weighs twice the cap, but for ``twin``.
+
     Parameters
     ----------
     table : DataFrame
-        Of two rows or more.
+        Of two rows or more. Where it lacks the unit or the weight of the schema, these are drawn.
     label : str, optional
         A categorical or ordinal column; default: the one whose rarest class is the rarest.
     seed : int
         Draws which record is changed, and where it stands.
     """
     frame = to_pandas(table)
-    frame = frame[[n for n in schema.names if n in frame]].reset_index(drop=True)
+    names = [n for n in (*schema.names, *schema.design.names) if n in frame]
+    frame = with_design(frame[names].reset_index(drop=True), schema.design, seed)
     encoder, rng = TableEncoder(schema), np.random.default_rng(seed)
     index = encoder.to_index(frame)
     if len(frame) < 2:
@@ -81,11 +88,43 @@ def neighbours(
         if base_and_record is None:
             continue
         base, record = base_and_record
-        place = int(rng.integers(len(base) + 1))
-        more = pd.concat([base[:place], record, base[place:]], ignore_index=True)
+        more = _with_record(kind, base, record, schema.design, rng)
         pairs.append(Neighbour(kind=kind, change=ADDED, table=base, neighbour=more))
         pairs.append(Neighbour(kind=kind, change=REMOVED, table=more, neighbour=base))
     return pairs
+
+
+def with_design(frame: pd.DataFrame, design: Design, seed: int) -> pd.DataFrame:
+    """The table with units and weights of rows drawn at random, where the design names some that it lacks."""
+    rng = np.random.default_rng([seed, len(frame)])
+    if design.unit is not None and design.unit not in frame:
+        frame = frame.assign(**{design.unit: rng.integers(0, len(frame) // 2 + 1, len(frame))})
+    if design.weight is not None and design.weight not in frame:
+        weights = rng.uniform(0, 1.2 * float(design.max_weight or 0), len(frame))
+        frame = frame.assign(**{design.weight: weights})
+    return frame
+
+
+def _with_record(
+    kind: str,
+    base: pd.DataFrame,
+    record: pd.DataFrame,
+    design: Design,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """The table with the record, or with a unit of such records, at random places."""
+    if design.weight is not None and kind != "twin":
+        record = record.assign(**{design.weight: 2 * float(design.max_weight or 0)})
+    if design.unit is not None:
+        others = {"undeclared": "a unit of its own", "null": 0.5, "extreme": 2**53 + 1}
+        record = record.assign(**{design.unit: others.get(kind, len(base) + 1_000)})
+        record = pd.concat([record] * (design.rows + EXCESS), ignore_index=True)
+    places = np.sort(rng.integers(0, len(base) + 1, len(record)))
+    ends = [*places, len(base)]
+    parts = [base[: places[0]]]
+    for number, place in enumerate(places):
+        parts += [record[number : number + 1], base[place : ends[number + 1]]]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _record(

@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from tabsynth.encoding.rows import PrivateRows, codes_of, units_of, weights_of
 from tabsynth.privacy.accounting.mechanisms import NoisyVote, is_private, of_sum
 from tabsynth.privacy.ledger.ledger import Account
 
@@ -159,26 +160,34 @@ class RecordRandomness:
     """The random numbers of each record, independent of its position and of all other records.
 
     A record that only one of the two datasets contains is in every batch, so that its effect shows. If there are
-    several such records, inputs may change by as many sensitivities.
+    several such records, inputs may change by as many sensitivities. Where the schema declares a unit, a record is a
+    unit with all of its rows that are used; they are numbered as :func:`tabsynth.encoding.rows.units_of` has them.
 
     Parameters
     ----------
-    table, neighbour : ndarray, shape (rows, columns), int64
+    table, neighbour : ndarray, shape (rows, columns), int64, or Rows
         Category codes.
     seed : int
+
+    Attributes
+    ----------
+    unmatched : Tensor, shape (records,), bool
+        Of which records only one dataset has one.
+    most : int
+        How many sensitivities an input may change by: their number, unless the caller knows better.
     """
 
-    def __init__(self, table: np.ndarray, neighbour: np.ndarray, seed: int) -> None:
+    def __init__(self, table: PrivateRows, neighbour: PrivateRows, seed: int) -> None:
         numbers: dict[tuple[bytes, int], int] = {}
         self.records = [
-            torch.tensor(_records(index, numbers), dtype=torch.int64)
-            for index in (table, neighbour)
+            torch.tensor(_records(rows, numbers), dtype=torch.int64) for rows in (table, neighbour)
         ]
         self.count, self.seed = len(numbers), seed
         occurrences = torch.zeros(self.count, dtype=torch.int64)
         for records in self.records:
             occurrences[records] += 1
         self.unmatched = occurrences < 2
+        self.most = int(self.unmatched.sum())
 
     def uniforms(self, number: int, columns: int) -> Tensor:
         """Return uniform numbers of every record, shape (records, columns); the same for the same batch number."""
@@ -190,15 +199,30 @@ class RecordRandomness:
         return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
 
 
-def _records(index: np.ndarray, numbers: dict[tuple[bytes, int], int]) -> list[int]:
-    """Return the number of the record in each row, from its content and its rank among equal records."""
+def _records(rows: PrivateRows, numbers: dict[tuple[bytes, int], int]) -> list[int]:
+    """Return the number of each record, from its content and its rank among equal records."""
     ranks: dict[bytes, int] = {}
     out = []
-    for row in np.ascontiguousarray(index):
-        content = row.tobytes()
+    for content in _record_contents(rows):
         ranks[content] = ranks.get(content, 0) + 1
         out.append(numbers.setdefault((content, ranks[content]), len(numbers)))
     return out
+
+
+def _record_contents(rows: PrivateRows) -> list[bytes]:
+    """Return what each record consists of: codes and weight of a row, or the name and all used rows of a unit."""
+    cells, weights = np.ascontiguousarray(codes_of(rows)), weights_of(rows)
+    contents = [row.tobytes() for row in cells]
+    if weights is not None:
+        contents = [one + w.tobytes() for one, w in zip(contents, weights, strict=True)]
+    grouped = units_of(rows)
+    if grouped is None:
+        return contents
+    names, unit_of_row = grouped
+    parts = [[name.tobytes()] for name in names]
+    for unit, content in zip(unit_of_row, contents, strict=True):
+        parts[unit].append(content)
+    return [b"".join(part) for part in parts]
 
 
 class RunTrace:
@@ -219,7 +243,7 @@ class RunTrace:
         self, randomness: RecordRandomness | None = None, recorded: "RunTrace | None" = None
     ) -> None:
         self.randomness, self.recorded = randomness, recorded
-        self._max_changed = 1 if randomness is None else int(randomness.unmatched.sum())
+        self._max_changed = 1 if randomness is None else randomness.most
         self.events: list[tuple[str, list[Leaf]]] = []
         self.values: list[list[Any]] = []
         self.labels: list[list[Any]] = []
@@ -342,15 +366,17 @@ class RunTrace:
         self._batch_records = records[places]
         return places
 
-    def places(self, room: int) -> Tensor:
+    def places(self, room: int, counts: Tensor | None = None) -> Tensor:
         """As :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
         assert self.randomness is not None and self._batch_records is not None
-        count = len(self._batch_records)
+        records = self._batch_records
+        if counts is not None:
+            records = records.repeat_interleave(counts)
+        count = len(records)
         rng = self.randomness.generator_of(self._batches, 0)
         drawn = torch.randperm(room, generator=rng) if count <= room else torch.arange(count)
         order = torch.argsort(
-            self._batch_records
-            + self.randomness.count * self.randomness.unmatched[self._batch_records]
+            records + self.randomness.count * self.randomness.unmatched[records], stable=True
         )
         places = torch.empty(count, dtype=torch.int64)
         places[order] = drawn[:count]

@@ -29,6 +29,9 @@ from tabsynth.cli.options import (
     Batches,
     CheckpointOption,
     Consensus,
+    CountBounded,
+    CountClipped,
+    CountRepeated,
     CountViolations,
     Decimal,
     DeclaredRows,
@@ -45,13 +48,19 @@ from tabsynth.cli.options import (
     Network,
     Null,
     Overlap,
+    PlannedBounds,
+    PlannedCaps,
     PlannedMethod,
+    PlannedPopulation,
+    PlannedUnit,
     Preset,
     Public,
     PublicSource,
     Rows,
+    RowsPerUnit,
     RowsToDraw,
     SampledLabel,
+    SampledWeights,
     SaveSchema,
     SchemaIfAny,
     SchemaOption,
@@ -177,6 +186,9 @@ def fit(
     sheet: Sheet = None,
     null: Null = None,
     count_violations: CountViolations = False,
+    count_clipped: CountClipped = False,
+    count_bounded: CountBounded = False,
+    count_repeated: CountRepeated = False,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -230,7 +242,12 @@ def fit(
         checkpoint,
         ledger,
         started,
-        count_violations,
+        [
+            *["count_violations"] * count_violations,
+            *["count_clipped"] * count_clipped,
+            *["count_bounded"] * count_bounded,
+            *["count_repeated"] * count_repeated,
+        ],
     )
     say(f"Model: {out}")
     if save_schema is not None:
@@ -273,10 +290,18 @@ def plan(
     mode: Mode = None,
     batch: Batches = None,
     steps: Steps = None,
+    bounds: PlannedBounds = None,
+    unit: PlannedUnit = None,
+    rows_per_unit: RowsPerUnit = None,
+    caps: PlannedCaps = None,
+    population: PlannedPopulation = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Show the noise and the number of labels that a privacy budget allows, without a table."""
-    from tabsynth.cli.plan import print_plan
+    """Show the noise and the number of labels that a privacy budget allows, without a table.
+
+    With --bounds, show what several bounds of the rows of a unit cost; with --caps, what several largest weights cost.
+    """
+    from tabsynth.cli.plan import print_bounds, print_caps, print_plan
 
     given: dict[str, Any] = {
         "consensus": consensus,
@@ -286,8 +311,29 @@ def plan(
     }
     given |= {"mode": mode, "batches": batch, "steps": steps}
     given |= {"schema": None if schema is None else Schema.load(schema)}
-    budget = {"rows": rows, "epsilon": epsilon, "delta": delta}
-    print_plan(method, budget, given, as_json)
+    budget: dict[str, Any] = {"rows": rows, "epsilon": epsilon, "delta": delta}
+    if bounds is None and (unit is not None or rows_per_unit is not None):
+        raise InputError(
+            "--unit and --rows-per-unit are for a plan of bounds; give --bounds, or leave them out."
+        )
+    if (caps is None) != (population is None):
+        raise InputError("--caps and --population go together; give both, or leave them out.")
+    if caps is not None and population is not None:
+        if bounds is not None:
+            raise InputError("Give --bounds or --caps, not both.")
+        planned = given["schema"]
+        most = 1 if planned is None else planned.design.rows
+        return print_caps(caps, budget, population, most, as_json)
+    if bounds is None:
+        return print_plan(method, budget, given, as_json)
+    declared = given["schema"]
+    name = unit or (None if declared is None else declared.unit)
+    if name is None:
+        raise InputError(
+            "--bounds needs the unit; give --unit COLUMN, or a schema that declares one (--schema)."
+        )
+    weight = None if declared is None else declared.max_weight
+    print_bounds(bounds, budget, name, rows_per_unit, weight, as_json)
 
 
 @app.command()
@@ -306,6 +352,7 @@ def sample(
     where: Where = None,
     max_draws: MaxDraws = None,
     label: SampledLabel = None,
+    weights: SampledWeights = None,
     seed: Seed = None,
     formulas: Formulas = "refuse",
     sep: WrittenSep = None,
@@ -333,6 +380,7 @@ def sample(
     options = condition(synthesizer, where) if where else {}
     options |= class_argument(synthesizer, label) if label is not None else {}
     options |= {} if max_draws is None else {"max_draws": max_draws}
+    options |= {} if weights is None else {"weights": weights}
     certificate = synthesizer.sample_to(out, n, random_state=seed, **written, **options)
     n = synthesizer.rows_ if n is None else n
     if key is not None:

@@ -1,7 +1,7 @@
 """The fit of a command: print the planned privacy cost, read the table, fit, print the privacy cost."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,12 @@ def fit_and_print(
     checkpoint: Path | None = None,
     ledger: Path | None = None,
     started: float | None = None,
-    count_violations: bool = False,
+    counted: Sequence[str] = (),
 ) -> None:
     """Print the plan, then read the table, fit, save the model and print the privacy cost.
 
     A time limit counts from ``started``, a time of :func:`time.monotonic` and by default now: imports, the plan and the
-    reading of the table are parts of it.
+    reading of the table are parts of it. ``counted`` names the options of :meth:`Synthesizer.fit` that count rows with noise.
     """
     started = time.monotonic() if started is None else started
     from tabsynth.synthesizers.base import LEAST_LIMIT
@@ -55,7 +55,10 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
-                    count_violations=count_violations,
+                    count_violations="count_violations" in counted,
+                    count_clipped="count_clipped" in counted,
+                    count_bounded="count_bounded" in counted,
+                    count_repeated="count_repeated" in counted,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tabsynth._validate import shown
 from tabsynth.cli.console import guarded, say, say_table
 
 if TYPE_CHECKING:
@@ -41,16 +42,24 @@ def create(
             " reports, with 5 to 10% less noise)."
         ),
     ] = "renyi",
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says which unit a row is of, such as a person. The ledger then takes only fits of schemas"
+            " with this unit. Default: each row is a unit."
+        ),
+    ] = None,
 ) -> None:
     """Make a project ledger with a limit. Give it to fit and evaluate as --ledger PATH."""
     from tabsynth.privacy.ledger.project import ProjectLedger
+    from tabsynth.schema.design import neighbour_of
 
     ProjectLedger.create(
-        path, epsilon=epsilon, delta=delta, table=table_name, composition=composition
+        path, epsilon=epsilon, delta=delta, table=table_name, composition=composition, unit=unit
     )
     say(f"Ledger: {path}. Limit of all fits and reports together: ε = {epsilon:g}, δ = {delta:g}")
     say(
-        "(add or remove one record). Keep the ledger with the table; it is private information, too."
+        f"(add or remove {neighbour_of(unit)}). Keep the ledger with the table; it is private information, too."
     )
 
 
@@ -70,6 +79,7 @@ def show(
         facts = {
             "project": ledger.project,
             "table": ledger.table,
+            "unit": ledger.unit,
             "limit": epsilon_to_json(ledger.epsilon),
             "delta": ledger.delta,
             "composition": ledger.filter.to_dict(),
@@ -82,6 +92,8 @@ def show(
         return
     if ledger.table:
         say(f"Table: {ledger.table}")
+    if ledger.unit:
+        say(f"Unit of privacy: all records of one {shown(ledger.unit)}")
     if runs:
         say_table(
             ("run", "method", "started (UTC)", "planned ε", "share of the budget", "ended"),

@@ -231,6 +231,30 @@ CountViolations = Annotated[
         " The certificate lists it. Without this option nothing says how many there are.",
     ),
 ]
+CountBounded = Annotated[
+    bool,
+    typer.Option(
+        "--count-bounded",
+        help="Release the number of units with more rows than the schema's bound, with noise, for a hundredth of the"
+        " budget. The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
+CountRepeated = Annotated[
+    bool,
+    typer.Option(
+        "--count-repeated",
+        help="Release the number of values of the schema's first identifier that several rows have, with noise, for a"
+        " hundredth of the budget. Without this option a warning follows from the schema alone.",
+    ),
+]
+CountClipped = Annotated[
+    bool,
+    typer.Option(
+        "--count-clipped",
+        help="Release the number of rows whose survey weight is above the schema's largest one, with noise, for a"
+        " hundredth of the budget. The certificate lists it. Without this option nothing says how many there are.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -252,6 +276,14 @@ RowsToDraw = Annotated[
         help="Number of synthetic rows to draw. Default: the declared number of rows, or the noisy one of the fit.",
     ),
 ]
+SampledWeights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        help="population: add the column of survey weights, equal in all rows, whose sum is the noisy size of the"
+        " population. Default: no column; synthetic rows are self-weighting.",
+    ),
+]
 WorkloadOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -267,6 +299,39 @@ Target = Annotated[
     ),
 ]
 
+PlannedBounds = Annotated[
+    str | None,
+    typer.Option(
+        "--bounds",
+        help="Show what bounds of the rows of a unit cost, such as 1,2,3,5; the rest of the plan is left out.",
+    ),
+]
+PlannedCaps = Annotated[
+    str | None,
+    typer.Option(
+        "--caps",
+        help="Show what caps of survey weights cost, such as 200,300,500; the rest of the plan is left out. Needs"
+        " --population.",
+    ),
+]
+PlannedPopulation = Annotated[
+    float | None,
+    typer.Option(
+        "--population",
+        help="With --caps: the size of the population that the rows stand for, a public number.",
+    ),
+]
+PlannedUnit = Annotated[
+    str | None,
+    typer.Option("--unit", help="The unit of --bounds. Default: that of the schema."),
+]
+RowsPerUnit = Annotated[
+    str | None,
+    typer.Option(
+        help="With --bounds, what you assume from public knowledge: shares of units by their number of rows, such as"
+        " 1:0.75,2:0.15,3:0.1, or their mean number, such as 1.2 (geometric). Never count it in the private table.",
+    ),
+]
 PlannedMethod = Annotated[
     str, typer.Option("--method", help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")
 ]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tabsynth._validate import shown
 from tabsynth.cli.console import say, say_table
 from tabsynth.cli.options import check_method
 from tabsynth.errors import InputError
@@ -47,6 +48,142 @@ def print_plan(method: str, budget: dict[str, Any], given: dict[str, Any], as_js
         return say(json.dumps({"method": method, **labels.to_dict(), "default": listed(own)}))
     noise = plan_noise(method, **budget, **options)
     return say(json.dumps(noise.to_dict())) if as_json else _print_noise(noise)
+
+
+def print_bounds(
+    bounds: str,
+    budget: dict[str, Any],
+    unit: str,
+    assumed: str | None,
+    weight: float | None,
+    as_json: bool,
+) -> None:
+    """Plan several bounds of the rows of a unit, and print the plans.
+
+    Raises
+    ------
+    InputError
+        If a bound or the assumed distribution is none.
+    """
+    from tabsynth.planning import plan_bounds
+
+    rows = budget["rows"]
+    plans = plan_bounds(
+        [_whole("--bounds", text) for text in bounds.split(",")],
+        budget["epsilon"],
+        budget["delta"],
+        max_weight=weight,
+        rows_per_unit=None if assumed is None else _distribution(assumed),
+    )
+    if as_json:
+        return say(json.dumps({"unit": unit, **budget, "bounds": [vars(item) for item in plans]}))
+    say(
+        f"Bounds of the rows of one {unit} for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {rows:,} declared rows."
+        " No table was read."
+    )
+    say_table(
+        (
+            "at most",
+            "noise",
+            "share of the rows",
+            "relative to one row",
+            "rows left out",
+            "units bounded",
+        ),
+        [
+            (
+                f"{item.bound:,}",
+                f"{item.noise:,.4g}",
+                f"{item.noise / rows:.3%}" if weight is None else "-",
+                f"{item.relative:g} times",
+                *(
+                    "-" if share is None else f"{share:.2%}"
+                    for share in (item.rows_left_out, item.units_bounded)
+                ),
+            )
+            for item in plans
+        ],
+    )
+    say(
+        "noise: standard deviation of one count of rows that has the whole budget; rows left out: by the distribution that you"
+        " assume (--rows-per-unit), the most by which a table of shares is biased"
+    )
+
+
+def print_caps(
+    caps: str, budget: dict[str, Any], population: float, rows_of_unit: int, as_json: bool
+) -> None:
+    """Plan several caps of survey weights, and print the plans.
+
+    Raises
+    ------
+    InputError
+        If a cap or the population is none.
+    """
+    from tabsynth.planning import plan_caps
+
+    numbers = [_number("--caps", text) for text in caps.split(",")]
+    plans = plan_caps(numbers, population=population, rows_of_unit=rows_of_unit, **budget)
+    if as_json:
+        listed = [vars(item) for item in plans]
+        return say(json.dumps({"population": population, **budget, "caps": listed}))
+    say(
+        f"Caps of survey weights for ε = {budget['epsilon']:g}, δ = {budget['delta']:g}; {budget['rows']:,} declared rows of"
+        f" {population:,.0f} people. No table was read."
+    )
+    say_table(
+        ("cap", "noise, people", "share of the population", "relative to rows that count once"),
+        [
+            (
+                f"{item.cap:g}",
+                f"{item.noise:,.0f}",
+                f"{item.share:.3%}",
+                f"{item.relative:.3g} times",
+            )
+            for item in plans
+        ],
+    )
+    say(
+        "noise: standard deviation of one weighted count that has the whole budget. Weights above a cap are clipped: what that"
+        " takes away follows from the survey's design, not from this plan"
+    )
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"Expected numbers in {option}, got {shown(text)}.") from None
+
+
+def _distribution(text: str) -> dict[int, float] | float:
+    """``1:0.75,2:0.25`` as shares of units by their number of rows, ``1.2`` as their mean."""
+    if ":" not in text:
+        return _real(text)
+    out: dict[int, float] = {}
+    for part in text.split(","):
+        number, _, share = part.partition(":")
+        count = _whole("--rows-per-unit", number)
+        if count in out:
+            raise InputError(f"--rows-per-unit gives {count} rows twice; give them once.")
+        out[count] = _real(share)
+    return out
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"Expected whole numbers in {option}, got {shown(text)}.") from None
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"Expected --rows-per-unit like 1:0.75,2:0.25 or a mean like 1.2, got {shown(text)}."
+        ) from None
 
 
 def _print_labels(plan: "LabelPlan", own: "Plan") -> None:

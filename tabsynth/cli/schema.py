@@ -24,6 +24,7 @@ from tabsynth.cli.options import (
 )
 from tabsynth.cli.paths import check_not_input
 from tabsynth.errors import InputError
+from tabsynth.schema.design import Design
 from tabsynth.schema.drafting import MIN_COUNT
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix
@@ -50,6 +51,20 @@ Bounds = Annotated[
 Values = Annotated[
     list[str] | None,
     typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
+]
+
+
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of survey weights. Counts then estimate the population; the column is not learned."
+    ),
+]
+MaxWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
+    ),
 ]
 
 
@@ -144,6 +159,8 @@ def schema(
     dtype: Dtype = None,
     bounds: Bounds = None,
     values: Values = None,
+    weight: Weight = None,
+    max_weight: MaxWeight = None,
     json_schema: Annotated[
         bool,
         typer.Option("--json-schema", help="Print the JSON Schema of schema files, for editors."),
@@ -165,6 +182,11 @@ def schema(
         raise InputError(
             "--drop, --kind, --dtype, --bounds and --values go with --from; to change a schema file, use"
             " tabsynth schema edit."
+        )
+    design = {"weight": weight, "max_weight": max_weight}
+    if any(value is not None for value in design.values()) and (chosen or suggest or given):
+        raise InputError(
+            "--weight and --max-weight go with the draft of a table; to change a schema file, use tabsynth schema edit."
         )
     if json_schema:
         from tabsynth.schema.schema_file import json_schema as form
@@ -191,11 +213,17 @@ def schema(
         return _suggest(file, given, target, epsilon, delta, options)
     if ledger is not None and epsilon is None:
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
+    declared = Design(**design)  # type: ignore[arg-type]
     frame = read_any(file, nulls, ask=True, **without_decimal(options))
+    for name in declared.names:
+        if name not in frame.columns:
+            raise InputError(f"{file} has no column {shown(name)}; name its column of weights.")
+        frame = frame.drop(columns=name)
     draft: dict[str, Any] = {"null_values": nulls, "decimal": decimal}
     if epsilon is not None:
-        return _draft_private(file, frame, target, epsilon, delta, {**draft, "ledger": ledger})
-    _draft(file, frame, target, {**draft, "min_count": min_count})
+        options_of_draft = {**draft, "ledger": ledger}
+        return _draft_private(file, frame, target, epsilon, delta, options_of_draft, declared)
+    _draft(file, frame, target, {**draft, "min_count": min_count}, declared)
 
 
 def _given(out: Path | None) -> Path:
@@ -204,10 +232,10 @@ def _given(out: Path | None) -> Path:
     return out
 
 
-def _draft(table: Path, frame: Any, out: Path, options: dict[str, Any]) -> None:
+def _draft(table: Path, frame: Any, out: Path, options: dict[str, Any], design: Design) -> None:
     from tabsynth.schema.drafting import draft_schema, review
 
-    drafted = _labelled(draft_schema(frame, **options), table)
+    drafted = replace(_labelled(draft_schema(frame, **options), table), **design.parameters())
     drafted.save(out)
     left = f", {len(drafted.left_out)} left out" if drafted.left_out else ""
     say(
@@ -228,11 +256,18 @@ def _labelled(drafted: Schema, table: Path) -> Schema:
 
 
 def _draft_private(
-    table: Path, frame: Any, out: Path, epsilon: float, delta: float, options: dict[str, Any]
+    table: Path,
+    frame: Any,
+    out: Path,
+    epsilon: float,
+    delta: float,
+    options: dict[str, Any],
+    design: Design,
 ) -> None:
     from tabsynth.synthesizers.private_schema import draft_private
 
-    released = _labelled(draft_private(frame, epsilon, delta, **options), table)
+    drafted = _labelled(draft_private(frame, epsilon, delta, **options), table)
+    released = replace(drafted, **design.parameters())
     released.save(out)
     left = f", {len(released.left_out)} left out" if released.left_out else ""
     say(
@@ -353,6 +388,19 @@ def edit(
             help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
         ),
     ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says which unit a row is of, such as a person. Privacy then protects units; the column is"
+            " neither learned nor sampled."
+        ),
+    ] = None,
+    max_rows_per_unit: Annotated[
+        int | None,
+        typer.Option(help="The most rows of one unit that are used, from public knowledge."),
+    ] = None,
+    weight: Weight = None,
+    max_weight: MaxWeight = None,
     drop: Drop = None,
     kind: Kind = None,
     dtype: Dtype = None,
@@ -364,12 +412,15 @@ def edit(
     from tabsynth.schema.editing import edit as edited
 
     facts = Schema.load(file)
-    declared = {
+    declared: dict[str, Any] = {
         "declare": declare or (),
         "declare_all": declare_all,
         "source": source,
         "accept_suggested": accept_suggested or (),
     }
+    design = {"weight": weight, "max_weight": max_weight}
+    design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
+    declared["design"] = {name: value for name, value in design.items() if value is not None}
     changed = edited(facts, _edit(drop, kind, dtype, bounds, values, **declared))
     target = file if out is None else out
     lines = differences(facts, changed)

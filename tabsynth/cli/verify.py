@@ -179,12 +179,14 @@ def _facts(verification: "Verification") -> dict[str, Any]:
 
 
 def _print_result(verification: "Verification") -> None:
-    from tabsynth.privacy.certificate.certificate import condition, rounded_up
+    from tabsynth.privacy.certificate.certificate import condition, design_of, rounded_up
 
     data = verification.certificate
     if verification.conditions:
         say(f"CONDITIONAL: the claim holds only if {condition(verification.conditions)}.")
     say(f"Claimed: ε = {rounded_up(float(data['epsilon']))}, δ = {data['delta']:g}")
+    if design_of(data.get("public")).unit is not None:
+        say(f"Unit of privacy: {data['privacy_unit']}")
     for number, result in enumerate(verification.accountants, 1):
         say(f"Accountant {number}: {result}")
     say(f"Signature: {verification.signature}")

@@ -20,7 +20,7 @@ class Rows:
     codes : ndarray, shape (n, columns), int64
         Category codes.
     weights : ndarray, shape (n,), float64, or None
-        Multiples of 2⁻²⁰ from 0 to the cap; None: each row stands for itself.
+        Multiples of :attr:`tabsynth.schema.design.Design.step` from 0 to the cap; None: each row stands for itself.
     units : ndarray, shape (n,), uint64, or None
         Of each row, the keyed hash of its unit; None: each row is a unit.
     """
@@ -46,26 +46,60 @@ def weights_of(rows: PrivateRows) -> np.ndarray | None:
     return rows.weights if isinstance(rows, Rows) else None
 
 
-def hashed(values: pd.Series, key: bytes) -> np.ndarray:
-    """SipHash of the texts of values under a secret key of 16 bytes, shape (n,), uint64."""
-    texts = values.astype(object).map(str).to_numpy(dtype=object)
-    return pd.util.hash_array(texts, hash_key=key.hex()[:KEY_BYTES], categorize=False)
+def units_of(rows: PrivateRows) -> tuple[np.ndarray, np.ndarray] | None:
+    """The units in the order of their hashes, shape (units,), and the number of the unit of each row, shape (n,).
+
+    None where each row is a unit.
+    """
+    if not isinstance(rows, Rows) or rows.units is None:
+        return None
+    names, unit_of_row = np.unique(rows.units, return_inverse=True)
+    return names, unit_of_row
 
 
-def bounded(units: pd.Series, most: int, key: bytes) -> np.ndarray:
+def name_of(unit: Any) -> str:
+    """The text of a unit's value, by the value alone: 7 and 7.0 are one unit, whatever dtype its column has."""
+    if isinstance(unit, float | np.floating) and float(unit).is_integer():
+        return str(int(unit))
+    return str(unit)
+
+
+def names_of(units: pd.Series) -> np.ndarray:
+    """Texts of the units of rows, shape (n,), object: each follows from the row's own value alone."""
+    return np.array([name_of(unit) for unit in units.astype(object)], dtype=object)
+
+
+def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:
+    """SipHash of texts, shape (n,), uint64, under a secret key of 16 bytes, of which 7 bits each are used."""
+    secret = bytes(byte & 127 for byte in key).decode("ascii")
+    data = np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=object)
+    return pd.util.hash_array(data, hash_key=secret, categorize=False)
+
+
+def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:
     """Which rows stay, bool, shape (n,): of each unit at most ``most``, chosen by a keyed hash.
+
+    Parameters
+    ----------
+    names : ndarray of str, shape (n,)
+        The unit of each row.
+    most : int
+        Public.
+    key : bytes
+        Secret, of 16 bytes.
 
     Formal guarantees
     -----------------
     The rows of a unit are numbered in their own order, and the choice among them follows from the unit's name, these
     numbers and the key alone: rows of other units change nothing.
     """
-    place = units.groupby(units.to_numpy(), sort=False).cumcount()
-    rank = hashed(units.astype(object).map(str) + "\0" + place.astype(str), key)
-    order = np.lexsort((place.to_numpy(), rank))
-    chosen = units.iloc[order].groupby(units.to_numpy()[order], sort=False).cumcount().to_numpy()
-    kept = np.zeros(len(units), dtype=bool)
-    kept[order] = chosen < most
+    units = pd.Series(pd.factorize(names)[0])
+    place = units.groupby(units).cumcount().to_numpy()
+    rank = hashed(np.array([f"{n}\0{i}" for n, i in zip(names, place, strict=True)], object), key)
+    order = np.lexsort((place, rank))
+    kept = np.zeros(len(names), dtype=bool)
+    ranked = units.iloc[order]
+    kept[order] = ranked.groupby(ranked).cumcount().to_numpy() < most
     return kept
 
 
@@ -90,7 +124,7 @@ def rows_of(
     if design.unit is None:
         return Rows(codes, weights)
     names = [str(name) for name in table.columns]
-    units = table.iloc[:, names.index(design.unit)].reset_index(drop=True).astype(object).map(str)
+    units = names_of(table.iloc[:, names.index(design.unit)])
     kept = bounded(units, design.rows, key)
-    numbers = hashed(units, key)[kept]
+    numbers = hashed(units[kept], key)
     return Rows(codes[kept], None if weights is None else weights[kept], numbers)

@@ -164,6 +164,11 @@ def release(
         )
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
+    if schema.unit is not None:
+        raise InputError(
+            f"Published figures protect one record, and the schema declares unit {shown(schema.unit)}; evaluate without"
+            " publishing (tabsynth.evaluate)."
+        )
     fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
     encoder = TableEncoder(schema)
     table = indexed_synthetic(encoder, synthetic, rules)
@@ -235,6 +240,7 @@ def _charged(
         project.check_on_it(
             "The synthetic table", project_section.get("project"), project_section.get("run")
         )
+        project.check_unit(None)
         own = project.ledger(epsilon, delta)
         project.check(own.run, [spend])
         yield own, project

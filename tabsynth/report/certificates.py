@@ -155,6 +155,7 @@ def _facts(certificate: Mapping[str, Any], authenticated: bool) -> list[tuple[st
         ("ε asked for", epsilon_text(certificate.get("epsilon_asked"))),
         ("δ", _text(certificate.get("delta"))),
         ("Neighbouring tables", _text(certificate.get("adjacency"))),
+        ("Unit of privacy", _text(certificate.get("privacy_unit"))),
         ("Accountant", named),
         ("Seeded", "yes" if certificate.get("seeded") else "no"),
         *_public_facts(section_of(certificate, "public")),
@@ -221,6 +222,7 @@ def _public_facts(public: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Columns left out", _names(public.get("left_out"))),
         ("Drafted domain accepted", accepted),
         ("Public: number of rows", _text(public.get("rows"), "no, not used")),
+        *([("Public: what rows stand for", _text(public["design"]))] if "design" in public else []),
         ("Public: other table", _text(public.get("public_table"), "none")),
     ]
     for name in ("class_shares", "workload", "target"):  # optional, data-independent hints

@@ -1,7 +1,8 @@
 """How the rows of a table stand for people: their survey weights, and the unit that privacy protects."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from tabsynth.errors import InputError
 from tabsynth.schema.number_texts import with_plain_numbers
 
 MOST_ROWS, MOST_WEIGHT = 10_000, 1e9  # of a unit, and of a row: past them noise is all that is left
-GRID = 2.0**-20  # weights are its multiples, which add up exactly in float64 up to 2³³
+LEAST_WEIGHT = 2.0**-20  # as a cap
+# Weights are whole multiples of a power of two, of which the cap is 2²⁴ at most: sums of 2²⁸ rows are exact in float64.
+BITS, MOST_WEIGHTED = 24, 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +57,9 @@ class Design:
             raise InputError(f"Column {shown(self.weight)} is both weight and unit; name another.")
         if self.max_weight is not None:
             positive("max_weight", self.max_weight)
-            if not GRID <= self.max_weight <= MOST_WEIGHT:
+            if not LEAST_WEIGHT <= self.max_weight <= MOST_WEIGHT:
                 raise InputError(
-                    f"Expected max_weight of at most {MOST_WEIGHT:g}, got {self.max_weight:g}."
+                    f"Expected max_weight from {LEAST_WEIGHT:.2g} to {MOST_WEIGHT:g}, got {self.max_weight:g}."
                 )
         if self.max_rows_per_unit is not None:
             integer("max_rows_per_unit", self.max_rows_per_unit)
@@ -84,11 +87,29 @@ class Design:
         return self.rows * (1.0 if self.max_weight is None else float(self.max_weight))
 
     @property
+    def step(self) -> float | None:
+        """What weights are whole multiples of, a power of two that follows from the cap; None without weights."""
+        if self.max_weight is None:
+            return None
+        return math.ldexp(1.0, math.frexp(self.max_weight)[1] - BITS)
+
+    @property
+    def neighbour(self) -> str:
+        """As :func:`neighbour_of`."""
+        return neighbour_of(self.unit)
+
+    @property
     def adjacency(self) -> str:
-        """What neighbouring tables differ by, in words."""
-        if self.unit is None:
-            return "add or remove one record"
-        return f"add or remove one {self.unit} with all of its records"
+        """Which tables are neighbours, in words."""
+        return f"add or remove {self.neighbour}"
+
+    def parameters(self) -> dict[str, Any]:
+        """As the parameters of a schema."""
+        return asdict(self)
+
+    def stated(self) -> dict[str, Any]:
+        """What a certificate says of it: as :meth:`to_dict`, and the most that one unit of privacy adds to a count."""
+        return {**self.to_dict(), "largest_contribution": self.bound} if self else {}
 
     def to_dict(self) -> dict[str, Any]:
         """As a schema file has it: without what is not declared."""
@@ -140,14 +161,31 @@ class Design:
                     " its own.",
                 )
             )
+        elif self.unit in names:
+            value = _beyond_floats(table.iloc[:, names.index(self.unit)])
+            if value is not None:
+                out.append(
+                    (
+                        self.unit,
+                        value,
+                        f"Column {shown(self.unit)} has unit {shown(value)}, which is too large for a float to tell from"
+                        " others; give units as whole numbers or texts.",
+                    )
+                )
         return out
 
     def weights(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
-        """Clipped weights of a table without problems, multiples of 2⁻²⁰, shape (n,) float64."""
+        """Weights of a table without problems, clipped at the cap, in multiples of :attr:`step`, shape (n,) float64."""
+        most, step = float(self.max_weight or 0), self.step or 1.0
+        return np.asarray(np.floor(np.minimum(self._given(table, decimal), most) / step) * step)
+
+    def clipped(self, table: pd.DataFrame, decimal: str | None = None) -> np.ndarray:
+        """Which rows of a table without problems have a weight above the cap, bool, shape (n,)."""
+        return np.asarray(self._given(table, decimal) > float(self.max_weight or 0))
+
+    def _given(self, table: pd.DataFrame, decimal: str | None) -> np.ndarray:
         names = [str(name) for name in table.columns]
-        numbers = self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
-        most = float(self.max_weight or 0)
-        return np.asarray(np.floor(np.minimum(numbers, most) / GRID) * GRID)
+        return self._numbers(table.iloc[:, names.index(str(self.weight))], decimal)
 
     def _numbers(self, values: pd.Series, decimal: str | None) -> np.ndarray:
         """Weights as numbers, NaN for what is none."""
@@ -156,12 +194,28 @@ class Design:
         return np.where(np.isfinite(out), out, math.nan)
 
 
+def neighbour_of(unit: str | None) -> str:
+    """What only one of two neighbouring tables has, in words: a record, or those of a unit of that column."""
+    return "one record" if unit is None else f"all records of one {shown(unit)}"
+
+
+def _beyond_floats(units: pd.Series) -> Any:
+    """The first float that several whole numbers may have become; None if there is none."""
+    limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
+    for unit in units:
+        if isinstance(unit, float | np.floating) and limit <= abs(float(unit)) < math.inf:
+            return unit
+    return None
+
+
 NO_DESIGN = Design()
 
 
-def design_from(data: dict[str, Any]) -> dict[str, Any]:
+def design_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a schema that its file's ``weight`` and ``unit`` give."""
-    weight, unit = data.get("weight") or {}, data.get("unit") or {}
+    weight, unit = (
+        part if isinstance(part := data.get(name), Mapping) else {} for name in ("weight", "unit")
+    )
     return {
         "weight": weight.get("column"),
         "max_weight": weight.get("max"),

@@ -9,6 +9,7 @@ from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.column import COPIED, KINDS, base_dtype, column_from
 from tabsynth.schema.constraints import Rule
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 
 DROPPED = "dropped by hand"
@@ -39,6 +40,9 @@ class Edit:
         The public source of the facts that are declared.
     accept_suggested : sequence of str
         Suggested rules that become constraints, by their numbers from 1, or ``"all"``.
+    design : mapping
+        New parameters of :class:`tabsynth.schema.design.Design`, such as ``unit``. The column of a weight or a unit is
+        taken out of the columns, with the rules that name it.
     """
 
     drop: Sequence[str] = ()
@@ -50,6 +54,7 @@ class Edit:
     declare_all: bool = False
     source: str | None = None
     accept_suggested: Sequence[str] = ()
+    design: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.declare_all or self.declare) and not self.source:
@@ -65,6 +70,12 @@ class Edit:
         """The columns that the edit names."""
         given = (self.drop, self.kinds, self.dtypes, self.bounds, self.values, self.declare)
         return {name for names in given for name in names}
+
+    @property
+    def gone(self) -> set[str]:
+        """The columns that are dropped, or that become the weight or the unit."""
+        taken = (self.design.get(what) for what in ("weight", "unit"))
+        return {*self.drop, *(name for name in taken if name is not None)}
 
     def apply(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """The facts of a column, as a schema file has them, with the changes of this column."""
@@ -109,13 +120,15 @@ def edit(schema: Schema, change: Edit) -> Schema:
             f"The schema leaves out {', '.join(map(shown, out_already))}; declare it among the columns"
             " of the file by hand."
         )
-    data["columns"] = [change.apply(c) for c in data["columns"] if c["name"] not in change.drop]
-    left_out = [*data.get("left_out", [])]
+    design = Design(**{**schema.design.parameters(), **change.design})
+    data |= design.to_dict()
+    data["columns"] = [change.apply(c) for c in data["columns"] if c["name"] not in change.gone]
+    left_out = [item for item in data.get("left_out", []) if item["name"] not in design.names]
     known = {item["name"] for item in left_out}
     left_out += [
         {"name": n, "reason": DROPPED} for n in dict.fromkeys(change.drop) if n not in known
     ]
-    kept = [c for c in data.get("impossible", []) if not set(c) & set(change.drop)]
+    kept = [c for c in data.get("impossible", []) if not set(c) & change.gone]
     data |= {"left_out": left_out, "impossible": kept, **_rules(schema, change)}
     refuse_together(_errors(data["columns"]), "The edited schema")
     return Schema.from_dict(data)
@@ -134,7 +147,7 @@ def _rules(schema: Schema, change: Edit) -> dict[str, Any]:
             accepted.add(position - 1)
 
     def keeps(rule: Rule) -> bool:
-        return not set(rule.names) & set(change.drop)
+        return not set(rule.names) & change.gone
 
     constraints = [
         c for c, rule in zip(schema.constraints, schema.rules, strict=True) if keeps(rule)

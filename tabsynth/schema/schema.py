@@ -275,8 +275,12 @@ class Schema:
     def _check_design(self) -> None:
         """InputError if the weight or the unit would be learned."""
         learned = {column.name for column in self.columns if column.learned}
-        for what, name in (("weight", self.weight), ("unit", self.unit)):
-            if name in learned:
+        made = {c.name for c in self.columns if getattr(c, "generated", False)}
+        for what, name, taken in (
+            ("weight", self.weight, learned | made),
+            ("unit", self.unit, learned),
+        ):
+            if name in taken:
                 raise InputError(
                     f"Column {shown(name)} is the {what} and among the columns that are learned; take it out of columns."
                 )
@@ -284,6 +288,11 @@ class Schema:
     def _check_released(self) -> None:
         """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
         names = [column.name for column in self.columns if column.provenance == "released"]
+        if self.unit is not None and self.released is not None:
+            raise InputError(
+                "The schema has a unit, and a private draft or suggestions that protect one record; take the unit out, or"
+                " declare the columns and rules by hand."
+            )
         listed = (self.released or {}).get("mechanisms")
         if names and not (
             isinstance(listed, list) and all(isinstance(i, dict) for i in listed) and listed
@@ -301,12 +310,12 @@ class Schema:
     @cached_property
     def design(self) -> Design:
         """What rows stand for: the weight, the unit, and their bounds."""
-        return Design(**self._design)
+        return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
 
     @property
-    def _design(self) -> dict[str, Any]:
-        names = [field.name for field in fields(Design)]
-        return {name: getattr(self, name) for name in names}
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that are declared to identify people or records."""
+        return tuple(column.name for column in self.columns if column.kind == "identifier")
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -380,7 +389,7 @@ class Schema:
             left_out,
             released=self.released,
             decimal=self.decimal,
-            **self._design,
+            **self.design.parameters(),
         )
 
     @cached_property
@@ -477,7 +486,7 @@ class Schema:
             self.released,
             suggested,
             self.decimal,
-            **self._design,
+            **self.design.parameters(),
         )
 
     def check_columns(

@@ -49,6 +49,7 @@ from tabsynth.privacy.certificate.certificate import (
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
+from tabsynth.schema.design import MOST_WEIGHTED
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
@@ -62,6 +63,7 @@ from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
+POPULATION = "population"  # weights of a sample that add up to the noisy total
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
@@ -140,6 +142,7 @@ class Trained:
         default_factory=dict
     )  # released numbers that a certificate states
     rows: float | None = None  # declared, or released with noise
+    population: float | None = None  # the noisy total of the weights, where rows have weights
     likely_steps: dict[str, int] = field(default_factory=dict)  # of a trial, where a fit ends early
 
     def weights(self) -> dict[str, Tensor]:
@@ -264,6 +267,9 @@ class Synthesizer(BaseEstimator):
         checkpoint: str | Path | None = None,
         ledger: str | Path | None = None,
         count_violations: bool = False,
+        count_clipped: bool = False,
+        count_bounded: bool = False,
+        count_repeated: bool = False,
     ) -> Self:
         """Fit the table under the budget. The plan is logged before the table is read.
 
@@ -283,6 +289,14 @@ class Synthesizer(BaseEstimator):
         count_violations : bool
             Whether the number of rows that break a rule of the schema is released, with noise, for a hundredth of the
             budget (in μ²). The certificate lists it with its mechanism. Without, nothing says how many there are.
+        count_clipped : bool
+            The same of rows whose survey weight is above the schema's ``max_weight``, for another hundredth.
+        count_bounded : bool
+            The same of units with more rows than the schema's ``max_rows_per_unit``, for another hundredth.
+        count_repeated : bool
+            The same of values of the schema's first identifier that several rows have, for another hundredth. A warning
+            says where there are such. Without, a warning follows from the schema alone, which costs nothing: whether
+            identifiers repeat is a fact of the rows, and a warning that follows from it would be a release.
 
         Raises
         ------
@@ -295,13 +309,23 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
+        options = {
+            "count_violations": count_violations,
+            "count_clipped": count_clipped,
+            "count_bounded": count_bounded,
+            "count_repeated": count_repeated,
+        }
+        counted = [name for name, chosen in options.items() if chosen]
         if not isinstance(self.schema, Schema):
-            return self._fit_with_schema(table, progress, checkpoint, ledger, count_violations)
+            return self._fit_with_schema(table, progress, checkpoint, ledger, counted)
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
-        if count_violations:
-            self._count_violations(table, checkpoint, ledger)
+        self._warn_of_identifiers(counted)
+        if counted:
+            self._release_numbers(
+                counted, table, on_disk=checkpoint is not None or ledger is not None
+            )
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
                 run.restore_model()
@@ -341,14 +365,14 @@ class Synthesizer(BaseEstimator):
         progress: Progress | None,
         checkpoint: str | Path | None,
         ledger: str | Path | None,
-        count_violations: bool,
+        counted: Sequence[str],
     ) -> Self:
         """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
         given: Any = self.schema
         if given is None:
-            if count_violations:
+            if counted:
                 raise InputError(
-                    "count_violations needs a schema with rules between columns; a fit that drafts one has none."
+                    f"{counted[0]} needs a schema that declares what is counted; a fit that drafts one has none."
                 )
             return self._fit_drafting(table, progress, checkpoint, ledger)
         if isinstance(given, Mapping):
@@ -368,7 +392,10 @@ class Synthesizer(BaseEstimator):
                 progress=progress,
                 checkpoint=checkpoint,
                 ledger=ledger,
-                count_violations=count_violations,
+                count_violations="count_violations" in counted,
+                count_clipped="count_clipped" in counted,
+                count_bounded="count_bounded" in counted,
+                count_repeated="count_repeated" in counted,
             )
         finally:
             self._take_over(fitted)
@@ -437,21 +464,17 @@ class Synthesizer(BaseEstimator):
 
         return spends
 
-    def _count_violations(
-        self, table: Any, checkpoint: str | Path | None, ledger: str | Path | None
-    ) -> None:
-        """Release the noisy number of rows that break a rule, and put its cost on the ledger of this fit."""
-        if checkpoint is not None or ledger is not None:
-            raise InputError(
-                "A fit that counts rows that break a rule takes no checkpoint and no project ledger; leave"
-                " count_violations (--count-violations) out."
-            )
+    def _release_numbers(self, counted: Sequence[str], table: Any, *, on_disk: bool) -> None:
+        """Release noisy numbers of rows that are changed or left out, and put their cost on the ledger of this fit."""
+        numbers = import_module("tabsynth.synthesizers.violations")  # most fits do without
+        for option in counted:
+            numbers.check_counted(option, self.schema, table, on_disk=on_disk)
         encoder = TableEncoder(self.schema, self._encoding())
         self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
         spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
-        # Most fits do without.
-        violations = import_module("tabsynth.synthesizers.violations")
-        violations.release_violations(table, encoder, spent, self.random_state)
+        for option in counted:
+            numbers.release_number(option, table, encoder, spent, self.random_state)
+        spent.unit = self.schema.unit
         self.ledger_ = spent
 
     @property
@@ -467,6 +490,12 @@ class Synthesizer(BaseEstimator):
         rows = self.trained_.rows
         return None if rows is None else max(1, round(rows))
 
+    @property
+    def population_(self) -> float | None:
+        """The noisy total of the survey weights, at least 1; None of a fit that released none."""
+        self._check_fitted()
+        return self.trained_.population
+
     def sample(
         self,
         n: int | None = None,
@@ -475,6 +504,7 @@ class Synthesizer(BaseEstimator):
         max_draws: int | None = None,
         random_state: int | None = None,
         dataframe: str = "fitted",
+        weights: str | None = None,
     ) -> Any:
         """Draw ``n`` synthetic rows, all of which satisfy a condition if one is given.
 
@@ -486,7 +516,8 @@ class Synthesizer(BaseEstimator):
         Parameters
         ----------
         n : int, optional
-            Default: the declared number of rows, or the noisy one that the fit released (``rows_``).
+            Default: the declared number of rows, or the noisy one that the fit released (``rows_``). It is never the
+            size of the population that weighted rows stand for.
         where : dict, optional
             From columns to a value, a range ``{"low": a, "high": b}`` of an ordered column,
             both ends included, or several of these, any of which will do; None for null. Rows have the
@@ -503,16 +534,21 @@ class Synthesizer(BaseEstimator):
         dataframe : {"fitted", "pandas", "polars", "pyarrow"}
             The kind of table. ``fitted``: that of the table of the fit, with its Arrow types where it had any. The
             others: that library, with the dtypes that the schema declares. Of an unknown fitted table, pandas.
+        weights : {None, "population"}
+            Synthetic rows are self-weighting: each stands for as many people as any other. ``population`` adds a last
+            column with the name of the schema's weight: the noisy total of the weights (``population_``) over ``n``,
+            in each row.
 
         Raises
         ------
         InputError
             For an unknown column, an undeclared value, or a condition that the schema declares
             impossible, that has probability 0 in the model, or that is too rare for ``max_draws``. If ``n`` is not given and
-            the fit released no number of rows.
+            the fit released no number of rows. For weights of a model whose fit released no total, or with ``where``.
         """
         self._check_fitted()
         one_of("dataframe", dataframe, CHOICES)
+        self._check_weights(weights, where)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.schema.columns))
         if max_draws is not None:
@@ -529,14 +565,40 @@ class Synthesizer(BaseEstimator):
             table = self.encoder_.from_index(draw(n), for_cells)
         else:
             table = rows_where(condition, n, max_draws, self.encoder_, draw, for_cells, exact=exact)
-        made = in_kind(
-            table, {c.name: c for c in self.encoder_.whole.columns}, self.table_kind_, dataframe
-        )
+        columns: dict[str, Column] = {c.name: c for c in self.encoder_.whole.columns}
+        if weights is not None:
+            column = self._weight_column(n)
+            table[column.name] = self.trained_.population / n
+            columns[column.name] = column
+        made = in_kind(table, columns, self.table_kind_, dataframe)
         if isinstance(made, pd.DataFrame):
             attach(made, self.certificate())
             if condition is not None:
                 made.attrs["certificate"]["condition"] = condition.stated
         return made
+
+    def _check_weights(self, weights: str | None, where: Any) -> None:
+        """Refuse weights of samples that there cannot be."""
+        one_of("weights", weights, (None, POPULATION))
+        if weights is None:
+            return
+        if self.encoder_.whole.weight is None or self.trained_.population is None:
+            raise InputError(
+                "This fit released no total of survey weights; leave weights (--weights) out, or fit with a schema that"
+                " declares a weight."
+            )
+        if where:
+            raise InputError(
+                "Rows under a condition are a part of the population whose size was not released; leave weights"
+                " (--weights) or where (--where) out."
+            )
+
+    def _weight_column(self, n: int) -> Column:
+        """The column of weights of a sample of ``n`` rows."""
+        name, most = self.encoder_.whole.weight, self.trained_.population
+        return Column(
+            name=name, kind="numeric", dtype="float64", low=0.0, high=float(most or 0) / n
+        )
 
     def sample_to(
         self,
@@ -598,6 +660,16 @@ class Synthesizer(BaseEstimator):
                 f"The schema's column {shown(drafted[0])} was drafted from a table, so it"
                 " may hold private facts; declare it from a public source, or confirm with"
                 " accept_drafted_domain=True (--accept-drafted-domain)."
+            )
+
+    def _warn_of_identifiers(self, counted: Sequence[str]) -> None:
+        """Warn where people may have several rows, as the schema says; the rows are not looked at."""
+        names = self.schema.identifiers
+        if names and self.schema.unit is None and "count_repeated" not in counted:
+            logger.warning(
+                "the schema declares identifier %s and no unit, so the fit protects single rows; if somebody may have several,"
+                " declare the unit (this follows from the schema alone; count_repeated counts them with noise)",
+                ", ".join(map(shown, names)),
             )
 
     def _check_project(self, ledger: str | Path) -> None:
@@ -728,6 +800,11 @@ class Synthesizer(BaseEstimator):
         if self.rows is not None:
             integer("rows", self.rows)
             between("rows", self.rows, 1, MAX_ROWS)
+            if self.schema.weight is not None and self.rows > MOST_WEIGHTED:
+                raise InputError(
+                    f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
+                    f" got {self.rows:,}."
+                )
         if self.time_limit is not None:
             positive("time_limit", self.time_limit)
         if self.random_state is not None:
@@ -795,6 +872,7 @@ class Synthesizer(BaseEstimator):
                 "sources": {c.name: c.source for c in made if c.provenance == "declared"},
                 "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
+                **({"design": self.schema.design.stated()} if self.schema.design else {}),
                 "public_table": self._public_facts(),
             },
             "versions": versions(),
@@ -839,6 +917,9 @@ class Synthesizer(BaseEstimator):
             "encoding": encoding if isinstance(encoding, str) else dict(encoding),
             "config": self.config_,
             "rows": self.rows_,
+            **(
+                {} if self.trained_.population is None else {"population": self.trained_.population}
+            ),
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -891,13 +972,14 @@ class Synthesizer(BaseEstimator):
             seconds=seconds,
             time_limit=limit,
             notes=tuple(self._plan_notes(spends, seconds, whole)),
+            adjacency=self.schema.design.adjacency,
         )
 
     def _plan_notes(
         self, spends: list[PlannedSpend], seconds: float | None, whole: Ledger
     ) -> list[str]:
         """Warnings to be read before the fit."""
-        notes = _unspent(whole)
+        notes = [*self._design_notes(), *_unspent(whole)]
         drafted = self.schema.drafted
         if drafted and math.isfinite(self.epsilon):
             notes.append(
@@ -921,6 +1003,21 @@ class Synthesizer(BaseEstimator):
             )
         return [*notes, *self._notes(spends)]
 
+    def _design_notes(self) -> list[str]:
+        """What the plan says of survey weights and of the unit."""
+        design, out = self.schema.design, []
+        if design.weight is not None:
+            out.append(
+                f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
+                " and noise is scaled to it; counts and samples are of the population"
+            )
+        if design.unit is not None:
+            out.append(
+                f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
+                " noise is scaled to that, and rows beyond are left out without being counted (--count-bounded)"
+            )
+        return out
+
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """A fitted synthesizer from the facts and weights of a model file.
@@ -942,6 +1039,7 @@ class Synthesizer(BaseEstimator):
             model = cls._from_config(schema, facts["config"], **shared)
             check_listed(facts["ledger"])
             model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
+            model.ledger_.unit = schema.unit
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
             model.facts_ = _kept_facts(facts["facts"])
@@ -974,8 +1072,16 @@ class Synthesizer(BaseEstimator):
         rows = facts.get("rows")  # older files do not say
         if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
             raise damaged
+        population = facts.get("population")
+        if population is not None and not (
+            isinstance(population, float) and 1 <= population < math.inf
+        ):
+            raise damaged
         model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+            generator=generator.to(model._device()).eval(),
+            curves={},
+            rows=rows,
+            population=population,
         )
         return model
 

@@ -17,6 +17,7 @@ from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
@@ -50,6 +51,8 @@ class Plan:
         Estimated on this machine, for a table of ``rows`` rows.
     time_limit : float or None
         Seconds after which the fit stops.
+    adjacency : str
+        What neighbouring tables differ by.
     rows : int
         The number of rows the estimate is for: what the caller declared, or a nominal one. It is
         never that of the private table.
@@ -68,6 +71,7 @@ class Plan:
     seconds: float | None = None
     time_limit: float | None = None
     notes: tuple[str, ...] = ()
+    adjacency: str = NO_DESIGN.adjacency
 
     def lines(self) -> list[str]:
         """The plan in plain words, a line each."""
@@ -77,7 +81,7 @@ class Plan:
         else:
             out.append(
                 f"spends epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
-                f" ({self.accountant} accountant, add or remove one record)"
+                f" ({self.accountant} accountant, {self.adjacency})"
             )
         if self.seconds is not None:
             whose = "the declared" if self.rows_declared else "a table of"
@@ -163,6 +167,9 @@ class Run:
                 "A seeded fit is not private, so ledger"
                 f" {project.name} cannot count it; leave out the seed, or the ledger."
             )
+        unit = getattr(self.model.schema, "unit", None)
+        if project is not None:
+            project.check_unit(unit)
         sources: list[tuple[str, Any, Any]] = []
         for what, before in (
             ("What this synthesizer was fitted to", self.model),
@@ -170,6 +177,11 @@ class Run:
         ):
             source_ledger: Ledger | None = getattr(before, "ledger_", None)
             if source_ledger is not None and source_ledger.spends():
+                if source_ledger.unit != unit:
+                    raise InputError(
+                        f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
+                        " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
+                    )
                 sources.append((what, source_ledger.project, source_ledger.run))
         released = getattr(self.model.schema, "released", None)
         if released is not None:
@@ -283,6 +295,7 @@ class Run:
         while True:
             if self.project is not None:
                 self.project.begin(self.ledger.run, self.model.method)
+            self.ledger.unit = self.model.schema.unit
             self.model.ledger_ = self.ledger
             monitor.checkpoint = self.checkpoint
             try:

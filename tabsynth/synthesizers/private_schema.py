@@ -121,6 +121,7 @@ def draft_private(
                 f"A seeded draft is not private, so ledger {project.name} cannot count it; leave out the seed, or the"
                 " ledger."
             )
+        project.check_unit(None)
         own = project.ledger(epsilon, delta)
         project.admit_draft(own, mu)
         return draft_on_ledger(table, mu, own, null_values, decimal=decimal)

@@ -94,10 +94,15 @@ def suggest_constraints(
     Raises
     ------
     InputError
-        If the table does not fit the schema, or the schema has fewer than two columns.
+        If the table does not fit the schema, or the schema has fewer than two columns or declares a unit.
     """
     positive("epsilon", epsilon, finite=False)
     between("delta", delta, 0, 1, low_open=True, high_open=True)
+    if schema.unit is not None:
+        raise InputError(
+            "Suggestions of rules protect one record, and the schema declares a unit; take it out of the schema, and out"
+            " of the fit too, or declare the rules by hand."
+        )
     columns = [column for column in schema.columns if column.learned]
     if len(columns) < 2:
         raise InputError(
@@ -124,6 +129,7 @@ def suggest_constraints(
         released,
         [*schema.suggested, *found],
         schema.decimal,
+        **schema.design.parameters(),
     )
 
 

@@ -1,31 +1,157 @@
-"""The noisy number of rows that break a rule of the schema, released as a part of a fit."""
+"""Noisy numbers of rows, units or identifiers that tell what a fit changes, or what its unit of privacy should be."""
 
 import logging
 import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tabsynth._random import Randomness
+from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import names_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.conforming import conformed
+from tabsynth.schema.schema import Schema
 from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.frames import to_pandas
 
-PURPOSE = "rows that break a rule"
-SHARE = 0.01  # of the budget, in μ²
+SHARE = 0.01  # of the budget, in μ², of each number
 logger = logging.getLogger(__name__)
 
 
-def release_violations(table: Any, encoder: TableEncoder, ledger: Ledger, seed: int | None) -> int:
-    """The noisy number of rows that break a rule, charged to a ledger, whose account keeps it.
+@dataclass(frozen=True, kw_only=True)
+class CountedRows:
+    """Rows whose noisy number a fit may release.
+
+    Attributes
+    ----------
+    purpose : str
+        Of the account, and in messages.
+    which : callable
+        From an encoder and a table that it takes to the rows that count, bool, shape (n,): a row decides for itself.
+    needs : callable
+        From a schema and the table's columns to why there can be no such row, a clause; None where there can.
+    stream : int
+        Number of the stream of noise, of a seeded fit.
+    once : bool
+        Whether of each unit only one row counts, so that units are counted.
+    warning : str, optional
+        What to say where the noisy number is above twice its noise.
+    """
+
+    purpose: str
+    which: Callable[[TableEncoder, pd.DataFrame], np.ndarray]
+    needs: Callable[[Schema, Collection[str]], str | None]
+    stream: int
+    once: bool = False
+    warning: str | None = None
+
+
+def _without_rules(schema: Schema, names: Collection[str]) -> str | None:
+    return (
+        None
+        if schema.row_rules
+        else "The schema has no rules between columns, so that no row breaks one"
+    )
+
+
+def _without_weight(schema: Schema, names: Collection[str]) -> str | None:
+    return (
+        None if schema.weight else "The schema declares no survey weight, so that none is clipped"
+    )
+
+
+def _without_unit(schema: Schema, names: Collection[str]) -> str | None:
+    return None if schema.unit else "The schema declares no unit, so that none has too many rows"
+
+
+def _next_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
+    """Of each unit with more rows than its bound, the first row beyond it."""
+    design = encoder.whole.design
+    units = pd.Series(names_of(rows[design.unit]))
+    return units.groupby(pd.factorize(units)[0]).cumcount().to_numpy() == design.rows
+
+
+def _without_identifier(schema: Schema, names: Collection[str]) -> str | None:
+    if schema.unit is not None:
+        return "The schema declares a unit, whose rows may be several"
+    if not schema.identifiers:
+        return "The schema declares no identifier, so that none has several rows"
+    name = schema.identifiers[0]
+    return None if name in names else f"The table lacks the identifier, column {shown(name)}"
+
+
+def _second_rows(encoder: TableEncoder, rows: pd.DataFrame) -> np.ndarray:
+    """Of each value of the first identifier that several rows have, the second row."""
+    values = rows[encoder.whole.identifiers[0]]
+    places = values.groupby(pd.factorize(names_of(values))[0]).cumcount().to_numpy()
+    return (places == 1) & values.notna().to_numpy()
+
+
+COUNTED = {
+    "count_violations": CountedRows(
+        purpose="rows that break a rule",
+        which=lambda encoder, rows: encoder.broken(rows),
+        needs=_without_rules,
+        stream=0,
+    ),
+    "count_clipped": CountedRows(
+        purpose="rows with a weight above the cap",
+        which=lambda encoder, rows: encoder.whole.design.clipped(rows, encoder.whole.decimal),
+        needs=_without_weight,
+        stream=1,
+    ),
+    "count_bounded": CountedRows(
+        purpose="units with more rows than the bound",
+        which=_next_rows,
+        needs=_without_unit,
+        stream=2,
+        once=True,
+    ),
+    "count_repeated": CountedRows(  # a record more or less changes whether one identifier has several
+        purpose="identifiers with several rows",
+        which=_second_rows,
+        needs=_without_identifier,
+        stream=3,
+        warning="the guarantee for whoever has several rows is weaker; declare the identifier as the unit of the schema",
+    ),
+}
+
+
+def check_counted(option: str, schema: Schema, table: Any, *, on_disk: bool) -> None:
+    """InputError unless a fit of the table can release the number that the option asks for. Nothing is read."""
+    counted, leave_out = (
+        COUNTED[option],
+        f"leave {option} (--{option.replace('_', '-')}) out.",
+    )
+    if on_disk:
+        raise InputError(
+            f"A fit that counts {counted.purpose} takes no checkpoint and no project ledger; {leave_out}"
+        )
+    if isinstance(table, RowCounter):
+        raise InputError(f"Counts do not show {counted.purpose}; fit a DataFrame, or {leave_out}")
+    lacking = counted.needs(schema, [str(name) for name in to_pandas(table).columns])
+    if lacking is not None:
+        raise InputError(f"{lacking}; {leave_out}")
+
+
+def release_number(
+    option: str, table: Any, encoder: TableEncoder, ledger: Ledger, seed: int | None
+) -> int:
+    """The noisy number of rows that an option asks for, charged to a ledger, whose account keeps it.
 
     Parameters
     ----------
+    option : str
+        A name in ``COUNTED``, which :func:`check_counted` has taken.
     table : DataFrame
         One that the encoder takes.
     encoder : TableEncoder
@@ -34,27 +160,32 @@ def release_violations(table: Any, encoder: TableEncoder, ledger: Ledger, seed: 
     seed : int or None
         Of the fit.
 
-    Raises
-    ------
-    InputError
-        For a schema without rules, and for counts, which have no rows. Nothing is charged.
+    Formal guarantees
+    -----------------
+    Of each unit at most ``max_rows_per_unit`` rows count, or one where units are counted, whatever other units have, so
+    that a unit adds at most that.
     """
-    if isinstance(table, RowCounter):
-        raise InputError("Counts do not show which rows break a rule; fit a DataFrame.")
-    schema = encoder.whole
-    if not schema.row_rules:
-        raise InputError(
-            "The schema has no rules between columns, so that no row breaks one; leave count_violations out."
-        )
-    private = math.isfinite(ledger.epsilon)
-    noise = 1 / (math.sqrt(SHARE) * gaussian_mu(ledger.epsilon, ledger.delta)) if private else 0.0
-    mechanism = Gaussian(noise_multiplier=noise) if private else NoPrivacy()
-    account = ledger.open(PURPOSE, mechanism, 1, {"l2_sensitivity": 1.0, "unit": "rows"})
+    counted, schema = COUNTED[option], encoder.whole
+    private, most = math.isfinite(ledger.epsilon), 1 if counted.once else schema.design.rows
+    multiplier = (
+        1 / (math.sqrt(SHARE) * gaussian_mu(ledger.epsilon, ledger.delta)) if private else 0.0
+    )
+    mechanism = Gaussian(noise_multiplier=multiplier) if private else NoPrivacy()
+    details = {"l2_sensitivity": float(most), "unit": "units" if counted.once else "rows"}
+    account, noise = ledger.open(counted.purpose, mechanism, 1, details), multiplier * most
     rows = PrivateTable(conformed(table, schema), ledger).read(account)
-    (number,) = exact(account, [np.array([float(encoder.broken(rows).sum())])], [noise])
+    which = counted.which(encoder, rows)
+    if schema.unit is not None:
+        units = pd.factorize(names_of(rows[schema.unit]))[0]
+        which = pd.Series(which).groupby(units).sum().clip(upper=most).to_numpy()
+    (number,) = exact(account, [np.array([float(which.sum())])], [noise])
     # A stream of its own: the noise must not repeat that of the fit.
-    bits = Randomness(None if seed is None else int(seed) + (1 << 96)).noise()
+    bits = Randomness(
+        None if seed is None else int(seed) + (1 << 96) + (counted.stream << 100)
+    ).noise()
     noisy = int(samplers.noisy(number, noise, bits, whole=True)[0])
     account.details["noisy_number"] = noisy
-    logger.info("about %d rows break a rule of the schema; the noise is %.0f rows", noisy, noise)
+    logger.info("about %d %s of the schema; the noise is %.0f", noisy, counted.purpose, noise)
+    if counted.warning is not None and noisy > 2 * noise:
+        logger.warning("about %d %s: %s", noisy, counted.purpose, counted.warning)
     return noisy

@@ -24,6 +24,7 @@ from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.clipping import NeedsRowByRow, PerExampleClipper, hooked, moved
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
+from tabsynth.training.units import UnitPlaces, UnitRows
 
 
 def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
@@ -51,6 +52,48 @@ def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
     return torch.from_numpy(picked[: np.searchsorted(picked, n)])
 
 
+PARTS_STEP = (
+    2.0**-30
+)  # parts are its multiples, so that 2²² halves of them add up exactly in float64
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedInputs:
+    """Network inputs of rows with survey weights.
+
+    Attributes
+    ----------
+    codes : Tensor, shape (n, width)
+    parts : float64 Tensor, shape (n,)
+        Each row's weight over the cap, from 0 to 1, in multiples of ``PARTS_STEP``.
+    """
+
+    codes: Tensor
+    parts: Tensor
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @classmethod
+    def of(cls, codes: Tensor, weights: np.ndarray, cap: float) -> "WeightedInputs":
+        """Inputs with the weights of their rows, which the cap bounds."""
+        parts = np.floor(np.minimum(weights / cap, 1.0) / PARTS_STEP) * PARTS_STEP
+        return cls(codes, torch.from_numpy(parts).to(codes.device))
+
+
+PrivateInputs = Tensor | WeightedInputs
+
+
+def codes_of(rows: PrivateInputs) -> Tensor:
+    """The network inputs alone, shape (n, width)."""
+    return rows.codes if isinstance(rows, WeightedInputs) else rows
+
+
+def parts_of(rows: PrivateInputs) -> Tensor | None:
+    """As how much of a row each row counts, shape (n,); None where each counts as one."""
+    return rows.parts if isinstance(rows, WeightedInputs) else None
+
+
 class Places:
     """Where the rows of a batch lie: at places of a public number, each drawn at random.
 
@@ -63,6 +106,9 @@ class Places:
         Expected number of rows, a public number. There are places for eight standard deviations more.
     physical : int, optional
         The most rows that go through a network at once.
+    together : int
+        The most rows that come together, of one unit: they take as many places as rows that come alone. Deviations
+        are then √m as large, and units of m rows are taken in whole.
 
     Notes
     -----
@@ -75,8 +121,8 @@ class Places:
     up to 0, of which rounding decides the sign.
     """
 
-    def __init__(self, expected: float, physical: int | None = None) -> None:
-        self.room = int(expected + 8 * expected**0.5) + 8
+    def __init__(self, expected: float, physical: int | None = None, together: int = 1) -> None:
+        self.room = int(expected + 8 * (expected * together) ** 0.5) + 8 * together
         self.size = self.room if physical is None else min(self.room, physical)
         self.parts = math.ceil(self.room / self.size)
 
@@ -352,53 +398,76 @@ class PrivateStep:
     Parameters
     ----------
     module : nn.Module
-    table : PrivateTable of Tensor, shape (n, width)
+    table : PrivateTable of Tensor, shape (n, width), of WeightedInputs, or of UnitRows
         Resident on the module's device.
     account : Account
         Pays for one step at a time; gives the noise multiplier.
     rate : float
-        q, the chance of a row to be in a batch: what the account's mechanism says.
+        q, the chance of a row, or of a unit, to be in a batch: what the account's mechanism says.
     expected_batch : float
-        The divisor: a public number near rate · n, never the size of the batch drawn.
+        The divisor: a public number near rate · n, with n the number of rows; never the size of the batch drawn. Of
+        weighted rows, near rate · Σ aᵢ.
+    expected_rows : float, optional
+        The expected number of rows in a batch, a public number; by default the divisor.
     generator : torch.Generator
         On the module's device. Draws noise on a GPU.
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated.
+        Rows to go through the module at a time; a larger batch is accumulated. Not with units of several rows.
+    most_rows : int
+        The most rows of a unit, a public number: 1 where each row is a unit.
     bits : Bits, optional
         Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
     Formal guarantees
     -----------------
-    A step releases Σ clip(gᵢ − r) + noise over a Poisson sample: one Poisson-subsampled Gaussian of
+    A step releases Σ aᵢ clip(gᵢ − r) + noise over a Poisson sample: one Poisson-subsampled Gaussian of
     the account's multiplier, whatever the bounds, groups and r, which follow from public rows and
-    earlier releases. It holds for the floating-point sum that is released, at every batch size and scale of
+    earlier releases. aᵢ is 1, or of weighted rows the weight over its cap, wᵢ / W: a row adds at most aᵢ C ≤ C. It holds for the floating-point sum that is released, at every batch size and scale of
     weights and rows: see :mod:`tabsynth.training.sums`. The account is asked before the rows are read. An
     empty batch is a step.
+
+    Of a table of units, the sample is one of units, each with all of its rows, and a unit's term is the clipped sum of
+    its rows' aᵢ(gᵢ − r). A unit more or less is then one term more or less, of norm C at most, and is in a batch with
+    chance q, however many rows it has: the guarantee is that of units. Their number need not be known.
+
+    Notes
+    -----
+    Weights could also lower the rates: row i is in a batch at rate q wᵢ / W, and counts fully. That is as private, for
+    with q′ ≤ q the pair N(0, σ²), (1 − q′) N(0, σ²) + q′ N(C, σ²) is a mixture of the pair at q with identical
+    distributions, and hockey-stick divergences are jointly convex (the argument for heterogeneous rates is that of
+    Balle, Barthe and Gaboardi 2018, arXiv:1807.01647, for one row). But it has more variance. Both estimate
+    Σ aᵢ gᵢ / A, A = Σ aᵢ, by a sum over qA: at one q the Gaussian noise is the same, σ²C² / (qA)² for each weight of
+    the network, and of sampling the sum has (1 − q)/q · Σ aᵢ² gᵢ² / A², and the lower rates Σ (aᵢ/q − aᵢ²) gᵢ² / A².
+    The second is the larger, by Σ aᵢ(1 − aᵢ) gᵢ² / (q A²), and it does not vanish at q = 1. So sums are weighted.
     """
 
     def __init__(
         self,
         module: nn.Module,
         *,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         account: Account,
         rate: float,
         expected_batch: float,
+        expected_rows: float | None = None,
         generator: torch.Generator,
         rule: StepRule | None = None,
         clipping: Clipping | None = None,
         physical_batch: int | None = None,
+        most_rows: int = 1,
         bits: Bits | None = None,
     ) -> None:
+        if most_rows > 1 and physical_batch is not None:
+            raise ValueError("the rows of a unit go through the module together")
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
         self.rule = rule if rule is not None else DPSGD()
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
-        self.clipper = PerExampleClipper(module, ascent=ascent)
+        self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
         self.bounds = Bounds(clipping, self.clipper, sigma, expected_batch)
         self.table, self.account, self.generator = table, account, generator
@@ -406,7 +475,8 @@ class PrivateStep:
         self.physical_batch = physical_batch
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
-        self.places = Places(expected_batch, physical_batch)
+        in_batch = expected_batch if expected_rows is None else expected_rows
+        self.places = Places(in_batch, physical_batch, most_rows)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -444,21 +514,36 @@ class PrivateStep:
         bounds = self.bounds
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
-        rows = self.table.read(self.account)
-        layout = self._layout(len(rows))
+        private = self.table.read(self.account)
         terms = Terms(losses, public_losses or losses, public, correction, restored)
+        if isinstance(private, UnitRows):
+            self._set(self._step_of_units(terms, private))
+            return
+        rows, parts = codes_of(private), parts_of(private)
+        layout = self._layout(len(rows))
         if self._in_place(rows) and len(layout) == self.places.size:
-            gradient = self._replay(terms, rows, layout)
+            gradient = self._replay(terms, rows, parts, layout)
         else:
-            gradient = self._step(terms, *_laid_out(rows, layout))
+            of_batch = None if parts is None else _laid_out(parts, layout)[0]
+            gradient = self._step(terms, *_laid_out(rows, layout), of_batch)
+        self._set(gradient)
+
+    def _set(self, gradient: list[Tensor]) -> None:
         for parameter, value in zip(self.clipper.parameters, gradient, strict=True):
             parameter.grad = value
 
-    def _step(self, terms: Terms, batch: Tensor, keep: Tensor) -> list[Tensor]:
+    def _step(
+        self,
+        terms: Terms,
+        batch: Tensor,
+        keep: Tensor,
+        parts: Tensor | None = None,
+        units: UnitPlaces | None = None,
+    ) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
-            sums, votes = self._sums(terms.losses, batch, keep, reference)
+            sums, votes = self._sums(terms.losses, batch, keep, reference, parts, units)
         sums, votes = self._passed(sums, votes)
         gradient = self._noised(sums)
         if self.private:
@@ -482,6 +567,30 @@ class PrivateStep:
         picked = poisson_sample(rows, self.rate, self.noise.bits)
         return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
 
+    def _step_of_units(self, terms: Terms, rows: UnitRows) -> list[Tensor]:
+        """A step over units."""
+        layout, units = self._layout_of_units(rows)
+        batch, keep = _laid_out(codes_of(rows.inputs), layout)
+        parts = parts_of(rows.inputs)
+        if parts is not None:
+            parts, _ = _laid_out(parts, layout)
+        return self._step(terms, batch, keep, parts, units.to(batch.device))
+
+    def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
+        """The rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
+
+        A batch that does not fit goes through the network at once.
+        """
+        trace = recorder()
+        if trace is not None and self.private:
+            picked, counts = rows.of(trace.batch(rows.count, self.rate, self.generator))
+            places = trace.places(self.places.room, counts)
+        else:
+            picked, counts = rows.of(poisson_sample(rows.count, self.rate, self.noise.bits))
+            places = self.places.draw(len(picked), self.noise.bits)
+        layout = self.places.layout(picked, places)
+        return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
+
     def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
         """All that a step releases, past an audit's recorder if there is one."""
         if recorder() is None or not self.private:
@@ -502,7 +611,9 @@ class PrivateStep:
         recordable = recordable and recorder() is None  # an audit's recorder looks into each step
         return rows.device.type == "cuda" and recordable
 
-    def _replay(self, terms: Terms, rows: Tensor, layout: Tensor) -> list[Tensor]:
+    def _replay(
+        self, terms: Terms, rows: Tensor, parts: Tensor | None, layout: Tensor
+    ) -> list[Tensor]:
         """The same on tensors that stay in place, recorded for the losses that it is called with."""
         slots = self._slots = self._slots or Slots(self.places.size, rows.device)
         slots.fill(layout)
@@ -511,7 +622,8 @@ class PrivateStep:
             draws = [self.generator, *copied.generators()]
 
             def body() -> list[Tensor]:
-                return self._step(copied, rows[slots.rows], slots.keep)
+                of_batch = None if parts is None else parts[slots.rows]
+                return self._step(copied, rows[slots.rows], slots.keep, of_batch)
 
             self._recorded = copied, Captured(body, draws)
         else:
@@ -537,9 +649,15 @@ class PrivateStep:
         return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
     def _sums(
-        self, losses: Losses, batch: Tensor, keep: Tensor, reference: list[Tensor] | None
+        self,
+        losses: Losses,
+        batch: Tensor,
+        keep: Tensor,
+        reference: list[Tensor] | None,
+        parts: Tensor | None = None,
+        units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ clip(gᵢ − r) in float64, and the votes on the bounds."""
+        """Σ aᵢ clip(gᵢ − r) in float64, and the votes on the bounds: aᵢ/2 of a row left whole, −aᵢ/2 of one cut."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
         bounds: Tensor | float = math.inf
         if self.private:
@@ -547,11 +665,17 @@ class PrivateStep:
             if len(batch) > self.places.size:
                 spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
-        parts = zip(batch.split(self.places.size), keep.split(self.places.size), strict=True)
+        if units is not None:
+            sums, whole = self.clipper.clipped_sum(
+                losses, batch, bounds, reference, keep, parts, units
+            )
+            return sums, whole - (keep & units.first).sum() / 2
+        size = self.places.size
+        shares = [None] * len(keep.split(size)) if parts is None else parts.split(size)
         total, votes = None, None
-        for part, here in parts:
-            sums, whole = self.clipper.clipped_sum(losses, part, bounds, reference, here)
-            own = whole - here.sum() / 2
+        for part, here, share in zip(batch.split(size), keep.split(size), shares, strict=True):
+            sums, whole = self.clipper.clipped_sum(losses, part, bounds, reference, here, share)
+            own = whole - (here.sum() if share is None else (here * share).sum()) / 2
             if total is None or votes is None:
                 total, votes = Total(sums), own
             else:

@@ -49,7 +49,7 @@ def of(kind: type, name: str = WGAN) -> Any:
 
 
 def bypassed(patch: Patch) -> None:
-    def raw(table: Any, account: Any, sizes: Any, rng: Any) -> list[np.ndarray]:
+    def raw(table: Any, account: Any, sizes: Any, *_: Any) -> list[np.ndarray]:
         rows = table.read(account)
         return [np.bincount(rows[:, j], minlength=s).astype(float) for j, s in enumerate(sizes)]
 
@@ -60,8 +60,8 @@ def uncharged(patch: Patch) -> None:
     """The same account pays for two releases by one read."""
     real = counting.noisy_marginals
 
-    def twice(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
-        result = real(table, account, sizes, rng)
+    def twice(table: Any, account: Any, *rest: Any) -> Any:
+        result = real(table, account, *rest)
         counts.passed(account, result, [1.0] * len(result))
         return result
 
@@ -87,7 +87,7 @@ def noise_by_rows(patch: Patch) -> None:
     real = counts.marginal_noise
     seen: list[int] = []
 
-    def read(table: Any, account: Any, sizes: Any, rng: Any) -> Any:
+    def read(table: Any, account: Any, sizes: Any, rng: Any, *_: Any) -> Any:
         rows = table.read(account)
         seen.append(len(rows))
         std = real(account, len(sizes)) * seen[-1] / 40

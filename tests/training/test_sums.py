@@ -233,9 +233,9 @@ def test_a_reference_that_is_too_large_is_not_taken_off() -> None:
     taken: list[list[Tensor]] = []
     plain_sum = step.clipper.clipped_sum
 
-    def watched(losses, inputs, bounds, reference=None, keep=None):  # type: ignore[no-untyped-def]
+    def watched(losses, inputs, bounds, reference=None, *others):  # type: ignore[no-untyped-def]
         taken.append(reference)
-        return plain_sum(losses, inputs, bounds, reference, keep)
+        return plain_sum(losses, inputs, bounds, reference, *others)
 
     step.clipper.clipped_sum = watched  # type: ignore[method-assign]
     step.gradient(minus_scores, public)

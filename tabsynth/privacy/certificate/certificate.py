@@ -37,6 +37,7 @@ from tabsynth.errors import FileFormatError, InputError
 from tabsynth.methods import METHODS, OVERLAP, Fit, Required
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.schema.design import NO_DESIGN, Design, design_from
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -227,15 +228,9 @@ def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 FORMAT, BEFORE = "tabsynth-certificate/2", "tabsynth-certificate/1"
 MOST_NAMED = 20  # columns in a statement; the certificate lists all of them
-ADJACENCY = "add or remove one record"
 LEAST = 1e-300  # below it a power of ten has no four digits
 # What every table of this library has in common; a reader of other tables' certificates must be told.
-ALIKE = {
-    "variant": "(epsilon, delta)-differential privacy",
-    "adjacency": ADJACENCY,
-    "privacy_unit": "one row of the fitted table",
-    "trust_model": "central",
-}
+ALIKE = {"variant": "(epsilon, delta)-differential privacy", "trust_model": "central"}
 
 
 def make_certificate(
@@ -272,6 +267,7 @@ def make_certificate(
         "epsilon_asked": epsilon_to_json(epsilon_asked),
         "delta": ledger.delta,
         **ALIKE,
+        **protected_by(public),
         "accountant": accountant,
         "composition": COMPOSITIONS[accountant["name"]],
         "mechanisms": [describe_mechanism(item) for item in ledger.to_list()],
@@ -285,6 +281,30 @@ def make_certificate(
         **({} if project is None else {"project": project}),
         "audit": [],
     }
+
+
+def design_of(public: Any) -> Design:
+    """The weight and the unit that ``public``, that part of a certificate, declares.
+
+    Raises
+    ------
+    InputError
+        If they are none.
+    """
+    declared = public.get("design") if isinstance(public, Mapping) else None
+    return Design(**design_from(declared)) if isinstance(declared, Mapping) else NO_DESIGN
+
+
+def protected_by(public: Any) -> dict[str, str]:
+    """Which tables are neighbours, and the unit of privacy, in words: a row, or a unit with a bounded number of rows."""
+    design = design_of(public)
+    unit = "one row of the fitted table"
+    if design.unit is not None:
+        unit = (
+            f"all rows of the fitted table with one value of column {shown(design.unit)}; at most {design.rows} of them"
+            " were used, and rows beyond were left out"
+        )
+    return {"adjacency": design.adjacency, "privacy_unit": unit}
 
 
 def conditional_of(public: Any) -> list[str]:
@@ -307,9 +327,8 @@ def statement_of(epsilon: float, delta: float, seeded: bool, public: Any) -> str
     """The claim in a sentence. One that depends on drafted columns begins with ``CONDITIONAL``."""
     if math.isinf(epsilon):
         return "Not private: private rows were read without noise, so epsilon is infinite."
-    claim = (
-        f"({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing one record"
-    )
+    what = design_of(public).neighbour
+    claim = f"({rounded_up(epsilon)}, {delta:g})-differential privacy for adding or removing {what}"
     if seeded:
         return (
             f"Not private: seeded. Without the seed this would be {claim}; whoever knows the seed"

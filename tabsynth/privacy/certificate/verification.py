@@ -41,7 +41,9 @@ from tabsynth.privacy.certificate.certificate import (
     columns_of,
     conditional_of,
     describe_mechanism,
+    design_of,
     find_missing_mechanisms,
+    protected_by,
     read_certificate,
     statement_of,
 )
@@ -334,6 +336,11 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
         problems.append("its list of conditional columns is not that of its drafted columns")
     if not data["private"] and math.isfinite(claimed) and not data["seeded"] and not conditional:
         problems.append("it claims not to be private, but its figures are those of a private run")
+    if any(data[name] != words for name, words in protected_by(data["public"]).items()):
+        problems.append("its unit of privacy is not that of its public facts")
+    stated = data["public"].get("design", {})
+    if stated != design_of(data["public"]).stated():
+        problems.append("the largest contribution of a unit is not that of its weight and bound")
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:
         problems.append("its composition is not that of its accountant")
     for item in data["mechanisms"]:
@@ -413,6 +420,8 @@ def _project(data: dict[str, Any], claimed: float, ledger: Ledger) -> list[str]:
     if composition["source"] != expected["source"] or not _alike(composition["order"], kept.order):
         return ["the composition of its project is not the filter of its limit"]
     problems = []
+    if stated.get("unit") != design_of(data["public"]).unit:
+        problems.append("its project protects another unit of privacy than it does")
     if share > 1 + LOOSE:
         problems.append(f"its project has used {share:.4g} times its budget")
     # A fit that a person stopped states its whole plan, and a project counts what was used.

@@ -45,6 +45,7 @@ from tabsynth.privacy.accounting.mechanisms import (
 from tabsynth.privacy.certificate.certificate import epsilon_to_json
 from tabsynth.privacy.ledger.journal import Journal, open_locked
 from tabsynth.privacy.ledger.ledger import SLACK, Ledger, as_earlier, new_name, now, past
+from tabsynth.schema.design import neighbour_of
 
 FORMAT, BEFORE = "tabsynth-project-ledger/2", "tabsynth-project-ledger/1"
 ALONE = "whole budget"  # of a run's line: see :class:`SharedJournal`
@@ -61,6 +62,8 @@ class SharedJournal(Journal):
         Of the budget that the first line has, with the order that was fixed there, at δ less ``threshold_delta``.
     threshold_delta : float
         The part of δ that the first line sets aside for the thresholds of drafts of schemas.
+    unit : str or None
+        The column whose values are the units of privacy, of all runs; None: a record is.
 
     Formal guarantees
     -----------------
@@ -76,6 +79,7 @@ class SharedJournal(Journal):
 
     filter: PrivacyFilter
     threshold_delta: float
+    unit: str | None
 
     shared: ClassVar[bool] = True
 
@@ -83,7 +87,7 @@ class SharedJournal(Journal):
         self, path: Path, new: Mapping[str, Any] | None = None, *, locked: bool = True
     ) -> None:
         self._new = new
-        self.project, self.table = "", ""
+        self.project, self.table, self.unit = "", "", None
         self._start(path, _opened(path, new is not None, locked))
 
     def _header(self) -> dict[str, Any]:
@@ -202,6 +206,10 @@ class SharedJournal(Journal):
             order=check_order(order, epsilon) if record["composition"] == RENYI else None,
         )
         self.project, self.table = str(record["project"]), str(record["table"])
+        unit = record.get("unit")  # ledgers of records have none
+        if unit is not None and not (isinstance(unit, str) and unit):
+            raise FileFormatError(f"{self.path}: expected a column as unit, got {shown(unit)}.")
+        self.unit = unit
 
 
 def _opened(path: Path, new: bool, locked: bool) -> int:
@@ -270,7 +278,7 @@ class ProjectLedger:
     Formal guarantees
     -----------------
     All fits and reports of one table that were made under it are (epsilon, delta)-DP together, for adding or
-    removing one record, also where what was fitted next, and with what budget, was chosen by earlier results
+    removing one record, or all records of one unit of a ledger that has a unit, also where what was fitted next, and with what budget, was chosen by earlier results
     (:class:`tabsynth.privacy.ledger.project.SharedJournal`). A fit whose plan would pass that is refused before it
     reads a row.
 
@@ -295,6 +303,7 @@ class ProjectLedger:
         delta: float = 1e-5,
         table: str = "",
         composition: str = RENYI,
+        unit: str | None = None,
     ) -> None:
         """Make a new one, for the owner's eyes only (mode 0600).
 
@@ -308,6 +317,9 @@ class ProjectLedger:
             The privacy filter. ``"renyi"`` takes every method. Of mechanisms that are all Gaussian noise on the
             whole table it needs 5 to 10% more noise than ``"gaussian"``, which takes only these: margnet, drafts of
             schemas, and published reports.
+        unit : str, optional
+            The column that says which unit a row is of, such as a person. The ledger then takes fits of schemas with
+            this unit, whatever their bounds are, and nothing else. Default: a unit is a record.
 
         Notes
         -----
@@ -320,6 +332,8 @@ class ProjectLedger:
             raise InputError(
                 f"Expected table to be one line of at most {LONGEST} characters, got {shown(table)}."
             )
+        if unit is not None and not (isinstance(unit, str) and unit):
+            raise InputError(f"Expected unit to be the name of a column, got {shown(unit)}.")
         aside = THRESHOLD_SHARE * float(delta)
         privacy_filter = PrivacyFilter.of(float(epsilon), float(delta) - aside, composition)
         header: dict[str, Any] = {
@@ -327,6 +341,7 @@ class ProjectLedger:
             "delta": float(delta),
             "threshold_delta": aside,
             "table": table,
+            **({} if unit is None else {"unit": unit}),
         }
         header |= {"composition": privacy_filter.composition, "order": privacy_filter.order}
         SharedJournal(Path(path), {**header, "project": new_name()}).release()
@@ -369,6 +384,28 @@ class ProjectLedger:
     def table(self) -> str:
         """What its maker called the table."""
         return self.journal.table
+
+    @property
+    def unit(self) -> str | None:
+        """The column of the units that it protects; None: records."""
+        return self.journal.unit
+
+    def check_unit(self, unit: str | None) -> None:
+        """Refuse a run that protects other units than the ledger: their privacy costs do not add up.
+
+        NOTE: removing one record of a unit changes which of its rows are used, as removing the unit and adding another
+        does. So the epsilon of a unit is not one of records, and neither kind of run can be on a ledger of the other.
+
+        Raises
+        ------
+        InputError
+        """
+        if unit != self.unit:
+            option = "without a unit" if unit is None else f"with --unit {unit}"
+            raise InputError(
+                f"Ledger {self.name} protects {neighbour_of(self.unit)}, and this run {neighbour_of(unit)}; their privacy"
+                f" costs do not add up. Give a ledger that was made {option}."
+            )
 
     @property
     def epsilon(self) -> float:
@@ -500,6 +537,7 @@ class ProjectLedger:
             "ledger": self.name,
             "project": self.project,
             "table": self.table,
+            **({} if self.unit is None else {"unit": self.unit}),
             "run": run,
             "limit": epsilon_to_json(self.epsilon),
             "delta": self.delta,

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.ledger.ledger import exact as passed
 from tabsynth.privacy.noise import samplers as noise
@@ -43,13 +44,15 @@ def by_value(sizes: Sequence[int]) -> Groups:
 
 
 def count_rows(
-    index: np.ndarray, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
+    rows: PrivateRows, columns: Sequence[int], groups: Groups, times: np.ndarray | None = None
 ) -> np.ndarray:
     """Exact counts of groups of category codes, shape (groups of each column, …), float64.
 
     Never by single values first: memory is that of the groups' cells, however many values there are.
-    A row counts once, or as many ``times`` as its entry there says.
+    A row counts once, or as many ``times`` as its entry there says, or else as its survey weight.
     """
+    index = codes_of(rows)
+    times = weights_of(rows) if times is None else times
     shape = [number_of(groups[j]) for j in columns]
     cells = np.ravel_multi_index([groups[j][index[:, j]] for j in columns], shape)
     return np.bincount(cells, times, math.prod(shape)).reshape(shape).astype(np.float64)
@@ -90,8 +93,8 @@ class NoisyCounts(Generic[T]):
     bound : float
         The most that one unit of privacy adds to all cells of a set together: 1 for a row that counts once,
         :attr:`tabsynth.schema.design.Design.bound` for units of several rows and for weighted rows. Public.
-    whole : bool
-        Whether counts are whole numbers; else they are multiples of 2⁻²⁰.
+    step : float, optional
+        The power of two that all counts are multiples of. None: counts are whole numbers.
     """
 
     def __init__(
@@ -100,9 +103,9 @@ class NoisyCounts(Generic[T]):
         sizes: Sequence[int],
         count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
         bound: float = 1.0,
-        whole: bool = True,
+        step: float | None = None,
     ) -> None:
-        self.bound, self.whole = bound, whole
+        self.bound, self.step = bound, step
         self.table = table
         self.sizes = tuple(sizes)
         self._count = count
@@ -142,11 +145,11 @@ class NoisyCounts(Generic[T]):
         rows = self.table.read(account)
         by = [None] * len(sets) if groups is None else groups
         counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
-        # The certificate's unit: counts of a set scaled by the root of its share, over the bound.
-        units = [self.bound / math.sqrt(share) for share in shares]
+        # The certificate's unit: counts of a set scaled by the root of its share.
+        units = [1 / math.sqrt(share) for share in shares]
         counts = passed(account, counts, stds, units=units)
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
-            counts[i] = noise.noisy(counts[i], std, bits, whole=self.whole)
+            counts[i] = noise.noisy(counts[i], std, bits, whole=self.step is None)
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
@@ -168,16 +171,20 @@ class NoisyCounts(Generic[T]):
         -----------------
         Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each distance
         changes by at most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. What is
-        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that.
+        expected is rounded to multiples of 2⁻²⁰, or of the step of weighted counts, so that sums below 2³³, or of
+        fewer than 2²⁸ weighted rows, have no rounding to add to that.
         """
-        joint = self.bound * math.sqrt(len(sets))
-        std = account.whole_table_noise * joint
+        unit = math.sqrt(len(sets))
+        std = account.whole_table_noise * self.bound * unit
         rows = self.table.read(account)
         exact = [
-            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
+            np.abs(self._exact(rows, s, groups) - self._on_grid(expected(s))).sum() for s in sets
         ]
-        (distances,) = passed(account, [np.array(exact)], [std], units=[joint])
+        (distances,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(distances, std, bits)
+
+    def _on_grid(self, expected: np.ndarray) -> np.ndarray:
+        return noise.on_grid(expected) if self.step is None else noise.on_grid(expected, self.step)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)
@@ -235,50 +242,62 @@ def _variances_of_totals(measured: Sequence[Measured]) -> np.ndarray:
 
 
 def noisy_marginals(
-    table: PrivateTable[np.ndarray],
+    table: PrivateTable[Any],
     account: Account,
     sizes: Sequence[int],
     bits: Bits,
+    bound: float = 1.0,
+    step: float | None = None,
 ) -> list[np.ndarray]:
     """One-way counts of every column with Gaussian noise.
 
     Parameters
     ----------
-    table : PrivateTable of int array, shape (n, columns)
+    table : PrivateTable of int array, shape (n, columns), or of Rows
     account : Account
         One use of it is spent; its ``noise_multiplier`` is in units of the joint sensitivity.
     sizes : sequence of int
         Number of values of each column.
+    bound, step : float, float or None
+        As of :class:`NoisyCounts`.
 
     Returns
     -------
     list of ndarray, shape (size,)
-        Whole numbers, possibly negative.
+        Whole numbers, possibly negative; of weighted rows multiples of a power of two.
 
     Formal guarantees
     -----------------
-    Adding or removing one record changes one cell by 1 in each of the d columns: L2 sensitivity √d,
-    so the noise has standard deviation ``noise_multiplier`` · √d counts a cell.
+    Adding or removing one unit of privacy changes the cells of each of the d columns by at most the bound b in L1, and
+    so in L2: a record changes one cell by 1. That is an L2 sensitivity of b√d, so the noise has standard deviation
+    ``noise_multiplier`` · b√d counts a cell.
     """
-    std = marginal_noise(account, len(sizes))
-    rows = table.read(account)
-    counts = [
-        np.bincount(rows[:, j], minlength=size).astype(np.float64) for j, size in enumerate(sizes)
-    ]
+    std = marginal_noise(account, len(sizes), bound)
+    rows, groups = table.read(account), by_value(sizes)
+    counts = [count_rows(rows, (j,), groups) for j in range(len(sizes))]
     counts = passed(account, counts, [std] * len(counts))
-    return [noise.noisy(exact, std, bits, whole=True) for exact in counts]
+    return [noise.noisy(exact, std, bits, whole=step is None) for exact in counts]
 
 
-def marginal_noise(account: Account, columns: int) -> float:
+def marginal_noise(account: Account, columns: int, bound: float = 1.0) -> float:
     """Standard deviation of the noise on one cell, in counts."""
-    return account.whole_table_noise * math.sqrt(columns)
+    return account.whole_table_noise * bound * math.sqrt(columns)
 
 
-def noisy_row_count(table: PrivateTable[np.ndarray], account: Account, bits: Bits) -> float:
-    """Number of rows with Gaussian noise, at least 1. Sensitivity 1."""
-    std = account.whole_table_noise
+def noisy_row_count(table: PrivateTable[Any], account: Account, bits: Bits, most: int = 1) -> float:
+    """Number of rows with Gaussian noise, at least 1. Its sensitivity is the ``most`` rows of one unit of privacy."""
+    std = account.whole_table_noise * most
     (exact,) = passed(account, [float(len(table.read(account)))], [std])
     return max(1.0, float(noise.noisy(exact, std, bits, whole=True)))
+
+
+def noisy_total(table: PrivateTable[Any], account: Account, bits: Bits, bound: float) -> float:
+    """Total of the survey weights with Gaussian noise, at least 1. Its sensitivity is the bound of a unit of privacy."""
+    std = account.whole_table_noise * bound
+    weights = weights_of(table.read(account))
+    exact_total = 0.0 if weights is None else float(weights.sum())
+    (exact,) = passed(account, [exact_total], [std])
+    return max(1.0, float(noise.noisy(exact, std, bits)))
 
 
 def estimated_rows(counts: Sequence[np.ndarray]) -> float:

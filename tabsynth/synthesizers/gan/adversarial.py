@@ -367,10 +367,11 @@ class Adversarial(GeneratorTraining):
 
     def fit(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         accounts: Sequence[Account],
         rows: float,
         *,
+        total: float | None = None,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -386,7 +387,8 @@ class Adversarial(GeneratorTraining):
             table=table,
             account=account,
             rate=config.sampling_rate,
-            expected_batch=batch,
+            expected_batch=batch if total is None else max(1.0, config.sampling_rate * total),
+            expected_rows=batch,
             generator=private_rng,
             rule=config.rule(),
             clipping=config.clipping(),

@@ -140,25 +140,29 @@ class Autoencoder(nn.Module):
 
     def fit(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         account: Account,
         rows: float,
         rng: torch.Generator,
         monitor: TrainingMonitor,
         bits: Bits | None = None,
+        total: float | None = None,
     ) -> int:
         """Train until the account is spent or time is up; returns the steps done.
 
-        ``table`` guards codes, shape (n, layout.width); ``rows`` is a public or privatised estimate
-        of n. ``bits`` is as in :class:`PrivateStep`.
+        ``table`` guards codes, shape (n, layout.width), or WeightedInputs; ``rows`` is a public or privatised estimate
+        of n, and ``total`` of the sum of the rows' parts, where they have weights. ``bits`` is as in
+        :class:`PrivateStep`.
         """
         config = self.config
+        batch = max(1, round(config.sampling_rate * rows))
         step = PrivateStep(
             self,
             table=table,
             account=account,
             rate=config.sampling_rate,
-            expected_batch=max(1, round(config.sampling_rate * rows)),
+            expected_batch=batch if total is None else max(1.0, config.sampling_rate * total),
+            expected_rows=batch,
             generator=rng,
             rule=config.rule(),
             clipping=config.clipping(),

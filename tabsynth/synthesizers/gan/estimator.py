@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import one_of, shown
+from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -29,9 +30,11 @@ from tabsynth.privacy.noise.counts import (
     marginal_noise,
     noisy_marginals,
     noisy_row_count,
+    noisy_total,
     probabilities,
 )
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.schema import Schema, refuse_no_rows
 from tabsynth.synthesizers.base import Sampler, Synthesizer, Trained
 from tabsynth.synthesizers.conditions import Condition
@@ -58,12 +61,13 @@ from tabsynth.synthesizers.gan.public import (
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
-from tabsynth.training.private_step import STEP_RULES
+from tabsynth.training.private_step import STEP_RULES, PrivateInputs, WeightedInputs
 
 MARGINALS, COUNT, OVERLAP = "one-way counts", "row count", "overlap with the public table"
+TOTAL = "total of the survey weights"
 AUTOENCODER, CRITIC = "autoencoder", "critic"
 # Of the budget's μ², the unit in which Gaussian mechanisms add up.
-SHARES = {MARGINALS: 0.1, COUNT: 0.005, OVERLAP: 0.005}
+SHARES = {MARGINALS: 0.1, COUNT: 0.005, OVERLAP: 0.005, TOTAL: 0.005}
 OVERLAPS = ("charged", "declined")
 
 
@@ -99,11 +103,14 @@ class BudgetAllocation:
         If it learns from private rows.
     learned : tuple of TrainingMechanism
         The mechanisms by which the generator is trained.
+    design : Design
+        What rows stand for.
     """
 
     once: tuple[str, ...]
     autoencoder: AutoencoderConfig | None
     learned: tuple[TrainingMechanism, ...]
+    design: Design = NO_DESIGN
 
     def spends(self, epsilon: float, delta: float, earlier: Ledger) -> list[PlannedSpend]:
         """The plan; ``learned`` takes all that the others leave of (epsilon, delta).
@@ -138,10 +145,15 @@ class BudgetAllocation:
 
     def details(self, purpose: str, columns: int) -> dict[str, Any]:
         """Further facts about a mechanism for the certificate."""
+        design = self.design
         if purpose == MARGINALS:
-            return {"l2_sensitivity": math.sqrt(columns), "unit": "counts", "columns": columns}
+            unit = "counts" if design.weight is None else "weighted counts"
+            sensitivity = design.bound * math.sqrt(columns)
+            return {"l2_sensitivity": sensitivity, "unit": unit, "columns": columns}
+        if purpose == TOTAL:
+            return {"l2_sensitivity": design.bound, "unit": "weights"}
         if purpose in SHARES:
-            return {"l2_sensitivity": 1.0, "unit": "rows"}
+            return {"l2_sensitivity": float(design.rows), "unit": "rows"}
         if purpose == AUTOENCODER:
             assert self.autoencoder is not None
             return self.autoencoder.stated_steps()
@@ -203,50 +215,70 @@ class FirstCounts:
         The number of rows that divisors use.
     marginals : list of ndarray or None
         One-way distributions, where they were measured.
+    population : float or None
+        The total of the weights, where rows have any and it was measured.
     overlap : dict
         The noisy number of private rows that are public too, where it is charged.
     """
 
     rows: float
+    population: float | None = None
     marginals: list[np.ndarray] | None = None
     overlap: dict[str, float] = field(default_factory=dict)
 
 
 def first_counts(
-    table: PrivateTable[np.ndarray],
+    table: PrivateTable[Any],
     accounts: Mapping[str, Account],
     sizes: Sequence[int],
     declared: int | None,
     public: np.ndarray | None,
     bits: Bits,
     monitor: TrainingMonitor,
+    design: Design = NO_DESIGN,
 ) -> FirstCounts:
     """Release every count that has an account; ``declared`` is the number of rows where it is public."""
     rows, marginals, overlap = float(declared or 0), None, {}
+    population: float | None = None
     if MARGINALS in accounts:
         account = accounts[MARGINALS]
         released = monitor.once(
             MARGINALS,
-            lambda: {str(j): c for j, c in enumerate(noisy_marginals(table, account, sizes, bits))},
+            lambda: {
+                str(j): c
+                for j, c in enumerate(
+                    noisy_marginals(table, account, sizes, bits, design.bound, design.step)
+                )
+            },
         )
         counts = [released[str(j)] for j in range(len(sizes))]
-        rows = rows or estimated_rows(counts)
-        std = marginal_noise(account, len(sizes))
-        marginals = [probabilities(c, rows, std) for c in counts]
+        if design.weight is None:
+            total = rows = rows or estimated_rows(counts)
+        else:
+            total = population = estimated_rows(counts)
+        std = marginal_noise(account, len(sizes), design.bound)
+        marginals = [probabilities(c, total, std) for c in counts]
+    if TOTAL in accounts:
+        account = accounts[TOTAL]
+        released = monitor.once(
+            TOTAL, lambda: {"total": np.array(noisy_total(table, account, bits, design.bound))}
+        )
+        population = float(released["total"])
     if COUNT in accounts:
         account = accounts[COUNT]
         released = monitor.once(
-            COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, bits))}
+            COUNT, lambda: {"rows": np.array(noisy_row_count(table, account, bits, design.rows))}
         )
         rows = float(released["rows"])
     if OVERLAP in accounts and public is not None:
         account = accounts[OVERLAP]
         released = monitor.once(
-            OVERLAP, lambda: {"rows": np.array(noisy_overlap(table, account, public, bits))}
+            OVERLAP,
+            lambda: {"rows": np.array(noisy_overlap(table, account, public, bits, design.rows))},
         )
-        noise = account.noise_multiplier
+        noise = account.noise_multiplier * design.rows
         overlap = {"noisy_count": float(released["rows"]), "noise_std": noise}
-    return FirstCounts(rows=rows, marginals=marginals, overlap=overlap)
+    return FirstCounts(rows=rows, population=population, marginals=marginals, overlap=overlap)
 
 
 class Streams(NamedTuple):
@@ -288,7 +320,7 @@ class Networks:
 
     def train(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         accounts: Mapping[str, Account],
         rows: float,
         marginals: Sequence[np.ndarray] | None,
@@ -298,12 +330,13 @@ class Networks:
         *,
         same_rows: bool,
         most: int | None,
+        total: float | None = None,
     ) -> GeneratorTraining:
         """Train all of it.
 
         Parameters
         ----------
-        table : PrivateTable of Tensor, shape (n, layout.width)
+        table : PrivateTable of Tensor, shape (n, layout.width), or of WeightedInputs
         accounts : mapping
             Of ``learned``, and of the autoencoder unless it learns from ``free``.
         rows : float
@@ -316,9 +349,11 @@ class Networks:
             Whether ``free`` was released from the private rows, and not from others.
         most : int, optional
             A cap on the steps that cost nothing.
+        total : float, optional
+            A public or privatised estimate of the sum of the rows' parts, where rows have weights.
         """
         autoencoder = self._train_autoencoder(
-            table, accounts.get(AUTOENCODER), rows, marginals, free, streams, monitor, most
+            table, accounts.get(AUTOENCODER), rows, marginals, free, streams, monitor, most, total
         )
         generator = self.build(streams.init, autoencoder)
         if marginals is not None and autoencoder is None:
@@ -345,12 +380,13 @@ class Networks:
             standins=free if warm else None,
             most=most,
             bits=streams.noise,
+            total=total,
         )
         return gan
 
     def _train_autoencoder(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         account: Account | None,
         rows: float,
         marginals: Sequence[np.ndarray] | None,
@@ -358,6 +394,7 @@ class Networks:
         streams: Streams,
         monitor: TrainingMonitor,
         most: int | None,
+        total: float | None,
     ) -> Autoencoder | None:
         config = self.autoencoder
         if config is None:
@@ -367,7 +404,8 @@ class Networks:
             model.start_from(marginals)
         model.to(self.device)
         if account is not None:
-            model.fit(table, account, rows, streams.private, monitor, streams.coder_noise)
+            noise = streams.coder_noise
+            model.fit(table, account, rows, streams.private, monitor, noise, total)
         elif free is not None:
             steps = config.steps if most is None else most
             model.fit_free(free, steps, streams.public, monitor)
@@ -414,6 +452,7 @@ class GAN(Synthesizer):
     (``config_class``), and say whether the generator starts from noisy one-way counts.
     """
 
+    no_design: ClassVar[tuple[str, ...]] = ("unit",)
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
     networks: ClassVar[type[GeneratorTraining]]
     config_class: ClassVar[type[GeneratorConfig]]
@@ -536,16 +575,29 @@ class GAN(Synthesizer):
             purposes.append(MARGINALS)
         elif self.rows is None:
             purposes.append(COUNT)
+        if self.schema.weight is not None:
+            purposes += self._once_of_weights(purposes)
         if self.overlap == "charged":
             purposes.append(OVERLAP)
         return tuple(purposes)
+
+    def _once_of_weights(self, others: Sequence[str]) -> list[str]:
+        """What weighted rows need besides: their number, and the total of their weights, where these are not released."""
+        released = getattr(getattr(self.warm_start, "trained_", None), "population", None)
+        count = [COUNT] if self.rows is None and COUNT not in others else []
+        return [*count, *([TOTAL] if MARGINALS not in others and released is None else [])]
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
         return self._allocation().spends(self.epsilon, self.delta, earlier)
 
     def _allocation(self) -> BudgetAllocation:
         autoencoder = None if self._training() == "public" else self._autoencoder()
-        return BudgetAllocation(once=self._once(), autoencoder=autoencoder, learned=self._learned())
+        return BudgetAllocation(
+            once=self._once(),
+            autoencoder=autoencoder,
+            learned=self._learned(),
+            design=self.schema.design,
+        )
 
     def _free_steps(self) -> dict[str, int]:
         free = {}
@@ -562,7 +614,7 @@ class GAN(Synthesizer):
 
     def _train(
         self,
-        index: np.ndarray,
+        index: PrivateRows,
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -585,12 +637,15 @@ class GAN(Synthesizer):
         }
         free = self._free_index(randomness.numpy(), monitor, most)
         rows = PrivateTable(index, ledger)
-        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor)
-        marginals = counts.marginals
+        design = self.schema.design
+        counts = first_counts(rows, accounts, sizes, self.rows, free, counts_noise, monitor, design)
+        marginals, population = counts.marginals, counts.population
+        if design.weight is not None and population is None and self.warm_start is not None:
+            population = self.warm_start.trained_.population
         if self.warm_start is not None and free is not None:
             marginals = one_way(free, sizes)
         gan = networks.train(
-            PrivateTable(self._codes(networks, index), ledger),
+            PrivateTable(self._inputs(networks, index), ledger),
             accounts,
             counts.rows,
             marginals,
@@ -599,12 +654,14 @@ class GAN(Synthesizer):
             monitor,
             same_rows=self.warm_start is not None,
             most=most,
+            total=None if population is None else population / float(design.max_weight or 1),
         )
         return Trained(
             generator=gan.released.eval(),
             curves=gan.curves,
             notes=counts.overlap,
             rows=counts.rows or None,  # 0: neither declared nor counted
+            population=population,
         )
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
@@ -623,6 +680,13 @@ class GAN(Synthesizer):
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:
         return torch.from_numpy(networks.layout.encode(index)).to(networks.device)
+
+    def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs:
+        """Network inputs of private rows, with what each counts."""
+        codes, weights = self._codes(networks, codes_of(rows)), weights_of(rows)
+        if weights is None:
+            return codes
+        return WeightedInputs.of(codes, weights, float(self.schema.max_weight or 1))
 
     def _free_index(
         self, rng: np.random.Generator, monitor: TrainingMonitor, most: int | None

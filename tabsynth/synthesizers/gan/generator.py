@@ -525,10 +525,11 @@ class GeneratorTraining:
 
     def fit(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         accounts: Sequence[Account],
         rows: float,
         *,
+        total: float | None = None,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -540,11 +541,13 @@ class GeneratorTraining:
 
         Parameters
         ----------
-        table : PrivateTable of Tensor, shape (n, layout.width)
+        table : PrivateTable of Tensor, shape (n, layout.width), or of WeightedInputs
         accounts : sequence of Account
             Of what subclasses release, in the order of the plan.
         rows : float
             A public or privatised estimate of n.
+        total : float, optional
+            The same of the sum of the rows' parts, where rows have weights.
         private_rng, public_rng : torch.Generator
             For the sampling of private rows, and noise on a GPU; for all that is public.
         standins : Tensor, shape (m, layout.width), optional

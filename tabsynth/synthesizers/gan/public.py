@@ -7,6 +7,7 @@ import numpy as np
 
 from tabsynth._validate import shown
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import codes_of
 from tabsynth.errors import BudgetError, InputError
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable, as_earlier
 from tabsynth.privacy.ledger.ledger import exact as passed
@@ -76,10 +77,11 @@ def one_way(index: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def noisy_overlap(
-    table: PrivateTable[np.ndarray],
+    table: PrivateTable[Any],
     account: Account,
     public: np.ndarray,
     bits: Bits,
+    most: int = 1,
 ) -> float:
     """Noisy number of private rows that equal some public row.
 
@@ -87,11 +89,11 @@ def noisy_overlap(
 
     Formal guarantees
     -----------------
-    Adding or removing one record changes the number by at most 1, whatever the public rows are: L2
-    sensitivity 1.
+    Adding or removing one unit of privacy changes the number by at most its ``most`` rows, whatever the public rows
+    are: that is the L2 sensitivity. Rows count once, whatever their weight.
     """
-    std = account.whole_table_noise
-    rows = table.read(account)
+    std = account.whole_table_noise * most
+    rows = codes_of(table.read(account))
     public_rows = set(map(bytes, np.ascontiguousarray(public, dtype="<i8")))
     equal = sum(bytes(row) in public_rows for row in np.ascontiguousarray(rows, dtype="<i8"))
     (exact,) = passed(account, [float(equal)], [std])

@@ -98,7 +98,8 @@ class MargNet(Synthesizer):
     delta : float
     rows : int, optional
         The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
-        warning says, it follows from these at no further privacy cost.
+        warning says, it follows from these at no further privacy cost. Weighted counts show the size of the population,
+        and not how many records stand for it: then it is the default size of samples only.
     time_limit : float, optional
         Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
         is spent on the counts, which come first.
@@ -274,10 +275,12 @@ class MargNet(Synthesizer):
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
+        weighted = self.schema.weight is not None
         return Trained(
             generator=generator,
             curves=estimate.curves,
-            rows=estimate.rows,
+            rows=self.rows if weighted else estimate.rows,
+            population=estimate.rows if weighted else None,
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 

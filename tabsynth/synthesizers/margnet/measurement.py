@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
+from tabsynth.encoding.rows import PrivateRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
@@ -154,7 +154,7 @@ def _count(
 ) -> np.ndarray:
     if isinstance(rows, RowCounter):
         return count_by(schema, rows, columns, groups)
-    return count_rows(codes_of(rows), columns, groups, weights_of(rows))
+    return count_rows(rows, columns, groups)
 
 
 class PrivateMarginals:
@@ -206,7 +206,7 @@ class PrivateMarginals:
             schema.sizes,
             partial(_count, schema),
             bound=design.bound,
-            whole=design.weight is None,
+            step=design.step,
         )
         self.columns: list[Set] = [(j,) for j in range(len(schema.columns))]
         self.whole = Resolution.by_value(schema.sizes)
@@ -267,9 +267,12 @@ class PrivateMarginals:
         return of_sum(self.spends[JOINT].mechanism).noise_multiplier * self.design.bound
 
     def _total(self, singles: Sequence[Measured]) -> float:
-        """The declared number of rows, or where there is none, or the counts refute it, the counted one."""
+        """The declared number of rows, or where there is none, or the counts refute it, the counted one.
+
+        Weighted rows have the noisy total of their weights: how many records there are says nothing of it.
+        """
         counted = total_rows(singles)
-        if self.rows is None:
+        if self.rows is None or self.design.weight is not None:
             return counted
         if abs(self.rows - counted) <= self.config.rows_tolerance * noise_of_total(singles):
             return float(self.rows)
@@ -341,9 +344,9 @@ class PrivateMarginals:
         unit = "counts of each set of columns, scaled by the root of its share of the budget"
         if stage == SCORES:
             unit = "L1 distances of the counts of all pairs from independence, over √pairs"
-        if self.design:
-            unit += f", in units of {self.design.bound:g}, the most that one unit of privacy adds"
-        details = {"l2_sensitivity": 1.0, "unit": unit, **details}
+        if self.design.weight is not None:
+            unit = f"weighted {unit}"
+        details = {"l2_sensitivity": self.design.bound, "unit": unit, **details}
         return self.ledger.open(stage, spend.mechanism, spend.count, details)
 
     def _count(
@@ -395,7 +398,7 @@ class PrivateMarginals:
         expected: Sequence[np.ndarray],
         groups: Groups,
     ) -> np.ndarray:
-        """Distances of pairs from independence, in rows, less what chance alone makes of the rows."""
+        """Distances of pairs from independence, in (weighted) rows, less what chance alone makes of the rows."""
 
         def independent(pair: tuple[int, ...]) -> np.ndarray:
             a, b = (expected[j] for j in pair)
@@ -406,5 +409,7 @@ class PrivateMarginals:
             return {"distances": distances}
 
         distances = self.monitor.once(SCORES, release)["distances"]
-        by_chance = [chance_distance(independent(pair)) for pair in pairs]
+        # The variance of a weighted count is at most the cap times what it is expected to be.
+        heaviest = self.design.max_weight or 1.0
+        by_chance = [chance_distance(independent(pair), heaviest) for pair in pairs]
         return distances - by_chance

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,30 +15,35 @@ from tabsynth.privacy.ledger.ledger import Account, PrivateTable, exact
 from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.privacy.noise.votes import majority
+from tabsynth.training.private_step import PrivateInputs, WeightedInputs, codes_of, parts_of
 
-Deal = Callable[[Tensor], tuple[Tensor, Tensor]]  # of rows: their order, and the teacher of each
+# Of rows: their order, and the teacher of each.
+Deal = Callable[[PrivateInputs], tuple[PrivateInputs, Tensor]]
 
 
-def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
+def deal(rows: PrivateInputs, teachers: int, key: np.ndarray) -> tuple[PrivateInputs, Tensor]:
     """Records in an order independent of their places, and the teacher of each, shape (rows,).
 
     Parameters
     ----------
-    rows : Tensor, shape (n, width)
+    rows : Tensor, shape (n, width), or WeightedInputs
     key : uint32 array, at most 16 words
         Drawn once, independent of all records.
 
     Formal guarantees
     -----------------
-    A record's teacher follows from a keyed hash (BLAKE2b) of its content and of its number among equal records; records
-    are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
+    A record's teacher follows from a keyed hash (BLAKE2b) of its content and of its number among equal records, its
+    weight being a part of its content; records are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
     that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
     one record more or less in one shard, and leaves all others as they were, in order too.
     """
     secret = np.asarray(key, dtype="<u4").tobytes()
+    codes, parts = codes_of(rows), parts_of(rows)
+    content = np.ascontiguousarray(codes.cpu().numpy())
+    weights = [b""] * len(content) if parts is None else [p.tobytes() for p in parts.cpu().numpy()]
     digests = [
-        blake2b(row.tobytes(), key=secret, digest_size=16).digest()
-        for row in np.ascontiguousarray(rows.cpu().numpy())
+        blake2b(row.tobytes() + weight, key=secret, digest_size=16).digest()
+        for row, weight in zip(content, weights, strict=True)
     ]
     order = sorted(range(len(digests)), key=digests.__getitem__)
     seen: Counter[bytes] = Counter()
@@ -48,7 +54,8 @@ def deal(rows: Tensor, teachers: int, key: np.ndarray) -> tuple[Tensor, Tensor]:
         )
         shard[place] = int.from_bytes(assigned.digest(), "little") % teachers
         seen[digests[i]] += 1
-    return rows[order], torch.from_numpy(shard)
+    ordered = codes[order] if parts is None else WeightedInputs(codes[order], parts[order])
+    return ordered, torch.from_numpy(shard)
 
 
 VOTES, CLASS_VOTES = "votes", "class votes"
@@ -57,14 +64,14 @@ VOTES, CLASS_VOTES = "votes", "class votes"
 class NoisyAggregator:
     """Reads private rows under the accounts of the votes, and adds noise to exact counts of votes."""
 
-    def __init__(
-        self, table: PrivateTable[Tensor], accounts: Sequence[Account], bits: Bits
-    ) -> None:
+    def __init__(self, table: PrivateTable[Any], accounts: Sequence[Account], bits: Bits) -> None:
         self._table, self._accounts, self._bits = table, accounts, bits
 
-    def open(self, questions: int) -> Tensor:
+    def open(self, questions: int) -> PrivateInputs:
         """Charge each account for so many questions, then return the private rows."""
-        rows = [self._table.read(account, questions) for account in self._accounts]
+        rows: list[PrivateInputs] = [
+            self._table.read(account, questions) for account in self._accounts
+        ]
         return rows[0]
 
     def left(self) -> int:

@@ -12,7 +12,7 @@ from tabsynth.privacy.accounting.labels import LEAST_ROWS, LEAST_ROWS_EACH, plan
 from tabsynth.privacy.accounting.mechanisms import MOST_TEACHERS, NoisyVote
 from tabsynth.synthesizers.base import NOMINAL_ROWS
 from tabsynth.synthesizers.fitting import PlannedSpend
-from tabsynth.synthesizers.gan.estimator import COUNT, GAN, Networks, TrainingMechanism
+from tabsynth.synthesizers.gan.estimator import COUNT, GAN, TOTAL, Networks, TrainingMechanism
 from tabsynth.synthesizers.gan.generator import GeneratorTraining, TableGenerator
 from tabsynth.synthesizers.pate.aggregation import VOTES
 from tabsynth.synthesizers.pate.config import PATEConfig, paper_config
@@ -116,7 +116,7 @@ class Voting(GAN):
         # The paper's networks have no use for n; a private autoencoder has.
         autoencoder = self._autoencoder() is not None and self._training() != "public"
         read = autoencoder or self._networks_config().kind != "network"
-        return tuple(name for name in super()._once() if read or name != COUNT)
+        return tuple(name for name in super()._once() if read or name not in (COUNT, TOTAL))
 
     def _notes(self, spends: Sequence[PlannedSpend]) -> list[str]:
         notes = super()._notes(spends)

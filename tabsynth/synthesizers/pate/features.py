@@ -233,6 +233,7 @@ def _fitted(relative: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
 CHUNK = 2048  # rows at a time
 # Features are rounded to multiples of 1 / SCALE before they are added up; those beyond LIMIT are cut to it.
 SCALE, LIMIT = 2.0**20, 2.0**23
+WEIGHT_STEPS = 2.0**16  # of a weight at its cap
 ANSWERS = 2**24  # votes of all teachers at a time
 
 
@@ -265,12 +266,28 @@ class Witnesses:
         self.means, self.empty = means, empty
 
     @classmethod
-    def of(cls, rows: Tensor, shard: Tensor, teachers: int, features: PairFeatures) -> "Witnesses":
-        """The teachers of rows of codes, shape (n, width), each in its shard."""
+    def of(
+        cls,
+        rows: Tensor,
+        shard: Tensor,
+        teachers: int,
+        features: PairFeatures,
+        parts: Tensor | None = None,
+    ) -> "Witnesses":
+        """The teachers of rows of codes, shape (n, width), each in its shard.
+
+        ``parts``, shape (n,), from 0 to 1, weigh the rows of each mean: in whole numbers of 2⁻¹⁶, so that sums stay
+        those of integers.
+        """
         sums = torch.zeros(teachers, len(features), dtype=torch.int64)
-        counts = torch.bincount(shard, minlength=teachers)
-        for part, where in zip(rows.split(CHUNK), shard.split(CHUNK), strict=True):
-            sums.index_add_(0, where, _steps(features.of_rows(part)).cpu())
+        times = torch.ones(len(rows), dtype=torch.int64)
+        if parts is not None:
+            times = (parts.cpu() * WEIGHT_STEPS).ceil().long()  # a small weight is not none
+        counts = torch.zeros(teachers, dtype=torch.int64).index_add_(0, shard, times)
+        chunks = zip(rows.split(CHUNK), shard.split(CHUNK), times.split(CHUNK), strict=True)
+        for part, where, weight in chunks:
+            steps = _steps(features.of_rows(part)).cpu()
+            sums.index_add_(0, where, steps * weight[:, None])
         means = (sums.double() / SCALE / counts.clamp_min(1)[:, None]).float()
         return cls(means.to(rows.device), (counts == 0).to(rows.device))
 

@@ -30,6 +30,7 @@ from tabsynth.synthesizers.pate.features import PairFeatures, Witnesses
 from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import one_cycle, optimizer
+from tabsynth.training.private_step import codes_of, parts_of
 
 STEPS, MORE_STEPS = 8, 4  # Newton's, of the first round and of others
 MOST_MOVE = 0.3  # of a mean in one of them
@@ -272,7 +273,9 @@ class PATEWitness(PATE):
         question_features = self.features(codes) - centre
         spread = question_features.T @ question_features / len(question_features)
         rows, shard = dealt(aggregator.open(questions))
-        teachers = Witnesses.of(rows, shard, self.ensemble.teachers, self.features)
+        codes_of_rows, parts = codes_of(rows), parts_of(rows)
+        count = self.ensemble.teachers
+        teachers = Witnesses.of(codes_of_rows, shard, count, self.features, parts)
         if (trace := recorder()) is not None:
             trace.teachers([teachers.means])
         heads = (0, 1) if self._joint else (0,)
@@ -293,7 +296,7 @@ class PATEWitness(PATE):
         )
         if self.ensemble.label is not None and self.ensemble.mode == "B":
             self._ask_classes(aggregator, teachers, codes, centre, spread, rng)
-        del rows, teachers, yes
+        del rows, codes_of_rows, parts, teachers, yes
         self.student.learn()
         self._target = None
         asked_so_far = sum(len(answers.yes) for answers in self.student.answers)

@@ -87,12 +87,13 @@ class PATEACGAN(Voting):
         label: Any = None,
         random_state: int | None = None,
         dataframe: str = "fitted",
+        weights: str | None = None,
     ) -> Any:
         """Draw ``n`` synthetic rows, as :meth:`Synthesizer.sample` does.
 
         Parameters
         ----------
-        n, where, max_draws, random_state, dataframe
+        n, where, max_draws, random_state, dataframe, weights
             As in :meth:`Synthesizer.sample`. A condition on the label draws its classes, without rejection.
         label : optional
             A value of the label's column, ``pandas.NA`` for null: short for a condition on it.
@@ -110,7 +111,12 @@ class PATEACGAN(Voting):
                 raise InputError(f"where and label both name column {shown(name)}; give one.")
             where = {**(where or {}), name: label}
         return super().sample(
-            n, where=where, max_draws=max_draws, random_state=random_state, dataframe=dataframe
+            n,
+            where=where,
+            max_draws=max_draws,
+            random_state=random_state,
+            dataframe=dataframe,
+            weights=weights,
         )
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:

@@ -43,6 +43,7 @@ from tabsynth.synthesizers.pate.aggregation import VOTES, Deal, NoisyAggregator,
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import State
+from tabsynth.training.private_step import PrivateInputs
 
 logger = logging.getLogger(__name__)
 
@@ -158,10 +159,11 @@ class PATE(GeneratorTraining):
 
     def fit(
         self,
-        table: PrivateTable[Tensor],
+        table: PrivateTable[Any],
         accounts: Sequence[Account],
         rows: float,
         *,
+        total: float | None = None,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -187,7 +189,7 @@ class PATE(GeneratorTraining):
         moves, rate = self.optimizer(config.round_steps)
 
         @lru_cache(maxsize=1)  # the rows are the same in all rounds
-        def dealt(rows: Tensor) -> tuple[Tensor, Tensor]:
+        def dealt(rows: PrivateInputs) -> tuple[PrivateInputs, Tensor]:
             return deal(rows, teachers, key)
 
         def one(i: int) -> None:

@@ -35,6 +35,7 @@ from tabsynth.synthesizers.pate.aggregation import Deal, NoisyAggregator
 from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.synthesizers.pate.rounds import PATE, EnsembleSettings
 from tabsynth.training.networks import mlp, optimizer
+from tabsynth.training.private_step import PARTS_STEP, codes_of, parts_of
 
 SLOPE = 0.2
 ANSWERS = 2**24  # numbers of one layer at a time
@@ -128,13 +129,15 @@ class TeacherTrainer:
         The teacher of each row.
     lr, name : float, str
         Of the optimiser.
+    parts : Tensor, shape (n,), optional
+        As how much of a row each row counts: rows of a shard are picked in proportion to it.
 
     Formal guarantees
     -----------------
     Each teacher's numbers are a function of its own shard, its own uniform numbers and generated rows, to the bit.
     Proof: all shapes are public. A step draws the same uniform numbers, ``batch`` for each teacher,
     whatever the table holds, even where it is empty. Teacher k picks rows of its own shard by the
-    numbers of place k; they fill place k of a tensor of shape (teachers, batch, width). From there on
+    numbers of place k, by sums of whole numbers if rows have parts; they fill place k of a tensor of shape (teachers, batch, width). From there on
     all products are of one matrix for each teacher, or of shapes in which teacher k has a fixed place; none adds up
     entries of two teachers. The sum of the losses has the slope 1 for each of them, and optimisers go entry
     by entry.
@@ -148,13 +151,21 @@ class TeacherTrainer:
         shard: Tensor,
         lr: float,
         name: str,
+        parts: Tensor | None = None,
     ) -> None:
         count = len(teachers.weights[0])
         self.teachers, self.rows, self.classes = teachers, rows, classes
         self._order = torch.argsort(shard, stable=True).to(rows.device)
         self._sizes = torch.bincount(shard, minlength=count).to(rows.device)
-        self._empty = torch.nonzero(self._sizes == 0).squeeze(1)
         self._starts = self._sizes.cumsum(0) - self._sizes
+        self._ends: Tensor | None = None  # of the rows' parts, laid end to end
+        if parts is not None:
+            steps = (parts / PARTS_STEP).long()
+            totals = torch.zeros_like(self._sizes).index_add_(0, shard.to(rows.device), steps)
+            self._ends = steps[self._order].cumsum(0)
+            self._totals, self._before = totals, totals.cumsum(0) - totals
+            self._sizes = torch.where(totals > 0, self._sizes, 0)  # rows of weight 0 are none
+        self._empty = torch.nonzero(self._sizes == 0).squeeze(1)
         self._optimizer = optimizer(name, teachers.parameters(), lr, (0.5, 0.9), fused=True)
 
     def picked(self, batch: int, rng: torch.Generator) -> Tensor:
@@ -163,6 +174,10 @@ class TeacherTrainer:
         As many uniform numbers are drawn for every table: what is drawn after them must not depend on its rows.
         """
         uniform = torch.rand(len(self._sizes), batch, generator=rng, device=self.rows.device)
+        if self._ends is not None and len(self.rows):
+            spots = (uniform.double() * self._totals[:, None]).long() + self._before[:, None]
+            places = torch.searchsorted(self._ends, spots, right=True)
+            return self._order[places.clamp_max(len(self.rows) - 1)]
         place = (
             (uniform * self._sizes[:, None])
             .long()
@@ -257,7 +272,8 @@ class PATENetworks(PATE):
         """As :meth:`PATE.ask`."""
         config = self.config
         codes, _ = self.questions(questions, rng)
-        rows, shard = dealt(aggregator.open(questions))
+        private, shard = dealt(aggregator.open(questions))
+        rows = codes_of(private)
         if self._trainer is None:
             classes = rows[:, self.label].argmax(1) if self._classes else None
             self._trainer = TeacherTrainer(
@@ -267,6 +283,7 @@ class PATENetworks(PATE):
                 shard,
                 config.network_lr,
                 config.network_optimizer,
+                parts_of(private),
             )
         for _ in range(config.teacher_steps):
             with torch.no_grad():
