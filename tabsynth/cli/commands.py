@@ -18,6 +18,7 @@ from tabsynth.cli.evaluate import (
     measured,
     measured_privately,
     print_summary,
+    read_tables,
     write_report,
 )
 from tabsynth.cli.fit import fit_and_print
@@ -258,7 +259,7 @@ def _rows_of(
     table: Path,
     schema: Schema | None,
     nulls: tuple[str, ...],
-    options: dict[str, str],
+    options: dict[str, Any],
     *,
     identifiers: bool = False,
 ) -> Any:
@@ -418,7 +419,39 @@ def evaluate(
         list[str] | None,
         typer.Option(help="A column whose groups are compared with each other; repeatable."),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="A column with survey weights.")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
+            " utility. Default: the weight of the schema."
+        ),
+    ] = None,
+    replicate_weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
+            " repeated. For intervals of the survey's design."
+        ),
+    ] = None,
+    replicate_factor: Annotated[
+        float | None,
+        typer.Option(
+            help="The factor of the squared differences of replicates. Default: 4 over their number, as in the"
+            " American Community Survey."
+        ),
+    ] = None,
+    strata: Annotated[
+        str | None,
+        typer.Option(
+            help="A column with the stratum of each real row, for intervals by linearisation."
+        ),
+    ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            help="A column with the primary cluster of each real row, within its stratum."
+        ),
+    ] = None,
     boosting: Annotated[
         bool, typer.Option("--boosting", help="Also predict by gradient boosting; slower.")
     ] = False,
@@ -450,14 +483,17 @@ def evaluate(
     facts = Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
-    frames = [read_table(real, facts, **given), read_table(synthetic, facts)]
-    holdout_table = (
-        None if holdout is None else read_table(holdout, facts, **taken_by(holdout, given))
-    )
-    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
-    options["boosting"] = boosting
+    listed = replicate_weights or []
+    survey: dict[str, Any] = {
+        "weights": weights,
+        "replicate_weights": None if not listed else listed[0] if len(listed) == 1 else listed,
+        "replicate_factor": replicate_factor,
+        "strata": strata,
+        "clusters": clusters,
+    }
+    fitted, drawn, holdout_table = read_tables((real, synthetic, holdout), facts, given, survey)
+    options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
     certificate = certificate_of(synthetic, key)
-    fitted, drawn = frames
     report = measured_privately(
         fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
     ) or measured(fitted, drawn, holdout_table, facts, certificate, **options)

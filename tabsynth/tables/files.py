@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
-from tabsynth.schema.number_texts import DECIMAL_MARKS
+from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
 from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
@@ -122,10 +122,12 @@ def read_table(
     decimal: str | None = None,
     sheet: str | None = None,
     identifiers: bool = False,
+    also: Callable[[str], bool] | None = None,
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
-    Columns of weights and of units come last, as the file has them; so do identifiers, if ``identifiers`` is true.
+    Columns of weights and of units come last, as the file has them; so do identifiers, if ``identifiers`` is true, and
+    then those that ``also`` takes.
 
     A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
     columns where a file declares them; never from another row.
@@ -146,6 +148,9 @@ def read_table(
         The sheet of a workbook that has several.
     identifiers : bool
         Whether identifiers are kept, for a fit that counts those that repeat.
+    also : callable, optional
+        Whether a column of this name, which the schema does not have, is kept as the file has it. Default: it is
+        refused.
 
     Raises
     ------
@@ -168,6 +173,11 @@ def read_table(
     if sep is None:
         _check_separator(path, frame, schema.names)
     marked = replace(schema, decimal=mark)
+    others = frame.iloc[:, :0]
+    if also is not None:
+        declared = {*schema.names, *schema.names_left_out, *schema.design.names}
+        kept = [str(name) not in declared and also(str(name)) for name in frame.columns]
+        others, frame = frame.loc[:, kept], frame.loc[:, [not other for other in kept]]
     try:
         schema.check_columns(frame, str(path))
         frame = conformed(frame, marked)
@@ -183,7 +193,11 @@ def read_table(
     kept = dict.fromkeys([*schema.design.names, *(schema.identifiers if identifiers else ())])
     aside = {name: frame[name] for name in kept if name in frame.columns}
     names = [c.name for c in schema.columns if c.learned]
-    return pd.DataFrame({**series, **aside}, columns=[*names, *aside])
+    read = pd.DataFrame({**series, **aside}, columns=[*names, *aside])
+    if others.shape[1]:
+        plain = [with_plain_numbers(others.iloc[:, i], mark) for i in range(others.shape[1])]
+        read = pd.concat([read, *plain], axis=1)
+    return read
 
 
 def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]) -> None:
