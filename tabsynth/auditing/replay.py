@@ -28,7 +28,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.replay_neighbours import Neighbour, neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.auditing.run_trace import (
@@ -39,12 +38,10 @@ from tabsynth.auditing.run_trace import (
     record_logs,
 )
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import KEY_BYTES
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
-from tabsynth.schema.design import MOST_ROWS
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.model_file import read_model
@@ -281,7 +278,7 @@ def replay(
             one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
         randomness = RecordRandomness(one, other, seed)
         if model.schema is not None and model.schema.unit is not None:
-            randomness.most = _units_changed(model, table, neighbour)
+            randomness.most = _units_changed(encoder, table, neighbour)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -307,16 +304,23 @@ def replay(
     )
 
 
-def _units_changed(model: Synthesizer, table: Any, neighbour: Any) -> int:
-    """The number of units that only one of two tables has, by all their rows.
+def _units_changed(encoder: TableEncoder, table: Any, neighbour: Any) -> int:
+    """The number of units that only one of two tables has, by their names as they are and all their rows.
 
-    Those that are used do not tell it: which they are is tested.
+    Which rows are used, and what a unit is called, is tested, and does not tell it.
     """
-    assert model.schema.unit is not None
-    schema = with_unit(model.schema, MOST_ROWS, model.schema.unit)
-    encoder, key = TableEncoder(schema, model._encoding()), bytes(KEY_BYTES)
-    one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
-    return RecordRandomness(one, other, 0).most
+    design, both = encoder.whole.design, []
+    for given in (table, neighbour):
+        index, kept = encoder._encoded(to_pandas(given), "table", with_design=True)
+        contents = np.ascontiguousarray(index)
+        if design.weight is not None:
+            weights = design.weights(kept, encoder.whole.decimal)
+            contents = np.column_stack([contents, weights.view(np.int64)])
+        units: dict[Any, list[bytes]] = {}
+        for name, row in zip(kept[design.unit].astype(object), contents, strict=True):
+            units.setdefault(name, []).append(row.tobytes())
+        both.append({(name, tuple(rows)) for name, rows in units.items()})
+    return len(both[0] ^ both[1])
 
 
 def _contents(table: pd.DataFrame, neighbour: pd.DataFrame) -> list[np.ndarray]:

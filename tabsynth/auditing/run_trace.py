@@ -366,15 +366,17 @@ class RunTrace:
         self._batch_records = records[places]
         return places
 
-    def places(self, room: int) -> Tensor:
+    def places(self, room: int, counts: Tensor | None = None) -> Tensor:
         """As :meth:`Recorder.places`: records of both tables come first, so that they have the same place."""
         assert self.randomness is not None and self._batch_records is not None
-        count = len(self._batch_records)
+        records = self._batch_records
+        if counts is not None:
+            records = records.repeat_interleave(counts)
+        count = len(records)
         rng = self.randomness.generator_of(self._batches, 0)
         drawn = torch.randperm(room, generator=rng) if count <= room else torch.arange(count)
         order = torch.argsort(
-            self._batch_records
-            + self.randomness.count * self.randomness.unmatched[self._batch_records]
+            records + self.randomness.count * self.randomness.unmatched[records], stable=True
         )
         places = torch.empty(count, dtype=torch.int64)
         places[order] = drawn[:count]

@@ -6,7 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from tabsynth._validate import integer, shown
 from tabsynth.encoding import TableEncoder
@@ -15,18 +17,21 @@ from tabsynth.evaluation.attacks.shadow import shadow_attack
 from tabsynth.evaluation.column_summaries import column_summaries
 from tabsynth.evaluation.heaping import heaping
 from tabsynth.evaluation.inputs import (
+    HOLDOUT,
     REAL,
+    SYNTHETIC,
     certificate_with,
-    indexed,
     indexed_holdout,
     indexed_synthetic,
+    kept_index,
     meaning,
     named_by_text,
     neighbours,
     rows_sha256,
 )
-from tabsynth.evaluation.metric import Evaluation
+from tabsynth.evaluation.metric import Evaluation, Weights
 from tabsynth.evaluation.suite import measure
+from tabsynth.evaluation.survey_columns import SurveyNames, SurveyReader, apart, survey_names
 from tabsynth.evaluation.utility.constraints import rule_checks
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.conforming import conformed
@@ -44,7 +49,11 @@ def evaluate(
     certificate: Mapping[str, Any] | Verification | None = None,
     target: str | None = None,
     by: str | Sequence[str] | None = None,
-    weights: str | None = None,
+    weights: Any = None,
+    replicate_weights: str | Sequence[str] | None = None,
+    replicate_factor: float | None = None,
+    strata: str | None = None,
+    clusters: str | None = None,
     boosting: bool = False,
     shadow: Any = None,
     shadow_fits: int = 40,
@@ -78,8 +87,23 @@ def evaluate(
         A column to predict (AUROC, AUPRC, calibration) and to explain by a regression.
     by : str or sequence of str, optional
         Columns whose groups are compared: does a minority fare worse?
-    weights : str, optional
-        The numeric column of survey weights, for population totals.
+    weights : str or array-like of shape (rows,), optional
+        Survey weights, 0 or more: the name of a column of the real table and the hold-out, or the weights of the real
+        rows (then without a hold-out). A synthetic table with such a column is weighted by it; any other is
+        self-weighting. Default: the weight of the schema. Every metric of utility then compares weighted tables, and
+        classifiers are fitted with the weights. The attacks use no weights: they count people, each of whom is one
+        row, whomever it stands for. Weights are not clipped at the cap of the schema.
+    replicate_weights : str or sequence of str, optional
+        Columns of replicate weights of the real table, or the text before their numbers, such as ``"PWGTP"`` for
+        ``PWGTP1`` to ``PWGTP80``. The result then has intervals of the real table's weighted estimates by replication;
+        otherwise by Taylor linearisation. See :mod:`tabsynth.evaluation.utility.survey`.
+    replicate_factor : float, optional
+        Factor of the sum of squared differences of the replicates. Default: 4 over their number, for the successive
+        difference replication of the American Community Survey. Balanced repeated replication of R replicates has 1/R,
+        a jackknife that leaves out one of R clusters (R − 1)/R.
+    strata, clusters : str, optional
+        Columns of the real table with the stratum and the primary cluster of each row, for Taylor linearisation.
+        Clusters are numbered within strata. Default: one stratum; each row is a cluster.
     boosting : bool
         Gradient boosting beside logistic regression in every prediction; slower.
     shadow : callable or Synthesizer, optional
@@ -104,24 +128,64 @@ def evaluate(
     Raises
     ------
     InputError
-        Naming the table, the column and the value that the schema does not declare.
+        Naming the table, the column and the value that the schema does not declare, or that is no weight.
     """
     if not isinstance(schema, Schema):
         raise InputError(f"Expected schema to be a Schema, got {shown(schema)}.")
     whole, schema = schema, schema.coded
     encoder = TableEncoder(schema)
-    columns = meaning(schema, target, by, weights, boosting)
-    indexed_table = indexed_synthetic(encoder, synthetic, whole.rules)
+    columns = meaning(schema, target, by, boosting)
     came_with, authenticated = certificate_with(synthetic, certificate)
-    training = to_pandas(real, REAL)
-    train = indexed(encoder, training, REAL)
+    survey = survey_names(
+        whole.weight if weights is None else weights,
+        replicate_weights,
+        replicate_factor,
+        strata,
+        clusters,
+    )
+    reader = SurveyReader(survey, whole.decimal)
+    training = _given(real, REAL, survey, whole)
+    made = _given(synthetic, SYNTHETIC, survey, whole)
+    kept_apart = None if holdout is None else _given(holdout, HOLDOUT, survey, whole)
+    weighted = survey.weights is not None
+    real_weights = made_weights = other_weights = None
+    design_columns = None
+    if weighted:
+        design_columns = reader.design_columns(training.survey, REAL)
+        real_weights = reader.weights(training.survey, len(training.rows), REAL)
+        if survey.weights in made.survey.columns if isinstance(survey.weights, str) else False:
+            made_weights = reader.weights(made.survey, len(made.rows), SYNTHETIC)
+        if kept_apart is not None and isinstance(survey.weights, str):
+            other_weights = reader.weights(kept_apart.survey, len(kept_apart.rows), HOLDOUT)
+        elif kept_apart is not None:
+            raise InputError(
+                "weights is a number for each training row, and the hold-out has none; name a column of both tables."
+            )
+    reader.refuse()
+    indexed_table = indexed_synthetic(encoder, made.rows, whole.rules, made_weights)
+    train, train_rows = kept_index(encoder, training.rows, REAL)
     refuse_no_rows(len(train), REAL)
     others = None
-    if holdout is not None:
-        others = indexed_holdout(encoder, holdout, train, indexed_table.index)
+    if kept_apart is not None:
+        others, other_rows = indexed_holdout(encoder, kept_apart.rows, train, indexed_table.index)
+        if other_weights is not None:  # who has no weight stands for nobody
+            others = others[other_weights[other_rows] > 0]
+            other_weights = other_weights[other_rows][other_weights[other_rows] > 0]
+    of_tables = design = None
+    if real_weights is not None and design_columns is not None:
+        if made_weights is not None:
+            made_weights = made_weights[indexed_table.fits]
+        of_tables = Weights(
+            train=real_weights[train_rows],
+            synthetic=made_weights,
+            holdout=other_weights,
+            column=_place_of_weights(whole, schema, survey),
+        )
+        design = design_columns.design(survey, real_weights, train_rows, REAL)
     seed = integer("random_state", random_state, least=0)
     extra = [indexed_table.violations]
     if shadow is not None:
+        _refuse_shadow(shadow, whole)
         extra.append(shadow_attack(encoder, train, others, shadow, shadow_fits, seed, progress))
     measured = measure(
         train,
@@ -130,23 +194,34 @@ def evaluate(
         names=schema.names,
         sizes=schema.sizes,
         columns=columns,
+        weights=of_tables,
+        design=design,
+        numbers=[j for j, column in enumerate(schema.columns) if isinstance(column, Numeric)],
         m=integer("m", m),
         k=neighbours(k),
         seed=seed,
         extra=extra,
         progress=progress,
     )
-    training = named_by_text(conformed(training, whole))
+    real_rows = named_by_text(conformed(training.rows, whole))
+    both = real_weights, made_weights
     heaped = {
         column.name: found
         for column in whole.columns
         if isinstance(column, Numeric)
-        and (found := heaping(column, training[column.name], indexed_table.rows[column.name]))
+        and (
+            found := heaping(column, real_rows[column.name], indexed_table.rows[column.name], both)
+        )
     }
+    of_codes = None if of_tables is None else of_tables.train, made_weights
+    if measured.weights is not None:
+        measured = replace(measured, weights=replace(measured.weights, name=survey.label))
     return replace(
         measured,
-        columns=column_summaries(schema, train, indexed_table.index, columns.scores, heaped),
-        rules=rule_checks(whole, training, indexed_table.rows),
+        columns=column_summaries(
+            schema, train, indexed_table.index, columns.scores, heaped, of_codes
+        ),
+        rules=rule_checks(whole, real_rows, indexed_table.rows, both),
         label=str(label),
         certificate=came_with,
         authenticated=authenticated,
@@ -154,11 +229,41 @@ def evaluate(
         schema_sha256=whole.fingerprint(),
         real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
-def _versions() -> dict[str, str]:
+class _Given(NamedTuple):
+    """A table without the survey's columns that its schema does not have, and the survey's columns."""
+
+    rows: pd.DataFrame
+    survey: pd.DataFrame
+
+
+def _given(table: Any, what: str, survey: SurveyNames, schema: Schema) -> _Given:
+    declared = {*schema.names, *schema.design.names}
+    return _Given(*apart(to_pandas(table, what), survey, tuple(declared)))
+
+
+def _place_of_weights(whole: Schema, schema: Schema, survey: SurveyNames) -> int | None:
+    """The column of codes that holds the weights, where it is learned; −1 if it has none of its own."""
+    if survey.weights is None or not isinstance(survey.weights, str):
+        return None
+    if survey.weights not in whole.names:
+        return None
+    return schema.names.index(survey.weights) if survey.weights in schema.names else -1
+
+
+def _refuse_shadow(shadow: Any, schema: Schema) -> None:
+    """InputError if an estimator's fits would lack the weight or the unit of their schema."""
+    if schema.design and not callable(shadow):
+        raise InputError(
+            f"shadow fits tables without column {shown(schema.design.names[0])}, which the schema needs; give a"
+            " function that adds it."
+        )
+
+
+def versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
         with suppress(PackageNotFoundError):

@@ -125,7 +125,7 @@ def evaluate_private(
     ------
     InputError
         If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
-        if the table was not made under it.
+        if the table was not made under it; if the schema declares a weight or a unit.
     BudgetError
         If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
     """
@@ -156,6 +156,12 @@ def release(
     rng: np.random.Generator | None = None,
 ) -> PrivateEvaluation:
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
+    if schema.design:
+        raise InputError(
+            f"A published report counts rows, and the schema declares column {shown(schema.design.names[0])} as its"
+            f" {'weight' if schema.weight else 'unit'}: one unit would move its figures further than their noise covers."
+            " Use evaluate, whose report is confidential."
+        )
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
     if schema.unit is not None:

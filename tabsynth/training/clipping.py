@@ -33,6 +33,7 @@ from tabsynth.training.sums import (
     largest_products,
     rounding,
 )
+from tabsynth.training.units import UnitPlaces
 
 
 class NeedsRowByRow(Exception):
@@ -170,12 +171,15 @@ def moved(parameters: Sequence[Tensor], by: Sequence[Tensor]) -> Iterator[None]:
 class Sizes:
     """How large the rows' differences from a reference are; of shape (batch, G), in float64.
 
+    Of units, all of it is that of the whole unit, at each of its rows.
+
     Attributes
     ----------
     norms : Tensor
         ‖gᵢ − r‖ by group, never too small.
     products : Tensor
-        Of a factored gradient, the norms of its products before they are added up; 0 of one that is formed.
+        Of a factored gradient, the norms of its products before they are added up; 0 of one that is formed. Of a unit,
+        the norms of all terms of its sum.
     usable : bool Tensor, shape (batch,)
         Whether the row is finite, and neither its norm nor a factor of it is above ``LARGEST_FACTOR``.
     """
@@ -195,16 +199,34 @@ class MaterializedGradients:
         """The gradients of the first rows alone."""
         return MaterializedGradients([g[:rows] for g in self.grads])
 
-    def sizes(self, clipper: "PerExampleClipper", reference: Sequence[Tensor] | None) -> Sizes:
-        """How large each row's difference from the reference is."""
+    def sizes(
+        self,
+        clipper: "PerExampleClipper",
+        reference: Sequence[Tensor] | None,
+        units: UnitPlaces | None = None,
+        parts: Tensor | None = None,
+    ) -> Sizes:
+        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
+        apart = self._apart(reference)
+        norms = self._norms(clipper, apart)
+        usable = (norms <= LARGEST_FACTOR).all(1)
+        if units is None:
+            return Sizes(norms, torch.zeros_like(norms), usable)
+        terms = units.total(norms, parts)
+        # The sum of so many terms errs by no more than the second part.
+        norms = self._norms(clipper, [units.total(g, parts) for g in apart])
+        norms = norms + (clipper.rows + 1) * 2.0**-53 * terms
+        return Sizes(norms, terms, usable & ~units.any(~usable))
+
+    def _norms(self, clipper: "PerExampleClipper", grads: Sequence[Tensor]) -> Tensor:
+        """Norms of gradients by group, never too small, shape (batch, G)."""
         columns: list[list[Tensor]] = [[] for _ in range(clipper.group_count)]
-        for g, j in zip(self._apart(reference), clipper.groups, strict=True):
+        for g, j in zip(grads, clipper.groups, strict=True):
             flat = g.reshape(len(g), -1)
             columns[j].append(torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64))
         norms = torch.stack([torch.stack(c).norm(dim=0) for c in columns], dim=1)
         # A root of a sum of so many squares in float64 errs by no more than that.
-        norms = norms * (1 + (sum(g[0].numel() for g in self.grads) + 8) * 2.0**-53)
-        return Sizes(norms, torch.zeros_like(norms), (norms <= LARGEST_FACTOR).all(1))
+        return norms * (1 + (sum(g[0].numel() for g in self.grads) + 8) * 2.0**-53)
 
     def means(self, clipper: "PerExampleClipper") -> list[Tensor]:
         """The mean gradient, a tensor a parameter, in the working precision."""
@@ -262,6 +284,9 @@ class PerExampleClipper:
     ascent : float
         λ of BAM: each row's gradient is taken at θ + λ gᵢ/‖gᵢ‖, its own weights moved along its own
         gradient. 0 takes it at θ.
+    rows : int
+        The most rows of a unit, m: where it is more than 1, an example is a unit, and its gradient the sum of its rows'.
+        With ``ascent`` each row's is taken at its own weights, so that a unit's follows from that unit alone.
 
     Formal guarantees
     -----------------
@@ -271,18 +296,23 @@ class PerExampleClipper:
     proof. It holds for neighbouring batches of the same number of rows, in which the example that one of
     them lacks is a row that ``keep`` leaves out; :class:`tabsynth.training.private_step.Places` lays batches
     out that way. An example whose gradient is not finite, or has a factor of norm above 2⁸⁰, contributes
-    zero, and does not change what others contribute.
+    zero, and does not change what others contribute. All rows of a unit have one factor, which follows from that unit:
+    its sum is clipped.
     """
 
     def __init__(
-        self, module: nn.Module, groups: Sequence[int] | None = None, ascent: float = 0.0
+        self,
+        module: nn.Module,
+        groups: Sequence[int] | None = None,
+        ascent: float = 0.0,
+        rows: int = 1,
     ) -> None:
         for part in module.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
                 raise TypeError(
                     "BatchNorm couples the rows of a batch, so they cannot be clipped one by one; use another layer."
                 )
-        self.module, self.ascent = module, ascent
+        self.module, self.ascent, self.rows = module, ascent, rows
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.groups = list(groups) if groups is not None else [0] * len(self.parameters)
         self.layers = [part for part in module.modules() if _plain(part)]
@@ -319,8 +349,9 @@ class PerExampleClipper:
         reference: Sequence[Tensor] | None = None,
         keep: Tensor | None = None,
         parts: Tensor | None = None,
+        units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
-        """Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many rows each bound left whole.
+        """Σ aᵢ clip(gᵢ − reference), a tensor a parameter, and how many examples each bound left whole.
 
         Parameters
         ----------
@@ -336,22 +367,29 @@ class PerExampleClipper:
             Rows that count; others fill up a batch of fixed shape.
         parts : float64 Tensor, shape (batch,), optional
             aᵢ, from 0 to 1, as how much of a row each row counts; by default 1.
+        units : UnitPlaces, optional
+            Where the rows of each unit lie, if an example is a unit of up to ``rows`` rows: then gᵢ − reference is
+            the sum over its rows, each as much as its part, and it is this that is clipped. ``keep`` takes or leaves
+            all rows of a unit.
 
         Returns
         -------
         sums : list of float64 Tensor
         whole : float64 Tensor, shape (G,)
-            Number of rows within the bound, each as much as its part. It is private: a noised quantile adds noise to it.
+            Number of examples within the bound, each row as much as its part. It is private: a noised quantile adds
+            noise to it.
 
         Formal guarantees
         -----------------
         A row adds aᵢ sᵢ(gᵢ − r), with sᵢ the factor that clips it: of norm at most aᵢ C ≤ C. So the sum has the
-        sensitivity of one without parts. The product aᵢ sᵢ is rounded to at most sᵢ, for rounding is monotone.
+        sensitivity of one without parts. The product aᵢ sᵢ is rounded to at most sᵢ, for rounding is monotone. A unit
+        adds s Σⱼ aⱼ(gⱼ − r), with s the factor that clips this sum.
 
         Notes
         -----
         A row is multiplied by min(1, C′/‖gᵢ − r‖), and also scaled down where a layer that is used several
-        times has products so large that their rounding would pass what C′ sets aside for it.
+        times, or by several rows of a unit, has products so large that their rounding would pass what C′ sets
+        aside for it.
         """
         if len(inputs) == 0:
             # 0 · r: a reference that is not finite shows in a batch without rows as in one with.
@@ -360,14 +398,14 @@ class PerExampleClipper:
             )
             return [0 * r.double() for r in like], self._empty().new_zeros(self.group_count)
         grads = self._gradients(losses, inputs)
-        sizes = grads.sizes(self, reference)
+        sizes = grads.sizes(self, reference, units, parts)
         if not isinstance(bounds, Tensor):
             bounds = self._empty().new_full((self.group_count,), bounds)
         bounds = bounds.double()
         slack, largest = self.rounding(bounds, reference, len(inputs))
         # A reference so large that its rounding could pass the bound leaves nothing of a row.
         within = (bounds - slack).clamp_min(0)
-        scale = _scale(sizes, within, largest if self.uses > 1 else None)
+        scale = _scale(sizes, within, largest if self._several else None)
         bad = ~sizes.usable
         whole = (sizes.norms <= bounds) & ~bad[:, None]
         counted = ~bad if keep is None else keep & ~bad
@@ -375,9 +413,12 @@ class PerExampleClipper:
         counts = (whole & counted[:, None]).double()
         if parts is not None:
             scale = scale * parts[:, None]
-            scale = scale.masked_fill(scale < LEAST_SCALE, 0)
+            if units is None:  # the products of rows of units are rounded in float64
+                scale = scale.masked_fill(scale < LEAST_SCALE, 0)
             counts = counts * parts[:, None]
         sums = grads.weighted_sums(self, scale, _blank(bad), reference)
+        if units is not None:
+            counts = (whole & (counted & units.first)[:, None]).double()
         return sums, counts.sum(0)
 
     def rounding(
@@ -390,6 +431,7 @@ class PerExampleClipper:
             norms = torch.stack(
                 [torch.linalg.vector_norm(r, dtype=torch.float64) for r in reference]
             ) * (1 + 2.0**-20)  # more than a sum of so many squares can err
+            norms = norms * self.rows
             taken = _by_group(self.groups, norms.unbind())
             weights = _by_group(self.groups, (norms * self._are_weights.to(norms)).unbind())
         slack = rounding(
@@ -399,11 +441,22 @@ class PerExampleClipper:
             places=places,
             uses=self.uses,
             looked_up=self._looked_up,
-            working=self.parameters[0].dtype,
+            working=self.working,
+            rows=self.rows,
         )
         # Without a bound nothing is clipped, and nothing has to be set aside.
         slack = torch.where(torch.isfinite(bounds), slack, none)
-        return slack, largest_products(bounds, weights, self.uses > 1, self.parameters[0].dtype)
+        return slack, largest_products(bounds, weights, self._several, self.working)
+
+    @property
+    def working(self) -> torch.dtype:
+        """The precision in which a chunk of rows is added up."""
+        return torch.float64 if self.rows > 1 else self.parameters[0].dtype
+
+    @property
+    def _several(self) -> bool:
+        """Whether a weight's gradient of an example is a sum of several products, which may cancel."""
+        return self.uses > 1 or self.rows > 1
 
     def _empty(self) -> Tensor:
         return self.parameters[0].new_empty(0, dtype=torch.float64)
@@ -492,8 +545,14 @@ class FactoredGradients:
         """The gradients of the first rows alone."""
         return FactoredGradients([f.first(rows) for f in self.factors], min(rows, self.batch))
 
-    def sizes(self, clipper: PerExampleClipper, reference: Sequence[Tensor] | None) -> Sizes:
-        """How large each row's difference from the reference is."""
+    def sizes(
+        self,
+        clipper: PerExampleClipper,
+        reference: Sequence[Tensor] | None,
+        units: UnitPlaces | None = None,
+        parts: Tensor | None = None,
+    ) -> Sizes:
+        """How large each row's difference from the reference is, or each unit's sum of them, by their parts."""
         none = clipper._empty().new_zeros(self.batch)
         squares, products = [none] * clipper.group_count, [none] * clipper.group_count
         longest = none
@@ -501,11 +560,18 @@ class FactoredGradients:
         group = {id(p): j for p, j in zip(clipper.parameters, clipper.groups, strict=True)}
         measure(self.factors)
         for factor in self.factors:
-            of_factor = factor.squares() if reference is None else factor.squares_from(named)
-            for key, square in of_factor.items():
-                squares[group[key]] = squares[group[key]] + square
-            j = group[id(factor.layer.weight)]
-            products[j] = products[j] + factor.size.square()
+            if units is not None:
+                given = named if reference is not None else None
+                of_units = factor.unit_squares(units, given, parts)
+                for key, (square, size) in of_units.items():
+                    squares[group[key]] = squares[group[key]] + square
+                    products[group[key]] = products[group[key]] + size.square()
+            else:
+                of_factor = factor.squares() if reference is None else factor.squares_from(named)
+                for key, square in of_factor.items():
+                    squares[group[key]] = squares[group[key]] + square
+                j = group[id(factor.layer.weight)]
+                products[j] = products[j] + factor.size.square()
             for norm in (norm for pair in factor.norms for norm in pair):
                 longest = torch.maximum(longest, norm)
         if reference is not None:  # a parameter that the losses do not use has gradient zero
@@ -513,9 +579,13 @@ class FactoredGradients:
             for key, r in named.items():
                 if key not in used:
                     own = torch.linalg.vector_norm(r, dtype=torch.float64).square()
-                    squares[group[key]] = squares[group[key]] + own
+                    times = 1.0 if units is None else units.count(parts).square()
+                    squares[group[key]] = squares[group[key]] + own * times
         norms = torch.stack(squares, dim=1).sqrt() * (1 + 2.0**-40)
-        usable = (longest <= LARGEST_FACTOR) & torch.isfinite(norms).all(1)
+        usable = longest <= LARGEST_FACTOR
+        if units is not None:
+            usable = usable & ~units.any(~usable)
+        usable = usable & torch.isfinite(norms).all(1)
         return Sizes(norms, torch.stack(products, dim=1).sqrt(), usable)
 
     def means(self, clipper: PerExampleClipper) -> list[Tensor]:
@@ -539,7 +609,7 @@ class FactoredGradients:
         sums: dict[int, Tensor] = {}
         for factor in self.factors:
             weights = {id(p): scales[group[id(p)]] for p in factor.layer.parameters()}
-            sums.update(factor.weighted_sums(weights, blank, named))
+            sums.update(factor.weighted_sums(weights, blank, named, clipper.working))
         for p in clipper.parameters:
             if id(p) not in sums:
                 taken = 0.0 if named is None else named[id(p)].double()

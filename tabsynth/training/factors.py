@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
 from tabsynth.training.sums import chunked_products, chunked_sum
+from tabsynth.training.units import UnitPlaces, taken
 
 Losses = Callable[[nn.Module, Tensor], Tensor]
 Layer = nn.Linear | nn.Embedding
@@ -63,7 +64,12 @@ class Use:
             product = product * (self.right == other.right)
         else:
             product = product * _inner(self.right, other.right)
-        return product.nan_to_num(math.inf, math.inf, math.inf)
+        return _bounded(product)
+
+
+def _bounded(products: Tensor) -> Tensor:
+    """Inner products, infinite where one is not finite."""
+    return products.nan_to_num(math.inf, math.inf, math.inf)
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -194,6 +200,69 @@ class Factors:
             out[id(bias)] = row_norms(self.biased - reference[id(bias)]).square()
         return out
 
+    def unit_squares(
+        self,
+        units: UnitPlaces,
+        reference: Mapping[int, Tensor] | None,
+        parts: Tensor | None = None,
+    ) -> dict[int, tuple[Tensor, Tensor]]:
+        """Squared norms of sums over units, as :meth:`squares_from`, and the sums of their terms' norms.
+
+        Parameters
+        ----------
+        units : UnitPlaces
+        reference : mapping to Tensor, optional
+            r by parameter, which is taken off each row's gradient.
+        parts : float64 Tensor, shape (batch,), optional
+            aⱼ, from 0 to 1: as how much of a row each row counts in the sum; by default 1.
+
+        Returns
+        -------
+        dict of tuple of float64 Tensor, shape (batch,)
+            By parameter, and the same at all places of a unit; the second one is of outer products before they are
+            added up, and of biases with the reference taken off.
+
+        Notes
+        -----
+        A unit of m rows has m times the uses of a row (Li et al. 2022, arXiv:2110.05679, for positions of a sequence).
+        With A = Σⱼ aⱼ, ‖Σⱼ aⱼ(gⱼ − r)‖² = Σⱼ aⱼ² ‖gⱼ‖² + 2 Σ_{j<k} aⱼ aₖ ⟨gⱼ, gₖ⟩ − 2A Σⱼ aⱼ ⟨gⱼ, r⟩ + A² ‖r‖². What
+        the rounding of each part may have hidden is added back.
+        """
+        weight, count = self.layer.weight, units.count(parts)
+        square = None if parts is None else parts.square()
+        eps = torch.finfo(self.uses[0].left.dtype).eps
+        error = self._float64_error + (len(self.uses) * units.members.shape[1]) ** 2 * 2.0**-52
+        size = units.total(self.size, parts)
+        lefts, rights = (units.total(sum(norms)) for norms in zip(*self.norms, strict=True))
+        total = units.total(self.weight_squares, square)
+        total = total + 2 * units.total(units.products(self._dots_with, parts), parts)
+        hidden = 2 * eps * size.square() + self._vanishing * (lefts.square() + rights.square() + 1)
+        own = torch.zeros_like(size)
+        if reference is not None:
+            r = reference[id(weight)]
+            own = torch.linalg.vector_norm(r, dtype=torch.float64) * (1 + r.numel() * 2.0**-53)
+            own = own * count
+            lost = self._vanishing * count * (rights + count)
+            hidden = hidden + (len(r) + 4) * eps * own * size + lost
+            total = total - 2 * count * units.total(self._weight_dots(r), parts) + own.square()
+        out = {id(weight): (total.clamp_min(0) + hidden + error * (size + own).square(), size)}
+        bias = getattr(self.layer, "bias", None)
+        if bias is not None:
+            rows = self.biased if reference is None else self.biased - reference[id(bias)]
+            norms = row_norms(rows)
+            size = units.total(norms, parts)
+            dots = units.products(lambda at: _bounded(_inner(rows, taken(rows, at))), parts)
+            total = units.total(norms.square(), square) + 2 * units.total(dots, parts)
+            hidden = (2 * eps + error) * size.square() + self._vanishing
+            out[id(bias)] = total.clamp_min(0) + hidden, size
+        return out
+
+    def _dots_with(self, at: Tensor) -> Tensor:
+        """Inner products of each row's gradient of the weight with that of the row at another place, shape (batch,)."""
+        others = [Use(taken(u.left, at), taken(u.right, at), u.bias) for u in self.uses]
+        dots = [use.dot(other) for use in self.uses for other in others]
+        return sum(dots[1:], dots[0])
+
     def dots(self, directions: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Inner products with a direction, by parameter, in float64, each of shape (batch,)."""
         out = {id(self.layer.weight): self._weight_dots(directions[id(self.layer.weight)])}
@@ -249,6 +318,7 @@ class Factors:
         scale: Mapping[int, Tensor],
         blank: Tensor | None,
         reference: Mapping[int, Tensor] | None,
+        working: torch.dtype,
     ) -> dict[int, Tensor]:
         """Σ sᵢ (gᵢ − r) by parameter, in float64, with the rounding of :mod:`tabsynth.training.sums`.
 
@@ -260,12 +330,16 @@ class Factors:
             Rows that are left out whatever they hold (0 · NaN is NaN).
         reference : mapping to Tensor, optional
             r by parameter.
+        working : dtype
+            In which the products of a chunk are added up: that of the network, or float64.
         """
         weight, bias = self.layer.weight, getattr(self.layer, "bias", None)
         s = scale[id(weight)]
-        lefts = [_weighted(use.left, s, blank) for use in self.uses]
+        lefts = [_weighted(use.left.to(working), s, blank) for use in self.uses]
         parts = self._products(
-            lefts, s.dtype, lambda left, right: chunked_products(left, _without(right, blank))
+            lefts,
+            s.dtype,
+            lambda left, right: chunked_products(left, _without(right.to(working), blank)),
         )
         total = sum(parts[1:], parts[0])
         if reference is not None:
@@ -275,9 +349,11 @@ class Factors:
         alone = len(self.uses) == 1 and self.uses[0].bias
         if reference is None:
             same = alone and scale[id(bias)] is s
-            biased = lefts[0] if same else _weighted(self.biased, scale[id(bias)], blank)
+            biased = self.biased.to(working)
+            biased = lefts[0] if same else _weighted(biased, scale[id(bias)], blank)
             return {id(weight): total, id(bias): chunked_sum(biased)}
-        biased = _weighted(self.biased - reference[id(bias)], scale[id(bias)], blank)
+        biased = (self.biased - reference[id(bias)]).to(working)
+        biased = _weighted(biased, scale[id(bias)], blank)
         # A reference that is not finite shows whatever the rows are.
         return {
             id(weight): total,

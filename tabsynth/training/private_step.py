@@ -24,6 +24,7 @@ from tabsynth.training.bounds import Bounds, Clipping
 from tabsynth.training.clipping import NeedsRowByRow, PerExampleClipper, hooked, moved
 from tabsynth.training.factors import Losses
 from tabsynth.training.sums import PARTS, TensorNoise, Total
+from tabsynth.training.units import UnitPlaces, UnitRows
 
 
 def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
@@ -105,6 +106,9 @@ class Places:
         Expected number of rows, a public number. There are places for eight standard deviations more.
     physical : int, optional
         The most rows that go through a network at once.
+    together : int
+        The most rows that come together, of one unit: they take as many places as rows that come alone. Deviations
+        are then √m as large, and units of m rows are taken in whole.
 
     Notes
     -----
@@ -117,8 +121,8 @@ class Places:
     up to 0, of which rounding decides the sign.
     """
 
-    def __init__(self, expected: float, physical: int | None = None) -> None:
-        self.room = int(expected + 8 * expected**0.5) + 8
+    def __init__(self, expected: float, physical: int | None = None, together: int = 1) -> None:
+        self.room = int(expected + 8 * (expected * together) ** 0.5) + 8 * together
         self.size = self.room if physical is None else min(self.room, physical)
         self.parts = math.ceil(self.room / self.size)
 
@@ -394,14 +398,15 @@ class PrivateStep:
     Parameters
     ----------
     module : nn.Module
-    table : PrivateTable of Tensor, shape (n, width), or of WeightedInputs
+    table : PrivateTable of Tensor, shape (n, width), of WeightedInputs, or of UnitRows
         Resident on the module's device.
     account : Account
         Pays for one step at a time; gives the noise multiplier.
     rate : float
-        q, the chance of a row to be in a batch: what the account's mechanism says.
+        q, the chance of a row, or of a unit, to be in a batch: what the account's mechanism says.
     expected_batch : float
-        The divisor: a public number near rate · n, never the size of the batch drawn. Of weighted rows, near rate · Σ aᵢ.
+        The divisor: a public number near rate · n, with n the number of rows; never the size of the batch drawn. Of
+        weighted rows, near rate · Σ aᵢ.
     expected_rows : float, optional
         The expected number of rows in a batch, a public number; by default the divisor.
     generator : torch.Generator
@@ -409,7 +414,9 @@ class PrivateStep:
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated.
+        Rows to go through the module at a time; a larger batch is accumulated. Not with units of several rows.
+    most_rows : int
+        The most rows of a unit, a public number: 1 where each row is a unit.
     bits : Bits, optional
         Of batches, and of noise on the CPU. By default a keystream whose key ``generator`` draws.
 
@@ -420,6 +427,10 @@ class PrivateStep:
     earlier releases. aᵢ is 1, or of weighted rows the weight over its cap, wᵢ / W: a row adds at most aᵢ C ≤ C. It holds for the floating-point sum that is released, at every batch size and scale of
     weights and rows: see :mod:`tabsynth.training.sums`. The account is asked before the rows are read. An
     empty batch is a step.
+
+    Of a table of units, the sample is one of units, each with all of its rows, and a unit's term is the clipped sum of
+    its rows' aᵢ(gᵢ − r). A unit more or less is then one term more or less, of norm C at most, and is in a batch with
+    chance q, however many rows it has: the guarantee is that of units. Their number need not be known.
 
     Notes
     -----
@@ -445,15 +456,18 @@ class PrivateStep:
         rule: StepRule | None = None,
         clipping: Clipping | None = None,
         physical_batch: int | None = None,
+        most_rows: int = 1,
         bits: Bits | None = None,
     ) -> None:
+        if most_rows > 1 and physical_batch is not None:
+            raise ValueError("the rows of a unit go through the module together")
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
         if self.private and rate != accounted:
             raise BudgetError(f"batches at rate {rate} cannot be paid as rate {accounted}")
         self.rule = rule if rule is not None else DPSGD()
         ascent = self.rule.radius if isinstance(self.rule, BAM) else 0.0
-        self.clipper = PerExampleClipper(module, ascent=ascent)
+        self.clipper = PerExampleClipper(module, ascent=ascent, rows=most_rows)
         clipping = clipping if clipping is not None else Clipping()
         self.bounds = Bounds(clipping, self.clipper, sigma, expected_batch)
         self.table, self.account, self.generator = table, account, generator
@@ -462,7 +476,7 @@ class PrivateStep:
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
         in_batch = expected_batch if expected_rows is None else expected_rows
-        self.places = Places(in_batch, physical_batch)
+        self.places = Places(in_batch, physical_batch, most_rows)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -501,24 +515,35 @@ class PrivateStep:
         if public is None and (bounds.clipping.bound == "public" or not bounds.clustered):
             raise ValueError("bounds or groups from public rows need public rows")
         private = self.table.read(self.account)
+        terms = Terms(losses, public_losses or losses, public, correction, restored)
+        if isinstance(private, UnitRows):
+            self._set(self._step_of_units(terms, private))
+            return
         rows, parts = codes_of(private), parts_of(private)
         layout = self._layout(len(rows))
-        terms = Terms(losses, public_losses or losses, public, correction, restored)
         if self._in_place(rows) and len(layout) == self.places.size:
             gradient = self._replay(terms, rows, parts, layout)
         else:
             of_batch = None if parts is None else _laid_out(parts, layout)[0]
             gradient = self._step(terms, *_laid_out(rows, layout), of_batch)
+        self._set(gradient)
+
+    def _set(self, gradient: list[Tensor]) -> None:
         for parameter, value in zip(self.clipper.parameters, gradient, strict=True):
             parameter.grad = value
 
     def _step(
-        self, terms: Terms, batch: Tensor, keep: Tensor, parts: Tensor | None = None
+        self,
+        terms: Terms,
+        batch: Tensor,
+        keep: Tensor,
+        parts: Tensor | None = None,
+        units: UnitPlaces | None = None,
     ) -> list[Tensor]:
         """All of a step but the draw of its batch; nothing in it waits for the device."""
         with self._moved(), full_precision(batch.device):
             reference = self._reference(terms)
-            sums, votes = self._sums(terms.losses, batch, keep, reference, parts)
+            sums, votes = self._sums(terms.losses, batch, keep, reference, parts, units)
         sums, votes = self._passed(sums, votes)
         gradient = self._noised(sums)
         if self.private:
@@ -541,6 +566,30 @@ class PrivateStep:
             return self.places.layout(picked, trace.places(self.places.room))
         picked = poisson_sample(rows, self.rate, self.noise.bits)
         return self.places.layout(picked, self.places.draw(len(picked), self.noise.bits))
+
+    def _step_of_units(self, terms: Terms, rows: UnitRows) -> list[Tensor]:
+        """A step over units."""
+        layout, units = self._layout_of_units(rows)
+        batch, keep = _laid_out(codes_of(rows.inputs), layout)
+        parts = parts_of(rows.inputs)
+        if parts is not None:
+            parts, _ = _laid_out(parts, layout)
+        return self._step(terms, batch, keep, parts, units.to(batch.device))
+
+    def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
+        """The rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
+
+        A batch that does not fit goes through the network at once.
+        """
+        trace = recorder()
+        if trace is not None and self.private:
+            picked, counts = rows.of(trace.batch(rows.count, self.rate, self.generator))
+            places = trace.places(self.places.room, counts)
+        else:
+            picked, counts = rows.of(poisson_sample(rows.count, self.rate, self.noise.bits))
+            places = self.places.draw(len(picked), self.noise.bits)
+        layout = self.places.layout(picked, places)
+        return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
 
     def _passed(self, sums: list[Tensor], votes: Tensor) -> tuple[list[Tensor], Tensor]:
         """All that a step releases, past an audit's recorder if there is one."""
@@ -606,6 +655,7 @@ class PrivateStep:
         keep: Tensor,
         reference: list[Tensor] | None,
         parts: Tensor | None = None,
+        units: UnitPlaces | None = None,
     ) -> tuple[list[Tensor], Tensor]:
         """Σ aᵢ clip(gᵢ − r) in float64, and the votes on the bounds: aᵢ/2 of a row left whole, −aᵢ/2 of one cut."""
         # Without privacy nothing is clipped: an ordinary mean gradient.
@@ -615,6 +665,11 @@ class PrivateStep:
             if len(batch) > self.places.size:
                 spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
+        if units is not None:
+            sums, whole = self.clipper.clipped_sum(
+                losses, batch, bounds, reference, keep, parts, units
+            )
+            return sums, whole - (keep & units.first).sum() / 2
         size = self.places.size
         shares = [None] * len(keep.split(size)) if parts is None else parts.split(size)
         total, votes = None, None

@@ -38,6 +38,12 @@ roundoff, 2⁻²⁴ for float32). Let ŝᵢ be the float64 factor. For every row
 So ‖Ŝ(D) − Ŝ(D ∪ {x})‖ ≤ C′ + ηC, with η C the sum of these terms (:func:`rounding`) and C′ the norm to which
 rows are clipped. ``PerExampleClipper`` clips to C′ = (1 − η) C, so that the sensitivity of what is released is
 at most C. η follows from public numbers alone: C, r, the number of places and the shapes.
+
+*Units of up to m rows* are clipped as one (:mod:`tabsynth.training.units`), and their rows lie in up to m chunks. So
+chunks are summed in float64 (u = 2⁻⁵³ above), whatever the network's precision: the factors are numbers of
+float64, too. M then bounds the sum over a unit's rows of ŝᵢ Σₖ ‖lᵢₖ‖‖rᵢₖ‖ and of ŝᵢ‖gᵢ − r‖ of biases, and
+m ‖r‖ takes the place of ‖r‖. Each row has at most the M of its unit, so what is said of one chunk and one block
+holds for each of m of them.
 """
 
 import math
@@ -130,6 +136,7 @@ def rounding(
     uses: int,
     looked_up: bool,
     working: torch.dtype,
+    rows: int = 1,
 ) -> Tensor:
     """η C of the module's docstring but for the noise: by how much rounding can move a sum, in each group.
 
@@ -146,7 +153,9 @@ def rounding(
     looked_up : bool
         Whether there are embeddings, whose rows are added up one after the other.
     working : dtype
-        Of the network.
+        Of the network, or float64 for units of several rows.
+    rows : int
+        m, the most rows of a unit; norms of the reference are then m times as large.
 
     Returns
     -------
@@ -154,12 +163,12 @@ def rounding(
     """
     unit = torch.finfo(working).eps / 2
     chunk, block = _gamma(CHUNK, unit), _gamma(BLOCK, unit)
-    most = largest_products(bounds, weights, uses > 1, working)
+    most = largest_products(bounds, weights, uses > 1 or rows > 1, working)
     if uses > 1:  # beside the products, biases have a norm of at most C
         most = most * math.sqrt(1 + SEVERAL[working] ** -2)
     terms = places if looked_up else CHUNK + BLOCK + 2 * math.ceil(places / CHUNK)
     in_float64 = (terms + uses + 8) * places * 2.0**-53
-    in_working = (chunk + BLOCK * block * (1 + chunk)) * CHUNK * (1 + 3 * unit)
+    in_working = rows * (chunk + BLOCK * block * (1 + chunk)) * CHUNK * (1 + 3 * unit)
     first = (3 * unit + 2 * in_working) * most
     return first + 2 * in_float64 * (most + bounds + reference)
 

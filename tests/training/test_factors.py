@@ -264,7 +264,7 @@ def test_uses_add_up(uses: int, biased: int, seed: int) -> None:
         u.left[1], u.right[4] = float("nan"), float("inf")
     factors = Factors(layer, parts)
     weights = {key: value.masked_fill(blank, 0) for key, value in weights.items()}
-    sums = factors.weighted_sums(weights, blank, reference)
+    sums = factors.weighted_sums(weights, blank, reference, torch.float64)
     differences = formed[~blank] - reference[weight_id]
     kept = torch.einsum("b,bij->ij", weights[weight_id][~blank], differences)
     torch.testing.assert_close(sums[weight_id], kept, rtol=1e-9, atol=1e-12)

@@ -487,8 +487,11 @@ class Recorder(Protocol):
     def batch(self, rows: int, rate: float, generator: "torch.Generator") -> "Tensor":
         """Row numbers of a Poisson batch, by coins that each record keeps."""
 
-    def places(self, room: int) -> "Tensor":
-        """Places of that batch's rows among ``room``, or in order where they are more."""
+    def places(self, room: int, counts: "Tensor | None" = None) -> "Tensor":
+        """Places of that batch's rows among ``room``, or in order where they are more.
+
+        ``counts``: of a batch of units, how many rows each has.
+        """
 
     def uniform(self, rows: int, columns: int, generator: "torch.Generator") -> "Tensor | None":
         """Uniform numbers for the next places of that batch; None of another generator."""

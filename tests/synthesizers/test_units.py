@@ -1,0 +1,330 @@
+"""Fits that protect a unit: what is used of it, what is charged, what certificates and ledgers say."""
+
+import json
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabsynth import Column, Identifier, InputError, MargNet, MargNetConfig, Schema
+from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import Rows
+from tabsynth.evaluation.publishing import evaluate_private
+from tabsynth.privacy.accounting.accountants import gaussian_mu
+from tabsynth.privacy.certificate.certificate import beside
+from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.ledger.ledger import Ledger
+from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.synthesizers.loading import load
+from tabsynth.synthesizers.private_schema import draft_private
+from tabsynth.synthesizers.suggestions import suggest_constraints
+from tabsynth.synthesizers.violations import SHARE, release_number
+
+COLUMNS = [
+    Column(name="ward", kind="categorical", dtype="str", categories=("a", "b", "c")),
+    Column(name="days", kind="ordinal", dtype="int64", categories=(1, 2, 3, 4)),
+]
+SMALL = MargNetConfig(components=20, latent_dim=5, hidden=(8,), steps=12)
+UNIT = "patient"
+
+
+def schema(most: int = 2, **more: Any) -> Schema:
+    return Schema(COLUMNS, unit=UNIT, max_rows_per_unit=most, **more)
+
+
+def stays(patients: int = 200, seed: int = 0) -> pd.DataFrame:
+    """Patients with one to five stays, in random order."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(patients), rng.integers(1, 6, patients))
+    rng.shuffle(who)
+    days, ward = rng.integers(1, 5, len(who)), rng.choice(["a", "b", "c"], len(who))
+    return pd.DataFrame({UNIT: who, "ward": pd.Series(ward, dtype="str"), "days": days})
+
+
+def fitted(most: int = 2, table: pd.DataFrame | None = None, **more: Any) -> MargNet:
+    given = {"epsilon": 1.0, "config": SMALL, **more}
+    return MargNet(schema(most), **given).fit(stays() if table is None else table)
+
+
+@pytest.fixture(scope="module")
+def model() -> MargNet:
+    return fitted()
+
+
+def test_noise_is_that_of_a_unit(model: MargNet) -> None:
+    """All rows of a unit may be in one cell: the noise on counts is the bound times that of a row, in L2 no less."""
+    for item in model.certificate()["mechanisms"]:
+        assert item["sensitivity"]["value"] == 2.0
+        assert item["noise_added"]["standard_deviation"] == pytest.approx(
+            2 * item["noise_multiplier"]
+        )
+    spends = {
+        s.purpose: s.mechanism
+        for s in MargNet(schema(), epsilon=1.0, config=SMALL).plan(estimate_time=False).spends
+    }
+    alone = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).plan(estimate_time=False)
+    assert spends == {s.purpose: s.mechanism for s in alone.spends}
+
+
+def test_the_unit_is_neither_learned_nor_sampled(model: MargNet) -> None:
+    assert list(model.sample(10)) == ["ward", "days"]
+    assert UNIT not in model.feature_names_in_
+
+
+def test_certificates_name_the_unit(model: MargNet, tmp_path: Any) -> None:
+    certificate = model.certificate()
+    assert certificate["adjacency"] == "add or remove all records of one 'patient'"
+    assert certificate["privacy_unit"] == (
+        "all rows of the fitted table with one value of column 'patient'; at most 2 of them were used, and rows beyond"
+        " were left out"
+    )
+    assert "for adding or removing all records of one 'patient'" in certificate["statement"]
+    assert certificate["public"]["design"] == {
+        "unit": {"column": UNIT, "max_rows": 2},
+        "largest_contribution": 2.0,
+    }
+    path = tmp_path / "t.csv"
+    model.sample_to(path, 50)
+    assert verify(path).consistent
+    for change, problem in (
+        ({"privacy_unit": "one row of the fitted table"}, "unit of privacy"),
+        ({"adjacency": "add or remove one record"}, "unit of privacy"),
+        ({"public": {**certificate["public"], "design": {**certificate["public"]["design"],
+          "largest_contribution": 1.0}}}, "largest contribution"),
+    ):  # fmt: skip
+        written = json.loads(beside(path).read_text())
+        beside(path).write_text(json.dumps({**written, **change}))
+        assert any(problem in text for text in verify(path).problems), change
+        beside(path).write_text(json.dumps(written))
+    rows = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
+    assert rows.certificate()["adjacency"] == "add or remove one record"
+    assert rows.certificate()["privacy_unit"] == "one row of the fitted table"
+    assert "design" not in rows.certificate()["public"]
+
+
+def test_a_plan_names_the_unit() -> None:
+    text = str(MargNet(schema(3), epsilon=1.0, config=SMALL).plan(estimate_time=False))
+    assert "add or remove all records of one 'patient'" in text
+    assert "at most 3 rows of each are used" in text and "without being counted" in text
+
+
+def test_the_key_is_in_no_artefact(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the key nor a name or a hash of a unit is in the model, its file, its checkpoint or its certificate."""
+    key, kept = b"\x11\x93secret key\x02\x7f\x01\x55", []
+    monkeypatch.setattr(MargNet, "_key", lambda self: key)
+    encode = TableEncoder.to_rows
+    monkeypatch.setattr(TableEncoder, "to_rows", lambda *a: kept.append(encode(*a)) or kept[-1])
+    table = stays().assign(**{UNIT: lambda t: "patient-" + t[UNIT].astype(str)})
+    model = MargNet(schema(), epsilon=1.0, config=SMALL)
+    model.fit(table, checkpoint=tmp_path / "c")
+    model.save(tmp_path / "m")
+    model.sample_to(tmp_path / "t.csv", 20)
+    (rows,) = kept
+    assert isinstance(rows, Rows) and rows.units is not None
+    secrets = [key, key.hex().encode(), b"patient-", *(u.tobytes() for u in rows.units[:50])]
+    secrets += [str(u).encode() for u in rows.units[:50]]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    for path in files:
+        assert not any(secret in path.read_bytes() for secret in secrets), path
+    assert not any(isinstance(value, Rows | bytes) for value in vars(model).values())
+
+
+def test_a_seed_chooses_the_same_rows_and_none_chooses_others() -> None:
+    seeded = MargNet(schema(), epsilon=1.0, random_state=3)
+    assert seeded._key() == MargNet(schema(1), epsilon=9.0, random_state=3)._key()
+    assert seeded._key() != MargNet(schema(), epsilon=1.0, random_state=4)._key()
+    plain = MargNet(schema(), epsilon=1.0)
+    assert plain._key() != plain._key() and len(plain._key()) == 16
+    encoder, table = TableEncoder(schema(1)), stays()
+    one, other = (encoder.to_rows(table, plain._key()) for _ in range(2))
+    assert len(one) == len(other) == 200 and not np.array_equal(one.codes, other.codes)
+
+
+def test_without_noise_the_counts_are_of_the_rows_that_are_used() -> None:
+    """Every unit of at most so many rows counts whole, and the others as the bound says."""
+    model = fitted(2, epsilon=math.inf)
+    assert model.rows_ == stays()[UNIT].value_counts().clip(upper=2).sum()
+    whole = fitted(5, epsilon=math.inf)
+    assert whole.rows_ == len(stays())
+
+
+@pytest.mark.slow
+def test_an_interrupted_fit_goes_on(tmp_path: Any) -> None:
+    """The key is not kept. What was released is: a resumed fit reads nothing that it has released before."""
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage != "joint counts" and done > 2:
+            raise KeyboardInterrupt
+
+    model = MargNet(schema(), epsilon=1.0, config=SMALL)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(stays(), checkpoint=tmp_path / "c", progress=stop)
+    resumed = MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), checkpoint=tmp_path / "c")
+    assert resumed.certificate()["epsilon"] <= 1.0
+    refit = MargNet(schema(3), epsilon=1.0, config=SMALL)
+    with pytest.raises(InputError, match="another fit"):
+        refit.fit(stays(), checkpoint=tmp_path / "c")
+
+
+def test_a_model_file_keeps_the_unit(model: MargNet, tmp_path: Any) -> None:
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.schema_.unit == UNIT and again.certificate()["adjacency"].endswith("'patient'")
+    assert again.ledger_.unit == UNIT
+
+
+# Ledgers.
+
+
+def test_a_project_ledger_has_one_unit(tmp_path: Any) -> None:
+    """Fits of its unit compose, whatever their bounds; others are refused, both ways, before anything is charged."""
+    for name, unit in (("rows", None), ("patients", UNIT)):
+        ProjectLedger.create(tmp_path / name, epsilon=2.0, unit=unit)
+    before = {name: (tmp_path / name).read_bytes() for name in ("rows", "patients")}
+    with pytest.raises(
+        InputError,
+        match="Ledger rows protects one record, and this run all records of one 'patient'",
+    ):
+        MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), ledger=tmp_path / "rows")
+    plain = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL)
+    with pytest.raises(InputError, match="Give a ledger that was made without a unit"):
+        plain.fit(stays()[["ward", "days"]], ledger=tmp_path / "patients")
+    with pytest.raises(InputError, match="protects all records of one 'patient'"):
+        draft_private(stays()[["ward"]], 0.5, ledger=tmp_path / "patients")
+    assert before == {name: (tmp_path / name).read_bytes() for name in before}
+    for most in (1, 3):
+        model = MargNet(schema(most), epsilon=0.5, config=SMALL)
+        project = model.fit(stays(), ledger=tmp_path / "patients").certificate()["project"]
+        assert project["unit"] == UNIT
+    ledger = ProjectLedger.read(tmp_path / "patients")
+    assert ledger.unit == UNIT and len(ledger.runs()) == 2
+    path = tmp_path / "t.csv"
+    model.sample_to(path, 20)
+    assert verify(path).consistent
+    written = json.loads(beside(path).read_text())
+    del written["project"]["unit"]
+    beside(path).write_text(json.dumps(written))
+    assert "another unit of privacy" in " ".join(verify(path).problems)
+
+
+@pytest.mark.parametrize("unit", ["", 3])
+def test_a_ledger_takes_a_column_as_unit(unit: Any, tmp_path: Any) -> None:
+    with pytest.raises(InputError, match="Expected unit to be the name of a column"):
+        ProjectLedger.create(tmp_path / "l", epsilon=1.0, unit=unit)
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_refit_under_another_unit_is_refused(model: MargNet, tmp_path: Any) -> None:
+    """The cost of the first fit is not one of the other unit; a loaded model knows its unit, too."""
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m")):
+        other = one.set_params(schema=Schema(COLUMNS), epsilon=8.0)
+        with pytest.raises(
+            InputError, match="protects all records of one 'patient', and this fit one record"
+        ):
+            other.fit(stays()[["ward", "days"]])
+        one.set_params(schema=schema(), epsilon=1.0)
+
+
+def test_what_protects_records_is_refused_under_a_unit(model: MargNet) -> None:
+    """Private drafts, suggestions of rules and published figures are of single records."""
+    drafted = draft_private(stays()[["ward"]], 5.0)
+    with pytest.raises(InputError, match="has a unit, and a private draft or suggestions"):
+        Schema.from_dict({**drafted.to_dict(), "unit": {"column": UNIT, "max_rows": 2}})
+    with pytest.raises(InputError, match="Suggestions of rules protect one record"):
+        suggest_constraints(stays(), schema(), 1.0)
+    with pytest.raises(InputError, match="Published figures protect one record"):
+        evaluate_private(stays(), model.sample(20), schema=schema(), epsilon=1.0)
+
+
+# Numbers that are released.
+
+
+def numbers(option: str, table: pd.DataFrame, of: Schema, runs: int = 100) -> tuple[Any, Any]:
+    encoder, out = TableEncoder(of), []
+    for _ in range(runs):
+        ledger = Ledger(1.0, 1e-5)
+        out.append(release_number(option, table, encoder, ledger, None))
+    return np.array(out), ledger.accounts[0]
+
+
+def test_the_number_of_bounded_units_has_the_noise_of_one(caplog: Any) -> None:
+    """A unit is above its bound or not, however many rows it has: the noise is that of a count of units."""
+    noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
+    actual, account = numbers("count_bounded", stays(400), schema(2))
+    expected = int((stays(400)[UNIT].value_counts() > 2).sum())
+    assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
+    assert actual.std() == pytest.approx(noise, rel=0.3)
+    assert account.details["l2_sensitivity"] == 1.0 and account.details["unit"] == "units"
+
+
+def test_violations_of_a_unit_count_at_most_its_bound() -> None:
+    """A unit with a hundred rows that break a rule adds its bound to their number."""
+    columns = [Column(name=n, kind="ordinal", dtype="int64", categories=(1, 2, 3)) for n in "xy"]
+    rules = {"constraints": [{"order": ["x", "y"]}], "violations": "drop"}
+    of = Schema(columns, unit=UNIT, max_rows_per_unit=3, **rules)
+    table = pd.DataFrame({UNIT: [7] * 100 + [8] * 50, "x": 3, "y": [1] * 100 + [3] * 50})
+    ledger = Ledger(math.inf, 1e-5)
+    assert release_number("count_violations", table, TableEncoder(of), ledger, None) == 3
+    _, account = numbers("count_violations", table, of, 1)
+    assert account.details["l2_sensitivity"] == 3.0
+
+
+def test_a_fit_counts_bounded_units_within_its_budget() -> None:
+    model = MargNet(schema(), epsilon=1.0, config=SMALL).fit(stays(), count_bounded=True)
+    certificate = model.certificate()
+    purpose = "units with more rows than the bound"
+    (item,) = [i for i in certificate["mechanisms"] if i["purpose"] == purpose]
+    assert certificate["epsilon"] <= 1 and isinstance(item["details"]["noisy_number"], int)
+    with pytest.raises(InputError, match="declares no unit"):
+        plain = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL)
+        plain.fit(stays()[["ward", "days"]], count_bounded=True)
+
+
+# Identifiers without a unit.
+
+IDENTIFIED = Schema([*COLUMNS, Identifier(name=UNIT, dtype="int64")])
+
+
+def messages(caplog: Any, table: pd.DataFrame, of: Schema, **options: Any) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="tabsynth"):
+        MargNet(of, epsilon=1.0, config=SMALL, random_state=0).fit(table, **options)
+    return [text for text in caplog.messages if "identifier" in text]
+
+
+def test_the_warning_follows_from_the_schema_alone(caplog: Any) -> None:
+    """It is the same whether identifiers repeat or not, and where the table has none."""
+    repeated = stays()
+    single = repeated.assign(**{UNIT: range(len(repeated))})
+    said = [messages(caplog, t, IDENTIFIED) for t in (repeated, single, single.drop(columns=UNIT))]
+    assert said[0] == said[1] == said[2] and len(said[0]) == 1
+    assert "identifier 'patient' and no unit" in said[0][0]
+    assert "follows from the schema alone" in said[0][0]
+    assert not messages(caplog, repeated, schema())
+    assert not messages(caplog, repeated[["ward", "days"]], Schema(COLUMNS))
+
+
+def test_repeated_identifiers_are_counted_with_noise_where_that_is_asked_for(caplog: Any) -> None:
+    """A record more or less changes by one how many identifiers several rows have."""
+    noise = 1 / (np.sqrt(SHARE) * gaussian_mu(1.0, 1e-5))
+    table = pd.concat([stays(400).astype({UNIT: object}), stays(3).assign(**{UNIT: None})])
+    actual, account = numbers("count_repeated", table, IDENTIFIED)
+    expected = int((stays(400)[UNIT].value_counts() > 1).sum())
+    assert abs(actual.mean() - expected) < 4 * noise / np.sqrt(len(actual))
+    assert account.details["l2_sensitivity"] == 1.0
+    many = stays(800)
+    (said,) = messages(caplog, many, IDENTIFIED, count_repeated=True)
+    assert "identifiers with several rows: the guarantee" in said
+    single = many.assign(**{UNIT: range(len(many))})
+    assert not messages(caplog, single, IDENTIFIED, count_repeated=True)
+    with pytest.raises(InputError, match="The table lacks the identifier, column 'patient'"):
+        messages(caplog, single.drop(columns=UNIT), IDENTIFIED, count_repeated=True)
+    with pytest.raises(InputError, match="The schema declares a unit"):
+        messages(caplog, many, schema(), count_repeated=True)
+    with pytest.raises(InputError, match="declares no identifier"):
+        messages(caplog, many[["ward", "days"]], Schema(COLUMNS), count_repeated=True)
