@@ -18,6 +18,7 @@ from tabsynth.schema import (
     Text,
     Time,
 )
+from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, write_table
 
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from tabsynth.privacy.ledger.project import ProjectLedger
     from tabsynth.report import (
         ComparisonReport,
+        LinkedReport,
         PublishedReport,
         Report,
         compare,
         evaluate,
+        evaluate_linked,
         evaluate_private,
     )
     from tabsynth.synthesizers import (
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
         WGANConfig,
         load,
     )
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
     from tabsynth.synthesizers.private_schema import draft_private
     from tabsynth.synthesizers.suggestions import suggest_constraints
     from tabsynth.tables.counter import ParquetCounter, RowCounter
@@ -73,6 +77,9 @@ __all__ = [
     "Hierarchical",
     "Identifier",
     "InputError",
+    "LinkedMargNet",
+    "LinkedReport",
+    "LinkedSchema",
     "MargNet",
     "MargNetConfig",
     "Numeric",
@@ -86,6 +93,7 @@ __all__ = [
     "Report",
     "RowCounter",
     "Schema",
+    "TableKeys",
     "TabsynthError",
     "Text",
     "Time",
@@ -94,6 +102,7 @@ __all__ = [
     "compare",
     "draft_private",
     "evaluate",
+    "evaluate_linked",
     "evaluate_private",
     "fetch_acs",
     "load",
@@ -110,6 +119,7 @@ __all__ = [
 _LATER = {
     "DPGAN": "synthesizers",
     "DPWGAN": "synthesizers",
+    "LinkedMargNet": "synthesizers.linked.estimator",
     "MargNet": "synthesizers",
     "PATEACGAN": "synthesizers",
     "PATEGAN": "synthesizers",
@@ -124,12 +134,14 @@ _LATER = {
     "ParquetCounter": "tables.counter",
     "ProjectLedger": "privacy.ledger.project",
     "ComparisonReport": "report",
+    "LinkedReport": "report",
     "PublishedReport": "report",
     "Report": "report",
     "RowCounter": "tables.counter",
     "compare": "report",
     "draft_private": "synthesizers.private_schema",
     "evaluate": "report",
+    "evaluate_linked": "report",
     "evaluate_private": "report",
     "fetch_acs": "datasets",
     "load_census": "datasets",

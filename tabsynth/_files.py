@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections import Counter
@@ -46,6 +47,26 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder; on success it becomes ``path``, which must not be there, on failure it is removed."""
+    target = Path(path)
+    if target.exists():
+        raise InputError(f"{target} is there already; name a folder that is not.")
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:40]}."))
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror}.") from None
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        os.rename(temporary, target)
+    except OSError as error:
+        raise InputError(f"Cannot write {target}: {error.strerror or error}.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_writable(path: str | Path) -> None:

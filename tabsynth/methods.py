@@ -30,6 +30,8 @@ class Fit:
         Whether an autoencoder learned from private rows.
     class_votes : bool
         Whether teachers voted on classes besides.
+    tables : tuple of str
+        Of linked tables, those whose records are counted.
     """
 
     columns: int | None
@@ -38,6 +40,7 @@ class Fit:
     stopped: bool
     private_autoencoder: bool = False
     class_votes: bool = False
+    tables: tuple[str, ...] = ()
 
 
 # Of each tuple, one purpose must be there.
@@ -47,6 +50,10 @@ Required = list[tuple[str, ...]]
 def _of_margnet(fit: Fit) -> Required:
     # All counts are released before the first step, so a fit that stopped early has them too.
     return [(ONE_WAY,)] if fit.columns == 1 else [(ONE_WAY,), (JOINT,)]
+
+
+def _of_linked(fit: Fit) -> Required:
+    return [(f"{table}: {stage}",) for table in fit.tables for stage in (ONE_WAY, JOINT)]
 
 
 def _of_critic(fit: Fit) -> Required:
@@ -134,5 +141,15 @@ METHODS: dict[str, Method] = {
         votes=True,
         audits=("white-box", "replay", "black-box"),
         audit_fixture=_PATE,
+    ),
+}
+# Methods of linked tables. They share model files, certificates and ledgers with the others, whose tables are single.
+LINKED: dict[str, Method] = {
+    "linked-margnet": Method(
+        module="tabsynth.synthesizers.linked.estimator",
+        estimator="LinkedMargNet",
+        required=_of_linked,
+        by_schema=True,
+        audits=("replay",),
     ),
 }

@@ -1,9 +1,9 @@
 """One fit of a peer, in the environment that runner.py makes for it: the only file here that imports it.
 
-    python peers.py METHOD FOLDER EPSILON DELTA SEED LIMIT OUT
+    python peers.py METHOD FOLDER EPSILON DELTA SEED LIMIT OUT [OPTIONS]
 
 FOLDER holds the private rows as value numbers (train.csv) and the public sizes (sizes.json);
-LIMIT is in CPU seconds.
+LIMIT is in CPU seconds. OPTIONS are further arguments of the method, as JSON.
 """
 
 import json
@@ -18,14 +18,25 @@ from limits import limit_cpu
 
 
 def main(
-    method: str, folder: str, epsilon: str, delta: str, seed: str, limit: str, out: str
+    method: str,
+    folder: str,
+    epsilon: str,
+    delta: str,
+    seed: str,
+    limit: str,
+    out: str,
+    options: str = "{}",
 ) -> dict[str, float]:
     limit_cpu(int(limit))
     rows = pd.read_csv(Path(folder) / "train.csv")
     sizes = json.loads((Path(folder) / "sizes.json").read_text())
     started, cpu = time.perf_counter(), time.process_time()
     pipeline = PIPELINE_DICT[method](
-        epsilon=float(epsilon), delta=float(delta), n_jobs=1, disable_processing=True
+        epsilon=float(epsilon),
+        delta=float(delta),
+        n_jobs=1,
+        disable_processing=True,
+        **json.loads(options),
     )
     pipeline.fit(rows, domain=sizes, random_state=int(seed))
     results = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}

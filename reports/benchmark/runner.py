@@ -144,7 +144,7 @@ class Runner:
         """What the fit cost, or {"stopped": reason}; None where the peer is not to be had."""
         system, limit = self.config.systems[run.system], self.config.limit(run.system)
         if system.peer:
-            python = self._peer_python(system.package)
+            python = self.peer_python(system.package)
             if python is None:
                 return None
             what = [python, HERE / "peers.py", system.peer, folder]
@@ -198,7 +198,7 @@ class Runner:
             return {"stopped": (error.strip().splitlines() or ["failed"])[-1][:200]}
         return json.loads(output.splitlines()[-1])
 
-    def _peer_python(self, package: str) -> Path | None:
+    def peer_python(self, package: str) -> Path | None:
         """The peers' interpreter; their environment is made first where it is not there."""
         python, mark = PEERS / "bin" / "python", PEERS / f"has-{package}"
         with self._lock:

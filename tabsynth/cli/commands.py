@@ -15,10 +15,12 @@ from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
+    is_linked,
     measured,
     measured_privately,
     print_summary,
     read_tables,
+    write_linked,
     write_report,
 )
 from tabsynth.cli.fit import fit_and_print
@@ -237,7 +239,7 @@ def fit(
         check_writable(save_schema)
     fit_and_print(
         synthesizer,
-        lambda: _rows_of(table, facts, null_texts(null), options),
+        lambda: _rows_of(table, facts, null_texts(null), options, identifiers=count_repeated),
         out,
         checkpoint,
         ledger,
@@ -256,7 +258,12 @@ def fit(
 
 
 def _rows_of(
-    table: Path, schema: Schema | None, nulls: tuple[str, ...], options: dict[str, Any]
+    table: Path,
+    schema: Schema | None,
+    nulls: tuple[str, ...],
+    options: dict[str, Any],
+    *,
+    identifiers: bool = False,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
@@ -264,7 +271,7 @@ def _rows_of(
     if table.is_dir():
         return ParquetCounter(table)
     if schema is not None:
-        return read_table(table, schema, **options)
+        return read_table(table, schema, **options, aside=schema.identifiers if identifiers else ())
     return read_any(table, nulls, ask=True, **without_decimal(options))
 
 
@@ -395,8 +402,15 @@ def sample(
 @app.command()
 @guarded
 def evaluate(
-    real: Annotated[Path, typer.Option(help="The real table to which the model was fitted.")],
-    synthetic: Annotated[Path, typer.Option(help="The synthetic table.")],
+    real: Annotated[
+        Path,
+        typer.Option(
+            help="The real table to which the model was fitted; of linked tables the folder."
+        ),
+    ],
+    synthetic: Annotated[
+        Path, typer.Option(help="The synthetic table; of linked tables the folder.")
+    ],
     schema: SchemaOption,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for report.html and metrics.json.")
@@ -473,11 +487,9 @@ def evaluate(
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
     Without --epsilon the report contains exact figures of the real table: do not publish it. The options --sep,
-    --encoding, --decimal and --sheet are about the real tables.
+    --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
+    --holdout are folders with a file for each table, and there is a page for each table besides.
     """
-    facts = Schema.load(schema)
-    check_folder(out)
-    given = reading(sep, encoding, decimal, sheet)
     listed = replicate_weights or []
     survey: dict[str, Any] = {
         "weights": weights,
@@ -486,8 +498,16 @@ def evaluate(
         "strata": strata,
         "clusters": clusters,
     }
-    fitted, drawn, holdout_table = read_tables((real, synthetic, holdout), facts, given, survey)
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
+    if is_linked(schema):
+        reads = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
+        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger, "key": key, **reads}
+        write_linked(real, synthetic, holdout, schema, out, refused)
+        return
+    facts = Schema.load(schema)
+    check_folder(out)
+    given = reading(sep, encoding, decimal, sheet)
+    fitted, drawn, holdout_table = read_tables((real, synthetic, holdout), facts, given, survey)
     certificate = certificate_of(synthetic, key)
     report = measured_privately(
         fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}

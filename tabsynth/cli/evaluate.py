@@ -1,19 +1,20 @@
 """The report of a command: evaluated with a progress bar, and written to two files."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabsynth._files import parse_json, read_json_text
 from tabsynth.cli.console import fractions, say, warn
-from tabsynth.cli.paths import check_not_input, make_folder
-from tabsynth.errors import InputError
+from tabsynth.cli.paths import check_folder, check_not_input, make_folder
+from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
-    from tabsynth.report import PublishedReport, Report
+    from tabsynth.report import LinkedReport, PublishedReport, Report
 
 
 def certificate_of(table: Path, key: Path | None = None) -> "Verification | None":
@@ -58,11 +59,11 @@ def read_tables(
     names = survey_names(**given)
     real, synthetic, holdout = paths
     assert real is not None and synthetic is not None
-    tables = [read_table(real, schema, also=names.takes, **options)]
-    tables.append(read_table(synthetic, schema, also=names.takes))
+    tables = [read_table(real, schema, aside=names.takes, **options)]
+    tables.append(read_table(synthetic, schema, aside=names.takes))
     if holdout is not None:
         taken = taken_by(holdout, options)
-        tables.append(read_table(holdout, schema, also=names.takes, **taken))
+        tables.append(read_table(holdout, schema, aside=names.takes, **taken))
     return [*tables, None][:3]
 
 
@@ -120,19 +121,85 @@ def measured_privately(
     )
 
 
-def write_report(report: "Report | PublishedReport", folder: Path, *inputs: Path | None) -> None:
-    """Write both files of a report; the folder is made only now."""
-    make_folder(folder)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # writes both files or neither
+def write_linked(
+    real: Path,
+    synthetic: Path,
+    holdout: Path | None,
+    schema: Path,
+    out: Path,
+    refused: dict[str, Any],
+) -> None:
+    """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
+
+    Raises
+    ------
+    InputError
+        If options of ``refused``, which linked tables do not take, were given; and as
+        :func:`tabsynth.evaluate_linked`.
+    """
+    from tabsynth.privacy.certificate.certificate import beside
+    from tabsynth.report import evaluate_linked
+    from tabsynth.schema.linked import LinkedSchema
+    from tabsynth.tables.files import read_linked
+
+    given = [f"--{name}" for name, value in refused.items() if value]
+    if given:
+        raise InputError(
+            f"Linked tables are evaluated without {', '.join(given)}; leave these options out."
+        )
+    facts = LinkedSchema.load(schema)
+    check_folder(out)
+    folders = [folder for folder in (real, synthetic, holdout) if folder is not None]
+    tables = [read_linked(folder, facts) for folder in folders]
+    certificate = None
+    for file in sorted(synthetic.glob(f"{facts.root}.*")):
+        if beside(file).exists():
+            certificate = certificate_of(file)
+    with fractions() as progress:
+        report = evaluate_linked(
+            *tables,
+            schema=facts,
+            certificate=None if certificate is None else certificate.certificate,
+            progress=progress,
+        )
+    pages = {f"table-{name}.html": part for name, part in report.reports.items()}
+    write_report(report, out, *folders, schema, pages=pages)
+    print_summary(report)
+
+
+def is_linked(schema: Path) -> bool:
+    """Whether a schema file is one of linked tables, by the format that it names."""
+    from tabsynth.schema.linked import FORMAT
+
     try:
-        for name, write in (("report.html", report.to_html), ("metrics.json", report.to_json)):
+        found = parse_json(read_json_text(schema, "schema"), schema, "schema")
+    except TabsynthError:
+        return False  # Schema.load says what is wrong
+    return isinstance(found, dict) and found.get("format") == FORMAT
+
+
+def write_report(
+    report: "LinkedReport | Report | PublishedReport",
+    folder: Path,
+    *inputs: Path | None,
+    pages: "Mapping[str, Report] | None" = None,
+) -> None:
+    """Write both files of a report, and the further ``pages`` by name; the folder is made only now."""
+    make_folder(folder)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # writes all files or none
+    try:
+        files = {"report.html": report.to_html, "metrics.json": report.to_json}
+        files |= {name: page.to_html for name, page in (pages or {}).items()}
+        for name, write in files.items():
             check_not_input(folder / name, *inputs)
             write(folder / name)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def print_summary(report: "Report | PublishedReport", lines: int | None = None) -> None:
+def print_summary(
+    report: "LinkedReport | Report | PublishedReport", lines: int | None = None
+) -> None:
     """Print the report's summary."""
     for line in report.summary()[:lines]:
         say(line)

@@ -229,7 +229,7 @@ def evaluate(
         schema_sha256=whole.fingerprint(),
         real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -263,7 +263,7 @@ def _refuse_shadow(shadow: Any, schema: Schema) -> None:
         )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     for name in ("tabsynth", "numpy", "pandas", "scikit-learn", "matplotlib"):
         with suppress(PackageNotFoundError):

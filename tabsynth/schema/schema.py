@@ -538,6 +538,28 @@ class Schema:
         drafted: Schema = drafting.draft_schema(to_pandas(table), **options)
         return drafted
 
+    @classmethod
+    def linked(cls, tables: Mapping[str, "Schema"], keys: Mapping[str, Any]) -> Any:
+        """The schema of linked tables; see :class:`tabsynth.schema.linked.LinkedSchema`.
+
+        Parameters
+        ----------
+        tables : mapping of str to Schema
+            By the name of each table.
+        keys : mapping of str to TableKeys or dict
+            Of each table: ``key``, ``parent``, ``parent_key``, ``order`` and ``max_children``.
+
+        Returns
+        -------
+        LinkedSchema
+
+        Raises
+        ------
+        InputError
+        """
+        # A module that imports this one.
+        return import_module("tabsynth.schema.linked").LinkedSchema(tables, keys)
+
     def validate(self, table: Any, *, parse: bool = False) -> list[Problem]:
         """Everything in a table that the schema does not take; an empty list where it fits.
 

@@ -163,7 +163,7 @@ def _unspent(whole: Ledger) -> list[str]:
     )
 
 
-def _kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
+def kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """What a certificate needs besides the ledger, and nothing else."""
     # Older model files do not state the hash of their code.
     required = ("public", "versions", "training")
@@ -339,7 +339,7 @@ class Synthesizer(BaseEstimator):
         """Fit by the plan of a run."""
         if self.verbose or logger.isEnabledFor(logging.INFO):
             self._show(self._complete_plan(run.spends, run.ledger, self.verbose))
-        encoder = TableEncoder(self.schema, self._encoding())
+        encoder = self._make_encoder()
         index = self._rows(encoder, table)
         run.start()
         deadline = None if self.time_limit is None else started + self.time_limit
@@ -654,6 +654,10 @@ class Synthesizer(BaseEstimator):
         Only the schema is read, whoever drafted or edited it.
         """
         check_identifiers(self.schema)
+        self._check_confirmed()
+
+    def _check_confirmed(self) -> None:
+        """Refuse a private fit on drafted columns that nobody has confirmed."""
         drafted = self.schema.drafted
         if math.isfinite(self.epsilon) and drafted and not self.accept_drafted_domain:
             raise InputError(
@@ -741,6 +745,10 @@ class Synthesizer(BaseEstimator):
 
     # Shared machinery.
 
+    def _make_encoder(self) -> Any:
+        """What makes category codes of a table."""
+        return TableEncoder(self.schema, self._encoding())
+
     def _rows(self, encoder: TableEncoder, table: Any) -> PrivateRows:
         """What is trained on: category codes, shape (n, columns), with weights and units where these are declared."""
         if isinstance(table, RowCounter):
@@ -796,6 +804,18 @@ class Synthesizer(BaseEstimator):
         if not isinstance(self.schema, Schema):
             given = "none" if self.schema is None else type(self.schema).__name__
             raise InputError(f"Expected schema to be a Schema, got {given}; only fit drafts one.")
+        self._check_shared()
+        for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
+            raise InputError(
+                f"Method {self.method} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
+                " of it, or fit margnet."
+            )
+        self._check()
+        if self.schema.ruled:
+            _ = CodeRules(self.schema).merged  # refuses what cannot be held
+
+    def _check_shared(self) -> None:
+        """Refuse wrong values of the parameters that all methods have, but the schema."""
         self._check_budget()
         if self.rows is not None:
             integer("rows", self.rows)
@@ -810,14 +830,6 @@ class Synthesizer(BaseEstimator):
         if self.random_state is not None:
             integer("random_state", self.random_state, least=0)
         device_of(self.device)
-        for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
-            raise InputError(
-                f"Method {self.method} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
-                " of it, or fit margnet."
-            )
-        self._check()
-        if self.schema.ruled:
-            _ = CodeRules(self.schema).merged  # refuses what cannot be held
 
     def _check_budget(self) -> None:
         positive("epsilon", self.epsilon, finite=False)
@@ -1042,7 +1054,7 @@ class Synthesizer(BaseEstimator):
             model.ledger_.unit = schema.unit
             model.seeded_ = bool(facts["seeded"])
             model.config_ = facts["config"]
-            model.facts_ = _kept_facts(facts["facts"])
+            model.facts_ = kept_facts(facts["facts"])
             kind = facts.get("table")  # older files have none
             model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
             project = model.facts_.get("project", {})

@@ -12,23 +12,27 @@ from tabsynth.synthesizers.model_file import read_model
 
 
 class Estimators(Mapping[str, type[Synthesizer]]):
-    """From the name of every method of :mod:`tabsynth.methods` to its estimator, imported at the first use."""
+    """From the name of every method of a registration to its estimator, imported at the first use."""
+
+    def __init__(self, registered: Mapping[str, methods.Method]) -> None:
+        self.registered = registered
 
     def __getitem__(self, name: str) -> type[Synthesizer]:
-        registered = methods.METHODS[name]
+        registered = self.registered[name]
         estimator: type[Synthesizer] = getattr(
             import_module(registered.module), registered.estimator
         )
         return estimator
 
     def __iter__(self) -> Iterator[str]:
-        return iter(methods.METHODS)
+        return iter(self.registered)
 
     def __len__(self) -> int:
-        return len(methods.METHODS)
+        return len(self.registered)
 
 
-METHODS = Estimators()
+METHODS = Estimators(methods.METHODS)
+LINKED = Estimators(methods.LINKED)
 
 
 def load(path: str | Path) -> Synthesizer:
@@ -40,7 +44,8 @@ def load(path: str | Path) -> Synthesizer:
         If the file is damaged, not a model, or of another version of the format.
     """
     facts, weights = read_model(path)
-    method = METHODS.get(str(facts.get("method")))
+    name = str(facts.get("method"))
+    method = METHODS.get(name) or LINKED.get(name)
     if method is None:
         raise FileFormatError(f"{path} is a model of unknown method {shown(facts.get('method'))}.")
     return method._from_file(facts, weights, path)

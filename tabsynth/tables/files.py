@@ -14,7 +14,8 @@ from tabsynth._validate import one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
-from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.number_texts import DECIMAL_MARKS
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, read_values
 from tabsynth.tables.arrow_files import NAMES as ARROW
 from tabsynth.tables.arrow_files import read_arrow, write_arrow
@@ -121,11 +122,11 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
-    also: Callable[[str], bool] | None = None,
+    aside: Collection[str] | Callable[[str], bool] = (),
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
-    Columns of weights and of units come last, as the file has them, and then those that ``also`` takes.
+    Columns of weights and of units come last, as the file has them, and so do those of ``aside``.
 
     A table may have no rows. What a row becomes follows from the schema, from the row, and from the types of the
     columns where a file declares them; never from another row.
@@ -144,9 +145,9 @@ def read_table(
         The decimal mark of numbers that are texts. Default: that of the schema.
     sheet : str, optional
         The sheet of a workbook that has several.
-    also : callable, optional
-        Whether a column of this name, which the schema does not have, is kept as the file has it. Default: it is
-        refused.
+    aside : collection of str, or callable
+        Columns besides those that are modelled, such as identifiers and keys of linked tables, or whether a column of
+        a name is one. They are kept as the file has them.
 
     Raises
     ------
@@ -165,15 +166,15 @@ def read_table(
     frame = _read(path, schema.null_values, sep, encoding, sheet)
     as_text = _is_text(base)
     if as_text:
-        frame.columns = [unescaped(name, schema.names) for name in frame.columns]
+        known = schema.names if callable(aside) else (*schema.names, *aside)
+        frame.columns = [unescaped(name, known) for name in frame.columns]
+    is_aside = aside if callable(aside) else frozenset(aside).__contains__
+    kept = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
+    declared = {*schema.names, *schema.names_left_out, *schema.design.names}
+    frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
     if sep is None:
         _check_separator(path, frame, schema.names)
     marked = replace(schema, decimal=mark)
-    others = frame.iloc[:, :0]
-    if also is not None:
-        declared = {*schema.names, *schema.names_left_out, *schema.design.names}
-        kept = [str(name) not in declared and also(str(name)) for name in frame.columns]
-        others, frame = frame.loc[:, kept], frame.loc[:, [not other for other in kept]]
     try:
         schema.check_columns(frame, str(path))
         frame = conformed(frame, marked)
@@ -186,13 +187,50 @@ def read_table(
         }
     except InputError as error:
         raise marked.refusal(frame, str(path), error, parse=True) from None
-    aside = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    beside = {name: frame[name] for name in schema.design.names if name in frame.columns}
+    beside |= {name: kept[name] for name in kept.columns if name not in series}
     names = [c.name for c in schema.columns if c.learned]
-    read = pd.DataFrame({**series, **aside}, columns=[*names, *aside])
-    if others.shape[1]:
-        plain = [with_plain_numbers(others.iloc[:, i], mark) for i in range(others.shape[1])]
-        read = pd.concat([read, *plain], axis=1)
-    return read
+    return pd.DataFrame({**series, **beside}, columns=[*names, *beside])
+
+
+def read_linked(
+    folder: str | Path, schema: LinkedSchema, **reading: Any
+) -> dict[str, pd.DataFrame]:
+    """Read linked tables: of a folder with a file for each table, which has its name and any suffix of a table.
+
+    ``reading`` as of :func:`read_table`.
+
+    Raises
+    ------
+    InputError
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(
+            f"{place} is no folder; linked tables are a folder with a file for each table, such as {schema.root}.csv."
+        )
+    out = {}
+    for name, of in schema.tables.items():
+        files = [path for path in sorted(place.iterdir()) if _is_table(path, name)]
+        if len(files) != 1:
+            found = f"has {', '.join(p.name for p in files)}" if files else "has no file"
+            raise InputError(
+                f"{place} {found} for table {shown(name)}; expected one, such as {name}.csv."
+            )
+        keys = schema.keys[name]
+        aside = [column for column in (*keys.columns, keys.order) if column is not None]
+        out[name] = read_table(files[0], of, aside=aside, **taken_by(files[0], reading))
+    return out
+
+
+def _is_table(path: Path, name: str) -> bool:
+    """Whether a file is a table of that name."""
+    if not path.is_file() or not path.name.startswith(f"{name}."):
+        return False
+    try:
+        return path.name.lower() == f"{name}{suffix(path)}".lower()
+    except InputError:
+        return False
 
 
 def _check_separator(path: str | Path, frame: pd.DataFrame, names: Sequence[str]) -> None:

@@ -407,17 +407,13 @@ class MargNetFit:
         self.config, self.layout, self.rows = config, layout, rows
         resolution = resolution or Resolution.by_value(layout.sizes)
         columns = len(layout.blocks)
-        self.components = config.rows_of_mixture(columns)
-        self.network = MixtureNetwork(
-            layout, self.components, config.latent_dim, config.hidden, rng
-        )
+        self.components = self._number_of_components(columns)
         single = {m.columns[0]: m for m in measured if len(m.columns) == 1}
         shares = [
             probabilities(m.counts.ravel(), rows, m.std)
             for m in (single[j] for j in range(columns))
         ]
-        self.network.start_from(shares)
-        self.network.to(device)
+        self.network = self._make_network(shares, rng).to(device)
         self.loss = CountLoss(
             layout,
             measured,
@@ -434,20 +430,41 @@ class MargNetFit:
         self.noise_step: int | None = None  # the step whose loss was at the noise level
         self.trial = False
 
-    def fit(self, monitor: TrainingMonitor, most: int | None = None) -> int:
+    def _number_of_components(self, columns: int) -> int:
+        """Rows of probabilities that the network gives."""
+        return self.config.rows_of_mixture(columns)
+
+    def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
+        """A network that gives independent columns with these distributions."""
+        network = MixtureNetwork(
+            self.layout, self.components, self.config.latent_dim, self.config.hidden, rng
+        )
+        network.start_from(shares)
+        return network
+
+    def fit(
+        self,
+        monitor: TrainingMonitor,
+        most: int | None = None,
+        of: str = "",
+        share: float = 1.0,
+    ) -> int:
         """Fit to the noise level and beyond, to the last step or the deadline; returns the steps done.
 
         Steps after that do nothing, except in a trial of ``most`` steps, which are to take their time. Then come
         those that make impossible rows rare: before the components differ, the shortest way would be to make
         one side of each combination rare in all of them.
+
+        Stages are named ``of`` what, and may use that ``share`` of the time that is left, where a fit has several.
         """
         self.trial = most is not None
         steps = self.config.steps if most is None else min(most, self.config.steps)
-        share = self.config.counts_time if self.loss.zeros else 1.0
-        done = run_steps(STAGE, steps, lambda i: self.step(i, steps), monitor, share, state=self)
+        own = share * (self.config.counts_time if self.loss.zeros else 1.0)
+        stage, last = of + STAGE, of + ZEROS
+        done = run_steps(stage, steps, lambda i: self.step(i, steps), monitor, own, state=self)
         if self.loss.zeros:
             few = self.config.zero_steps if most is None else min(most, self.config.zero_steps)
-            run_steps(ZEROS, few, lambda i: self.step_from_zeros(i, few), monitor, state=self)
+            run_steps(last, few, lambda i: self.step_from_zeros(i, few), monitor, share, state=self)
         return done
 
     def step(self, i: int, steps: int) -> None:

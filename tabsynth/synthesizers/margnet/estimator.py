@@ -85,6 +85,24 @@ def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
     return out
 
 
+def least_noise(earlier: Ledger) -> float:
+    """The noise multiplier of one Gaussian mechanism that uses up what a ledger has left.
+
+    Raises
+    ------
+    BudgetError
+        If that is nothing.
+    """
+    if not earlier.adaptive:  # one Gaussian alone has its exact noise
+        return (1 + ROUNDING) / gaussian_mu(earlier.epsilon, earlier.delta)
+    left = earlier.filter.mu_left(earlier.spends())
+    if left == 0:
+        raise BudgetError(
+            f"What was spent before leaves nothing of epsilon={earlier.epsilon:g}; raise epsilon."
+        )
+    return (1 + ROUNDING) / left
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class MargNet(Synthesizer):
     """A generator fitted to noisy one-, two- and three-way counts, after MargNet, GEM and PrivSyn.
@@ -221,7 +239,7 @@ class MargNet(Synthesizer):
         return table
 
     def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
-        noise = self._noise(earlier) if math.isfinite(self.epsilon) else None
+        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
         return [
             PlannedSpend(
                 purpose=purpose,
@@ -232,16 +250,6 @@ class MargNet(Synthesizer):
             )
             for purpose, share in stages(self.schema.learned, self._settings()).items()
         ]
-
-    def _noise(self, earlier: Ledger) -> float:
-        if not earlier.adaptive:  # one Gaussian alone has its exact noise
-            return (1 + ROUNDING) / gaussian_mu(self.epsilon, self.delta)
-        left = earlier.filter.mu_left(earlier.spends())
-        if left == 0:
-            raise BudgetError(
-                f"What was spent before leaves nothing of epsilon={self.epsilon:g}; raise epsilon."
-            )
-        return (1 + ROUNDING) / left
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from tabsynth.privacy.noise.counts import (
 )
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN, Design
-from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.fitting import PlannedSpend
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.selection import (
@@ -58,7 +57,16 @@ ONE_WAY, SCORES, JOINT = "one-way counts", "scores of pairs", "joint counts"
 logger = logging.getLogger(__name__)
 
 
-def stages(schema: Schema, config: MargNetConfig) -> dict[str, float]:
+class Domain(Protocol):
+    """What is measured: columns that merge their values into groups, and their numbers of codes."""
+
+    @property
+    def columns(self) -> Sequence[Any]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
+
+
+def stages(schema: Domain, config: MargNetConfig) -> dict[str, float]:
     """The stages and their shares of the budget: a function of the schema alone."""
     pairs = math.comb(len(schema.columns), 2)
     if not pairs:
@@ -150,7 +158,7 @@ def in_agreement(
 
 
 def _count(
-    schema: Schema, rows: PrivateRows | RowCounter, columns: Sequence[int], groups: Groups
+    schema: Any, rows: PrivateRows | RowCounter, columns: Sequence[int], groups: Groups
 ) -> np.ndarray:
     if isinstance(rows, RowCounter):
         return count_by(schema, rows, columns, groups)
@@ -165,6 +173,7 @@ class PrivateMarginals:
     table : PrivateTable of int array, shape (n, columns), or of RowCounter
         Category codes, or a source that counts them.
     schema : Schema
+        Or another domain.
     config : MargNetConfig
     rows : int, optional
         The number of rows, where it is public.
@@ -180,12 +189,16 @@ class PrivateMarginals:
         Columns and groups of their values that a derived column has one value for: these are counted, too.
     design : Design
         What rows stand for: counts are weighted, and one unit adds at most its bound.
+    of : str
+        What purposes begin with, where a fit measures several tables.
+    first : int
+        The first column that is modelled; of pairs of columns before it there are no counts.
     """
 
     def __init__(
         self,
         table: PrivateTable[Any],
-        schema: Schema,
+        schema: Domain,
         config: MargNetConfig,
         rows: int | None,
         spends: Sequence[PlannedSpend],
@@ -195,10 +208,12 @@ class PrivateMarginals:
         workload: Workload,
         derived: Sequence[tuple[int, np.ndarray]] = (),
         design: Design = NO_DESIGN,
+        of: str = "",
+        first: int = 0,
     ) -> None:
-        self.derived, self.design = derived, design
+        self.derived, self.design, self.of, self.first = derived, design, of, first
         self.schema, self.config, self.rows = schema, config, rows
-        self.spends = {spend.purpose: spend for spend in spends}
+        self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
         self.workload = workload
         self.counts: NoisyCounts[Any] = NoisyCounts(
@@ -232,11 +247,12 @@ class PrivateMarginals:
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
+        pairs = [pair for pair in pairs if pair[1] >= self.first]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
             if not pairs:  # charged all the same: a charge must not follow from a release
-                self.monitor.once(SCORES, lambda: self._without_release(account))
+                self.monitor.once(account.purpose, lambda: self._without_release(account))
         if SCORES in self.spends and pairs:
             expected = [rows * in_groups(s, [g]) for s, g in zip(shares, by.pairs, strict=True)]
             scores = self._scores(account, pairs, expected, by.pairs)
@@ -347,7 +363,7 @@ class PrivateMarginals:
         if self.design.weight is not None:
             unit = f"weighted {unit}"
         details = {"l2_sensitivity": self.design.bound, "unit": unit, **details}
-        return self.ledger.open(stage, spend.mechanism, spend.count, details)
+        return self.ledger.open(self.of + stage, spend.mechanism, spend.count, details)
 
     def _count(
         self,
@@ -408,7 +424,7 @@ class PrivateMarginals:
             distances = self.counts.distances(account, pairs, independent, self.bits, groups)
             return {"distances": distances}
 
-        distances = self.monitor.once(SCORES, release)["distances"]
+        distances = self.monitor.once(account.purpose, release)["distances"]
         # The variance of a weighted count is at most the cap times what it is expected to be.
         heaviest = self.design.max_weight or 1.0
         by_chance = [chance_distance(independent(pair), heaviest) for pair in pairs]

@@ -1,0 +1,519 @@
+"""Linked tables to records of category codes, and back, by the linked schema alone.
+
+A table is modelled by *records*. A record of a row holds the row's own codes, for each child table the number of its
+children, and the record of the first child of each: so what parent and first child have to do with each other is within
+one record. Later children are drawn one after the other, each given its *context*: the columns of its ancestors, the
+first and the previous child of the same parent, and its position.
+
+Of each table but the root, the records of later children are counted; of the root, all records. A root row with all that
+hangs on it is one unit of privacy, so its records in one table share a weight of 1: see :meth:`LinkedEncoder.to_rows`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.encoding.rows import Rows
+from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
+from tabsynth.errors import InputError, TableError
+from tabsynth.schema.column import Column
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.schema.ordinal import Ordinal
+from tabsynth.tables.frames import to_pandas
+
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION = (
+    "own", "children", "ancestor", "first", "previous", "position",
+)  # fmt: skip
+MORE = "more"
+GRID = 2.0**-20  # weights of records are its multiples, which add up exactly in float64
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordColumn:
+    """A column of a record: a modelled column of a table, a number of children, or a position.
+
+    Attributes
+    ----------
+    role : str
+        What the column is to the record.
+    table : str
+        The table that it is of.
+    column : Column
+    place : int
+        Its number among the codes of a row of the table: modelled columns first, then numbers of children.
+    optional : bool
+        Whether a record may lack it, as that of a parent without children lacks a first child. A code after all others
+        says so.
+    """
+
+    role: str
+    table: str
+    column: Column
+    place: int
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """Unique within a record."""
+        return f"{self.role} {self.table}: {self.column.name}"
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.column.size + self.optional
+
+    @property
+    def absent(self) -> int:
+        """The code that says that the record lacks it."""
+        return self.column.size
+
+    def groups(self, shares: np.ndarray, least: float, merged: float) -> np.ndarray:
+        """As of :meth:`tabsynth.schema.column.Column.groups`; what a record lacks is a group by itself."""
+        groups = self.column.groups(shares[: self.column.size], least, merged)
+        return np.append(groups, groups.max() + 1) if self.optional else groups
+
+
+@dataclass(frozen=True)
+class Records:
+    """The columns of the records of one table: context first, then what is drawn given the context.
+
+    Attributes
+    ----------
+    table : str
+    context, drawn : tuple of RecordColumn
+    """
+
+    table: str
+    context: tuple[RecordColumn, ...]
+    drawn: tuple[RecordColumn, ...]
+
+    @property
+    def columns(self) -> tuple[RecordColumn, ...]:
+        """All columns, in order."""
+        return (*self.context, *self.drawn)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Their numbers of codes."""
+        return tuple(column.size for column in self.columns)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One-hot codes of the columns, side by side."""
+        blocks, start = [], 0
+        for column in self.columns:
+            book, head = codebook(column.size, "one-hot")
+            blocks.append(Block(column.name, start, start + column.size, head, book))
+            start += column.size
+        return Layout(tuple(blocks))
+
+
+@dataclass(eq=False)
+class CodedTable:
+    """Rows of one of the linked tables, as codes.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (n, modelled columns + child tables), int64
+        The codes of modelled columns, then for each child table the number of children, of which the last code says that
+        there are more than are used.
+    parent : ndarray, shape (n,), int64
+        The number of the parent's row in its table; zeros for the root.
+    position : ndarray, shape (n,), int64
+        The place among the children of that parent, from 0.
+    """
+
+    codes: np.ndarray
+    parent: np.ndarray
+    position: np.ndarray
+    first: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # by child table; -1 where there is none
+
+
+def _texts(values: pd.Series) -> np.ndarray:
+    """Keys as texts, by which they are compared: 1, 1.0 and "1" are the same."""
+    return np.array(
+        [
+            str(int(v)) if isinstance(v, float | np.floating) and float(v).is_integer() else str(v)
+            for v in values
+        ],
+        dtype=object,
+    )
+
+
+class LinkedEncoder:
+    """Encoder of the tables of one linked schema; like :class:`tabsynth.encoding.table.TableEncoder` it has no ``fit``.
+
+    Parameters
+    ----------
+    schema : LinkedSchema
+
+    Attributes
+    ----------
+    encoders : dict of str to TableEncoder
+    records : dict of str to Records
+        Of each table whose parent may have more than one child, and of the root.
+    """
+
+    def __init__(self, schema: LinkedSchema) -> None:
+        self.schema = schema
+        self.encoders = {name: TableEncoder(s) for name, s in schema.tables.items()}
+        self.sizes = {name: self._sizes(name) for name in schema.names}
+        records = {}
+        for name in schema.names:
+            if name == schema.root:
+                records[name] = Records(name, (), self._record(name, OWN))
+            elif self.most(name) > 1:
+                records[name] = Records(name, self._context(name), self._record(name, OWN))
+        self.records = records
+
+    def most(self, name: str) -> int:
+        """The most children of one row that are used."""
+        return int(self.schema.keys[name].max_children or 1)
+
+    def columns(self, name: str) -> tuple[Column, ...]:
+        """The columns of a table's codes: modelled ones, and numbers of children."""
+        return (*self.encoders[name].schema.columns, *self.sizes[name])
+
+    def _sizes(self, name: str) -> tuple[Column, ...]:
+        """Numbers of children as columns: 0, 1, …, most, more."""
+        return tuple(
+            Ordinal(
+                name=f"number of {child}",
+                dtype="str",
+                categories=(*map(str, range(self.most(child) + 1)), MORE),
+            )
+            for child in self.schema.children(name)
+        )
+
+    def _row(
+        self, name: str, role: str, optional: bool = False, own: bool = False
+    ) -> list[RecordColumn]:
+        """The columns of a row of a table."""
+        modelled = len(self.encoders[name].schema.columns)
+        return [
+            RecordColumn(
+                role=CHILDREN if own and place >= modelled else role,
+                table=name,
+                column=column,
+                place=place,
+                optional=optional,
+            )
+            for place, column in enumerate(self.columns(name))
+        ]
+
+    def _record(self, name: str, role: str, optional: bool = False) -> tuple[RecordColumn, ...]:
+        """The columns of a row, and of the first child of each kind, and so on."""
+        columns = self._row(name, role, optional, own=role == OWN)
+        for child in self.schema.children(name):
+            columns += self._record(child, role, optional=True)
+        return tuple(columns)
+
+    def _context(self, name: str) -> tuple[RecordColumn, ...]:
+        columns = []
+        for ancestor in self.schema.lineage(name)[:-1]:
+            columns += self._row(ancestor, ANCESTOR)
+        columns += self._row(name, FIRST)
+        columns += self._record(name, PREVIOUS)
+        positions = tuple(map(str, range(2, self.most(name) + 1)))
+        position = (
+            Ordinal(name="position", dtype="str", categories=positions)
+            if len(positions) > 1
+            else None
+        )
+        if position is not None:
+            columns.append(RecordColumn(role=POSITION, table=name, column=position, place=0))
+        return tuple(columns)
+
+    # Tables to records.
+
+    def to_tables(self, tables: Any) -> dict[str, CodedTable]:
+        """Codes of all tables, of children those that are used.
+
+        Parameters
+        ----------
+        tables : mapping of str to DataFrame
+
+        Raises
+        ------
+        InputError
+            With the problems of all tables: values and columns that a schema does not declare; keys that are null, occur
+            twice, or refer to no row.
+        """
+        names = self.schema.names
+        if not isinstance(tables, Mapping):
+            raise InputError(f"Expected a dict of tables {', '.join(names)}, got {shown(tables)}.")
+        for name in (*names, *map(str, tables)):
+            if name not in tables or name not in names:
+                what = "has no table" if name not in tables else "knows no table"
+                who = "The dict of tables" if name not in tables else "The linked schema"
+                raise InputError(f"{who} {what} {shown(name)}; the tables are {', '.join(names)}.")
+        frames = {name: to_pandas(tables[name], f"table {name}") for name in names}
+        problems: list[str] = []
+        keys = {name: self._keys(name, frames[name], problems) for name in names}
+        codes: dict[str, np.ndarray] = {}
+        for name in names:
+            try:
+                codes[name] = self._codes(name, frames[name])
+            except InputError as error:
+                problems.append(str(error))
+        for name in names if not problems else ():
+            self._check_keys(name, keys, problems)
+        if len(problems) == 1:
+            raise InputError(problems[0])
+        if problems:
+            raise TableError("the tables", problems, problems[0])
+        return self._linked(frames, keys, codes)
+
+    def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:
+        """The keys of a table as texts, by column."""
+        out = {}
+        given = [str(column) for column in frame.columns]
+        keys = self.schema.keys[name]
+        aside = [keys.order] if keys.order is not None else []
+        for column in dict.fromkeys((*keys.columns, *aside)):
+            if given.count(column) != 1:
+                lacks = "lacks" if column not in given else "has twice"
+                problems.append(
+                    f"Table {shown(name)} {lacks} column {shown(column)} of its keys; correct it."
+                )
+                continue
+            values = frame.iloc[:, given.index(column)]
+            if values.isna().any():
+                problems.append(
+                    f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
+                )
+            elif column in keys.columns:
+                out[column] = _texts(values)
+        return out
+
+    def _codes(self, name: str, frame: pd.DataFrame) -> np.ndarray:
+        """Codes of the modelled columns of a table, without keys."""
+        schema, keys = self.schema.tables[name], self.schema.keys[name]
+        aside = {*keys.columns, keys.order} - {*schema.names, *schema.names_left_out}
+        learned = frame[[column for column in frame.columns if str(column) not in aside]]
+        index = self.encoders[name].to_index(learned, f"table {name}")
+        if len(index) < len(frame):  # rows that cannot be repaired would be left out
+            raise InputError(
+                f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
+            )
+        return index
+
+    def _check_keys(
+        self, name: str, keys: Mapping[str, Mapping[str, np.ndarray]], problems: list[str]
+    ) -> None:
+        """Keys that occur twice, and keys without a parent."""
+        of = self.schema.keys[name]
+        if of.key is not None:
+            values = keys[name][of.key]
+            twice = pd.Series(values).duplicated().to_numpy()
+            if twice.any():
+                problems.append(
+                    f"Table {shown(name)} has key {of.key}={shown(values[twice.argmax()])} twice; each row needs a key of its"
+                    " own."
+                )
+        if of.parent is not None:
+            values = keys[name][str(of.parent_key)]
+            parents = keys[of.parent][str(self.schema.keys[of.parent].key)]
+            orphan = ~pd.Series(values, dtype=object).isin(parents).to_numpy()
+            if orphan.any():
+                problems.append(
+                    f"Table {shown(name)} has {of.parent_key}={shown(values[orphan.argmax()])}, which is no key of table"
+                    f" {shown(of.parent)}; add the row there, or take this one out."
+                )
+
+    def _linked(
+        self,
+        frames: Mapping[str, pd.DataFrame],
+        keys: Mapping[str, Mapping[str, np.ndarray]],
+        codes: Mapping[str, np.ndarray],
+    ) -> dict[str, CodedTable]:
+        """The rows that are used, by parent and order; and how many children each has."""
+        out: dict[str, CodedTable] = {}
+        rows: dict[
+            str, pd.Series
+        ] = {}  # of each table, from keys to the numbers of rows that are used
+        for name in self.schema.names:
+            of = self.schema.keys[name]
+            if of.parent is None:
+                kept = np.arange(len(codes[name]))
+                parent = position = np.zeros(len(kept), dtype=np.int64)
+            else:
+                of_parent = pd.Series(keys[name][str(of.parent_key)], dtype=object).map(
+                    rows[of.parent]
+                )
+                used = np.flatnonzero(of_parent.notna().to_numpy())
+                parent = of_parent.to_numpy(dtype=float)[used].astype(np.int64)
+                place = self._places(name, frames[name])[used]
+                order = np.lexsort((used, place, parent))
+                used, parent = used[order], parent[order]
+                position = np.arange(len(used)) - np.searchsorted(parent, parent)
+                number = np.bincount(parent, minlength=len(out[of.parent].codes))
+                child = self.schema.children(of.parent).index(name)
+                column = len(self.encoders[of.parent].schema.columns) + child
+                out[of.parent].codes[:, column] = np.minimum(number, self.most(name) + 1)
+                few = position < self.most(name)
+                kept, parent, position = used[few], parent[few], position[few]
+            width = len(self.columns(name))
+            table = np.zeros((len(kept), width), dtype=np.int64)
+            table[:, : codes[name].shape[1]] = codes[name][kept]
+            out[name] = CodedTable(table, parent, position)
+            if of.key is not None:
+                rows[name] = pd.Series(np.arange(len(kept)), index=keys[name][of.key][kept])
+        for name in self.schema.names[1:]:
+            self.enter_first(name, out)
+        return out
+
+    def _places(self, name: str, frame: pd.DataFrame) -> np.ndarray:
+        """By what rows of one parent are ordered: ranks of the order column; all alike where there is none."""
+        order = self.schema.keys[name].order
+        if order is None:
+            return np.zeros(len(frame))
+        values = frame.iloc[:, [str(c) for c in frame.columns].index(order)]
+        schema = self.schema.tables[name]
+        if order in schema.names:
+            return np.asarray(schema[order].amounts(values), dtype=float)
+        try:
+            return values.rank(method="dense").to_numpy(dtype=float)
+        except TypeError:  # of several types
+            return values.astype(str).rank(method="dense").to_numpy(dtype=float)
+
+    def enter_first(self, name: str, tables: dict[str, CodedTable]) -> None:
+        """Enter the numbers of first children into the parents' table."""
+        parent = str(self.schema.keys[name].parent)
+        first = np.full(len(tables[parent].codes), -1, dtype=np.int64)
+        at = tables[name].position == 0
+        first[tables[name].parent[at]] = np.flatnonzero(at)
+        tables[parent].first[name] = first
+
+    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows]:
+        """The records of each table that has some, with their weights.
+
+        Formal guarantees
+        -----------------
+        Let a row of the root have the share D = 1, and a used child of a row of share D, of s used children, the share
+        D/s. In each table the shares of all rows that hang on one row of the root sum to 1 at most, by induction: the
+        children of a row have its share together. A record of a later child, one of s − 1 of its parent, has the weight
+        1/(s − 1) of the parent's share, rounded down to a multiple of 2⁻²⁰; a record of the root has the weight 1. So in
+        each table the weights of the records of one root row sum to 1 at most. A record adds its weight to one cell of the
+        counts of a set of columns. Adding or removing a root row, with all that hangs on it, changes counts of that set by
+        non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
+        Records of other root rows are the same, since bounds, orders and weights follow from a root's own rows.
+        """
+        # Whole numbers, whose inverses are the shares: at most the product of all bounds.
+        parts = {self.schema.root: np.ones(len(tables[self.schema.root].codes), dtype=np.int64)}
+        out = {}
+        for name in self.schema.names:
+            of, table = self.schema.keys[name].parent, tables[name]
+            if of is not None:
+                number = np.bincount(table.parent, minlength=len(tables[of].codes))[table.parent]
+                parts[name] = parts[of][table.parent] * number
+            if name not in self.records:
+                continue
+            if of is None:
+                rows, weights = np.arange(len(table.codes)), None
+            else:
+                rows = np.flatnonzero(table.position > 0)
+                each = parts[of][table.parent[rows]] * (number[rows] - 1)
+                weights = (round(1 / GRID) // each) * GRID
+            codes = np.concatenate(
+                [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
+                axis=1,
+            )
+            out[name] = Rows(codes, weights)
+        return out
+
+    def context(
+        self,
+        name: str,
+        previous: np.ndarray,
+        tables: Mapping[str, CodedTable],
+        rows: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The context of the children that follow some rows of a table, shape (n, context columns)."""
+        parts = []
+        table = tables[name]
+        line = {}
+        at = table.parent[previous] if len(self.records[name].context) else previous
+        for ancestor in reversed(self.schema.lineage(name)[:-1]):
+            line[ancestor] = at
+            at = tables[ancestor].parent[at]
+        previous_codes = self._drawn(name, previous, tables)
+        taken = 0
+        for column in self.records[name].context:
+            if column.role == ANCESTOR:
+                codes = tables[column.table].codes[line[column.table], column.place]
+            elif column.role == FIRST:
+                first = tables[str(self.schema.keys[name].parent)].first[name]
+                codes = table.codes[first[table.parent[previous]], column.place]
+            elif column.role == PREVIOUS:
+                codes, taken = previous_codes[:, taken], taken + 1
+            else:
+                codes = table.position[previous]  # the next position, of which code 0 is the second
+            parts.append(codes)
+        return np.stack(parts, axis=1) if parts else np.zeros((len(previous), 0), dtype=np.int64)
+
+    def _drawn(self, name: str, rows: np.ndarray, tables: Mapping[str, CodedTable]) -> np.ndarray:
+        """The record of each row of a table: its codes, and those of its first children."""
+        present = rows >= 0
+        table = tables[name]
+        own = np.array([column.size for column in self.columns(name)])
+        codes = np.where(present[:, None], table.codes[rows] if len(table.codes) else own, own)
+        parts = [codes]
+        for child in self.schema.children(name):
+            first = np.where(present, table.first[child][rows] if len(table.codes) else -1, -1)
+            parts.append(self._drawn(child, first, tables))
+        return np.concatenate(parts, axis=1)
+
+    # Records to tables.
+
+    def from_tables(
+        self, tables: Mapping[str, CodedTable], rng: np.random.Generator
+    ) -> dict[str, pd.DataFrame]:
+        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table."""
+        out: dict[str, pd.DataFrame] = {}
+        for name in self.schema.names:
+            table, encoder, keys = tables[name], self.encoders[name], self.schema.keys[name]
+            index = table.codes[:, : len(encoder.schema.columns)]
+            if len(index) and encoder.whole.ruled and encoder.rules.broken(index).any():
+                index = encoder.rules.hold(index, rng)
+            frame = encoder.from_index(index, rng)
+            numbers: dict[str, np.ndarray] = {}
+            if keys.parent_key is not None:
+                numbers[keys.parent_key] = table.parent + 1
+            if keys.order is not None and keys.order in encoder.whole.names:
+                amounts = encoder.whole[keys.order].amounts(frame[keys.order])
+                order = np.lexsort((table.position, amounts, table.parent))
+                frame = frame.iloc[order].reset_index(drop=True)
+                if any(len(tables[child].codes) for child in self.schema.children(name)):
+                    _renumber(self.schema.children(name), tables, order)
+            elif keys.order is not None and keys.order != keys.key:
+                numbers[keys.order] = table.position + 1
+            if keys.key is not None:
+                numbers[keys.key] = np.arange(1, len(frame) + 1)
+            aside = [
+                column for column in (keys.key, keys.parent_key, keys.order) if column in numbers
+            ]
+            for place, column in enumerate(dict.fromkeys(aside)):
+                frame.insert(place, column, numbers[column])
+            out[name] = frame
+        return out
+
+
+def _renumber(children: Sequence[str], tables: Mapping[str, CodedTable], order: np.ndarray) -> None:
+    """Let children follow their parents, whose rows are put in another order."""
+    new = np.empty(len(order), dtype=np.int64)
+    new[order] = np.arange(len(order))
+    for child in children:
+        tables[child].parent = new[tables[child].parent]

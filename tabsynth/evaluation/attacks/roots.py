@@ -1,0 +1,131 @@
+"""Attacks on linked tables whose target is a root with all that hangs on it: a household, a patient with all visits.
+
+The attacks are those on rows (:mod:`tabsynth.evaluation.attacks.membership` and
+:mod:`tabsynth.evaluation.attacks.shadow`), on one wide row for each root. Two roots are as far apart as their own columns,
+the sizes of their groups, and their rows slot by slot: by their order, or sorted by their values where rows have none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tabsynth._validate import integer
+from tabsynth.errors import InputError
+from tabsynth.evaluation.attacks.membership import membership
+from tabsynth.evaluation.attacks.shadow import ROWS, TARGETS, shadow_membership
+from tabsynth.evaluation.grouped import (
+    Columns,
+    Levels,
+    Wide,
+    independent_children,
+    wide_rows,
+    wide_slots,
+)
+from tabsynth.evaluation.metric import Compared, Metric, Tables, halves
+
+MAX_ATTACKED = 500  # roots in each group
+MakeLinked = Callable[[np.ndarray], Levels]
+
+
+def root_membership(
+    train: Levels,
+    synthetic: Levels,
+    holdout: Levels | None,
+    columns: Mapping[str, Columns],
+    rng: np.random.Generator,
+    m: int = MAX_ATTACKED,
+) -> list[Metric]:
+    """Presence disclosure, density ratio and nearest distances, of roots; empty without four roots in the hold-out.
+
+    Parameters
+    ----------
+    m : int
+        Roots of the training tables, and roots of the hold-out, that are attacked.
+    """
+    root = next(iter(train))
+    if holdout is None or len(holdout[root]) < 4:
+        return []
+    slots = wide_slots(train, columns)
+    baseline = independent_children(train, columns, rng)
+    wide = Compared(synthetic, holdout, baseline).map(
+        lambda levels: wide_rows(levels, columns, slots).codes
+    )
+    about = wide_rows(train, columns, slots)
+    assert wide.holdout is not None
+    reference, control = halves(wide.holdout, rng)
+    assert reference is not None and control is not None
+    tables = Tables(
+        train=about.codes,
+        synthetic=wide.synthetic,
+        baseline=wide.baseline,
+        holdout=wide.holdout,
+        reference=reference,
+        control=control,
+        names=about.names,
+        sizes=about.sizes,
+        scores=about.scores,
+        labels=tuple(tuple(map(str, range(size))) for size in about.sizes),
+    )
+    people, controls = (t[rng.permutation(len(t))[:m]] for t in (about.codes, control))
+    found = membership(tables, people, controls, rng)
+    return [_of_roots(metric, root) for metric in found]
+
+
+def root_shadow(
+    make: MakeLinked,
+    train: Levels,
+    holdout: Levels | None,
+    columns: Mapping[str, Columns],
+    fits: int,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+) -> Metric:
+    """Was a synthesizer fitted with or without one root, and all that hangs on it? See ``shadow_membership``.
+
+    Parameters
+    ----------
+    make : callable
+        From numbers of roots, the training roots before those of the hold-out, shape (roots,), to synthetic levels.
+    """
+    if integer("shadow_fits", fits, least=8 * TARGETS) % (4 * TARGETS):
+        raise InputError(f"Expected shadow_fits to be a multiple of {4 * TARGETS}, got {fits}.")
+    root = next(iter(train))
+    slots = wide_slots(train, columns)
+    about = wide_rows(train, columns, slots)
+    targets = _unusual(about, TARGETS)
+    total = len(train[root]) + (0 if holdout is None else len(holdout[root]))
+    others = np.setdiff1d(np.arange(total), targets)
+    rows = min(ROWS, len(others) // 2)
+    if rows < 2:
+        raise InputError(f"shadow needs four roots besides those attacked, got {len(others)}.")
+    half = fits // (2 * TARGETS)
+    metric = shadow_membership(
+        lambda roots: wide_rows(make(roots[:, 0]), columns, slots).codes,
+        others[:, None],
+        targets[:, None],
+        about.sizes,
+        rows=rows,
+        shadows=half,
+        trials=half,
+        seed=seed,
+        progress=progress,
+    )
+    return _of_roots(metric, root)
+
+
+def _unusual(wide: Wide, count: int) -> np.ndarray:
+    """The roots whose wide rows have the rarest values together, as of ``unusual``; shape (count,)."""
+    likelihood = np.zeros(len(wide.codes))
+    for column, size in zip(wide.codes.T, wide.sizes, strict=True):
+        likelihood += np.log(np.bincount(column, minlength=size)[column])
+    return np.argsort(likelihood, kind="stable")[:count]
+
+
+def _of_roots(metric: Metric, root: str) -> Metric:
+    return replace(
+        metric,
+        key=f"{root}.{metric.key}",
+        title=f"{metric.title}: rows of {root} with all that hangs on them",
+        reading=f"{metric.reading} A person or record is here a row of {root} with all rows that hang on it.",
+    )

@@ -1,0 +1,314 @@
+"""Linked tables as category codes: rows in the order of their parents, and one wide row for each root."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+MAX_WIDE = 400  # columns of a wide row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One of several linked tables as category codes.
+
+    Rows of one parent are next to each other, and in their order; parents are in the order of their own level.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (rows, columns), int64
+    parent : ndarray, shape (rows,), int64
+        The row of the parent's level that each row belongs to; of the root's level the row itself.
+    root : ndarray, shape (rows,), int64
+        The row of the root's level that each row hangs on.
+    """
+
+    codes: np.ndarray
+    parent: np.ndarray
+    root: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def position(self) -> np.ndarray:
+        """Of each row among the rows of its parent, from 0; shape (rows,)."""
+        first = np.searchsorted(self.parent, self.parent, side="left")
+        return np.arange(len(self)) - first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the codes of one of several linked tables mean; see :class:`tabsynth.evaluation.metric.Tables`.
+
+    Attributes
+    ----------
+    parent : str or None
+        The table that this one hangs on; None for the root.
+    ordered : bool
+        Whether the rows of one parent have an order.
+    most : int
+        A bound on the rows of one parent; 1 for the root.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    scores: tuple[np.ndarray | None, ...]
+    labels: tuple[tuple[str, ...], ...]
+    parent: str | None = None
+    ordered: bool = False
+    most: int = 1
+
+
+Levels = Mapping[str, Level]  # by table, parents before their children
+
+
+def sizes_of_groups(levels: Levels, columns: Mapping[str, Columns], table: str) -> np.ndarray:
+    """How many rows of a table each row of its parent's has, 0 included; shape (parents,)."""
+    parent = columns[table].parent
+    assert parent is not None
+    return np.bincount(levels[table].parent, minlength=len(levels[parent]))
+
+
+def of_roots(levels: Levels, columns: Mapping[str, Columns], roots: np.ndarray) -> dict[str, Level]:
+    """The given rows of the root's level, each once and in that order, with all that hangs on them."""
+    chosen: dict[str, np.ndarray] = {}
+    out: dict[str, Level] = {}
+    for table, level in levels.items():
+        parent = columns[table].parent
+        if parent is None:
+            rows = np.asarray(roots)
+            own, root = np.arange(len(rows)), np.arange(len(rows))
+        else:
+            place = np.full(len(levels[parent]), -1)
+            place[chosen[parent]] = np.arange(len(chosen[parent]))
+            kept = np.flatnonzero(place[level.parent] >= 0)
+            rows = kept[np.argsort(place[level.parent[kept]], kind="stable")]
+            own = place[level.parent[rows]]
+            root = out[parent].root[own]
+        chosen[table] = rows
+        out[table] = Level(codes=level.codes[rows], parent=own, root=root)
+    return out
+
+
+def independent_children(
+    levels: Levels, columns: Mapping[str, Columns], rng: np.random.Generator
+) -> dict[str, Level]:
+    """The tables with the rows of each child dealt anew to all groups, whose sizes stay.
+
+    Rows are kept whole, and so is every table by itself. What is lost are the relations within groups and between
+    tables.
+    """
+    return {
+        table: level
+        if columns[table].parent is None
+        else replace(level, codes=level.codes[rng.permutation(len(level))])
+        for table, level in levels.items()
+    }
+
+
+def with_ancestors(
+    levels: Levels, columns: Mapping[str, Columns], table: str
+) -> tuple[np.ndarray, list[tuple[str, int]]]:
+    """The codes of a table beside those of all tables above it, and of which table and column each is.
+
+    Returns
+    -------
+    codes : ndarray, shape (rows, columns of all)
+        The root comes first, the table itself last.
+    origin : list of (str, int)
+    """
+    parts = [(table, levels[table].codes)]
+    rows, at = levels[table].parent, columns[table].parent
+    while at is not None:
+        parts.insert(0, (at, levels[at].codes[rows]))
+        rows, at = levels[at].parent[rows], columns[at].parent
+    origin = [(name, j) for name, codes in parts for j in range(codes.shape[1])]
+    return np.concatenate([codes for _, codes in parts], axis=1), origin
+
+
+def wide_slots(
+    levels: Levels, columns: Mapping[str, Columns], most: int = MAX_WIDE
+) -> dict[str, int]:
+    """For each table, how many rows of one parent a wide row has room for.
+
+    As many as its bound and its largest group, fewer where wide rows would have more than ``most`` columns: then the
+    table with the most slots loses one after the other. A table keeps one slot at least.
+    """
+    slots = {}
+    for table, about in columns.items():
+        if about.parent is not None:
+            largest = int(sizes_of_groups(levels, columns, table).max(initial=1))
+            slots[table] = max(1, min(about.most, largest))
+    while _width(columns, slots) > most and max(slots.values()) > 1:
+        slots[max(slots, key=lambda name: slots[name])] -= 1
+    return slots
+
+
+def _width(columns: Mapping[str, Columns], slots: Mapping[str, int]) -> int:
+    total, rows = 0, dict[str, int]()
+    for table, about in columns.items():
+        rows[table] = 1 if about.parent is None else rows[about.parent] * slots[table]
+        total += rows[table] * (len(about.names) + sum(c.parent == table for c in columns.values()))
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide:
+    """One wide row for each root: its own codes, the sizes of its groups, and the codes of the rows in each slot.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (roots, columns)
+        The code after the last one of a column stands for a row that is not there.
+    origin : tuple of (str, tuple of int, int)
+        Of each column: the table; the slot on each level below the root's; the column of the table, -1 for the size
+        of the group that begins there.
+    """
+
+    codes: np.ndarray
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    scores: tuple[np.ndarray | None, ...]
+    origin: tuple[tuple[str, tuple[int, ...], int], ...]
+
+
+def wide_rows(levels: Levels, columns: Mapping[str, Columns], slots: Mapping[str, int]) -> Wide:
+    """One row for each row of the root's level. What has no slot is left out, but counted in the size of its group.
+
+    Rows of one parent without an order are sorted by their codes, so that equal groups have equal wide rows. A size
+    counts up to one more than there are slots.
+    """
+    root = next(table for table, about in columns.items() if about.parent is None)
+    parts: list[np.ndarray] = []
+    names: list[str] = []
+    sizes: list[int] = []
+    scores: list[np.ndarray | None] = []
+    origin: list[tuple[str, tuple[int, ...], int]] = []
+
+    def add(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
+        """The columns of one slot; ``rows`` of the table, -1 where there is none; shape (roots,)."""
+        about, level = columns[table], levels[table]
+        there = rows >= 0
+        label = ".".join([table, *map(str, (number + 1 for number in path))])
+        for j, name in enumerate(about.names):
+            codes = np.full(len(rows), about.sizes[j])
+            codes[there] = level.codes[rows[there], j]
+            parts.append(codes)
+            names.append(f"{label}.{name}")
+            sizes.append(about.sizes[j] + (about.parent is not None))
+            score = about.scores[j]
+            absent = [] if about.parent is None else [np.nan]
+            scores.append(None if score is None else np.concatenate([score, absent]))
+            origin.append((table, path, j))
+        for child, inner in columns.items():
+            if inner.parent != table:
+                continue
+            counts = sizes_of_groups(levels, columns, child)
+            first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+            order = (
+                _canonical(levels[child]) if not inner.ordered else np.arange(len(levels[child]))
+            )
+            size = np.zeros(len(rows), dtype=np.int64)
+            size[there] = np.minimum(counts[rows[there]], slots[child] + 1)
+            parts.append(size)
+            names.append(f"{label}.rows of {child}")
+            sizes.append(slots[child] + 2)
+            scores.append(np.arange(slots[child] + 2, dtype=float))
+            origin.append((child, path, -1))
+            for slot in range(slots[child]):
+                below = np.full(len(rows), -1)
+                full = size > slot
+                below[full] = order[first[rows[full]] + slot]
+                add(child, below, (*path, slot))
+
+    add(root, np.arange(len(levels[root])), ())
+    return Wide(
+        codes=np.stack(parts, axis=1),
+        names=tuple(names),
+        sizes=tuple(sizes),
+        scores=tuple(scores),
+        origin=tuple(origin),
+    )
+
+
+def _canonical(level: Level) -> np.ndarray:
+    """Rows sorted by their codes within each parent; shape (rows,)."""
+    return np.lexsort([*level.codes.T[::-1], level.parent])
+
+
+def from_wide(
+    wide: np.ndarray, about: Wide, columns: Mapping[str, Columns], rng: np.random.Generator
+) -> dict[str, Level]:
+    """Linked tables from wide rows: inverse of :func:`wide_rows` where no group has more rows than slots.
+
+    A slot is a row where the size of its group says so. Where a column of such a row is said not to be there, which
+    independent columns and models of wide rows do, a value is drawn from those of the same column that are.
+    """
+    place = {key: j for j, key in enumerate(about.origin)}
+    children: dict[str, list[str]] = {table: [] for table in columns}
+    for table, inner in columns.items():
+        if inner.parent is not None:
+            children[inner.parent].append(table)
+    found: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {table: [] for table in columns}
+
+    def walk(table: str, rows: np.ndarray, path: tuple[int, ...]) -> None:
+        found[table].append((rows, path))
+        for child in children[table]:
+            size = wide[rows, place[(child, path, -1)]]
+            slot = 0
+            while (child, (*path, slot), 0) in place or (child, (*path, slot), -1) in place:
+                walk(child, rows[size > slot], (*path, slot))
+                slot += 1
+
+    root = next(table for table, inner in columns.items() if inner.parent is None)
+    walk(root, np.arange(len(wide)), ())
+    out: dict[str, Level] = {}
+    numbers: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
+    for table, inner in columns.items():
+        codes, roots, parents, paths = [], [], [], []
+        for rows, path in found[table]:
+            block = np.empty((len(rows), len(inner.names)), dtype=np.int64)
+            for j in range(len(inner.names)):
+                column = place[(table, path, j)]
+                block[:, j] = _present(wide[:, column], rows, inner.sizes[j], rng)
+            codes.append(block)
+            roots.append(rows)
+            paths.append(path)
+            if inner.parent is None:
+                parents.append(rows)
+            else:
+                parents.append(numbers[inner.parent][path[:-1]][rows])
+        # In the order of parents; slots were visited in their order.
+        parent = np.concatenate(parents)
+        slot = np.concatenate(
+            [np.full(len(rows), path[-1] if path else 0) for rows, path in found[table]]
+        )
+        order = np.lexsort([slot, parent])
+        out[table] = Level(
+            codes=np.concatenate(codes)[order],
+            parent=parent[order],
+            root=np.concatenate(roots)[order],
+        )
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        numbers[table], start = {}, 0
+        for rows, path in zip(roots, paths, strict=True):
+            at = np.full(len(wide), -1)
+            at[rows] = rank[start : start + len(rows)]
+            numbers[table][path] = at
+            start += len(rows)
+    return out
+
+
+def _present(
+    column: np.ndarray, rows: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The codes of some rows, with others in the place of the code ``size``, which stands for none."""
+    out = column[rows].copy()
+    missing = out >= size
+    if missing.any():
+        known = column[column < size]
+        pool: Sequence[int] | np.ndarray = known if len(known) else np.arange(size)
+        out[missing] = rng.choice(pool, int(missing.sum()))
+    return out

@@ -1,0 +1,367 @@
+"""How the rows of linked tables go together: group sizes, siblings, sequences, and parents with children.
+
+Each figure compares what is counted once for each item: a group, a pair of siblings, a run of consecutive siblings, or a
+child with its parent. Siblings are the rows of one parent. The distance is total variation over the cells of an item's
+columns, a mean over sets of columns, as in :mod:`tabsynth.evaluation.utility.marginals`.
+
+The intervals are normal, from the influence of each root with all that hangs on it (delta method for a ratio of totals of
+clusters; Cochran 1977, *Sampling Techniques*, chapter 6): items of one root are not independent.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tabsynth.evaluation.grouped import Columns, Level, Levels, sizes_of_groups, with_ancestors
+from tabsynth.evaluation.metric import (
+    GROUPS,
+    SHOWN_PARTS,
+    UTILITY,
+    Compared,
+    Metric,
+    clipped,
+    group_numbers,
+    jackknifed,
+    worst_first,
+)
+from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
+from tabsynth.evaluation.utility.marginals import cell_numbers
+
+TVD = "Tao et al. 2021, arXiv:2112.09238; intervals by clusters, Cochran 1977"
+KOLMOGOROV = "Kolmogorov 1933, Smirnov 1948; interval: delete-a-group jackknife, Kott 2001"
+LARGEST_SIZE = 100  # larger groups are counted together
+OTHERS = 49  # siblings that a row of a larger group is paired with
+LAST_POSITION = 9  # later rows of a group are counted with it
+
+
+class Items(NamedTuple):
+    """What is counted: codes, shape (items, columns); weights and roots, shape (items,)."""
+
+    codes: np.ndarray
+    weights: np.ndarray
+    roots: np.ndarray
+
+
+def group_metrics(
+    train: Levels,
+    others: Compared[Levels],
+    columns: Mapping[str, Columns],
+    table: str,
+    rng: np.random.Generator,
+) -> list[Metric]:
+    """All metrics of how the rows of one table hang on those of its parent.
+
+    Metrics of siblings are left out where no group of the training tables has two rows, and those of sequences where
+    rows have no order.
+
+    Parameters
+    ----------
+    train : dict of str to Level
+    others : Compared of dict of str to Level
+        The synthetic tables, real tables of roots that no synthesizer saw, and tables of independent children.
+    """
+    about = columns[table]
+    assert about.parent is not None
+    metrics = [
+        _metric(
+            f"{table}.group_size", f"Group size, {table} of {about.parent}",
+            "Share of parents whose number of children would have to change: total variation distance of the numbers of"
+            f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Dealing children anew keeps"
+            " the sizes, so independent children are no reference.",
+            train, others, lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,),
+            ("rows",), of_relations=False,
+        ),
+        _between(train, others, columns, table),
+    ]  # fmt: skip
+    if len(train[table]) and train[table].position.max() > 0:
+        metrics.append(_pairs(train, others, columns, table))
+        metrics += _differences(train, others, columns, table, rng)
+        if about.ordered:
+            metrics += _sequences(train, others, columns, table)
+    return metrics
+
+
+def _sizes(levels: Levels, columns: Mapping[str, Columns], table: str) -> Items:
+    parent = columns[table].parent
+    assert parent is not None
+    sizes = np.minimum(sizes_of_groups(levels, columns, table), LARGEST_SIZE)
+    return Items(sizes[:, None], np.ones(len(sizes)), levels[parent].root)
+
+
+def _between(
+    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+) -> Metric:
+    """Each column of a child with each column of every table above it."""
+    _, origin = with_ancestors(train, columns, table)
+    own = [i for i, (name, _) in enumerate(origin) if name == table]
+    sets = [(i, j) for i, (name, _) in enumerate(origin) if name != table for j in own]
+    names = tuple(f"{name}.{columns[name].names[j]}" for name, j in origin)
+
+    def items(levels: Levels) -> Items:
+        codes, _ = with_ancestors(levels, columns, table)
+        return Items(codes, np.ones(len(codes)), levels[table].root)
+
+    return _metric(
+        f"{table}.between_levels", f"Parent × child, {table}",
+        f"Share of rows of {table} that would have to move to make the counts of a column above and a column of {table}"
+        f" equal: mean over {len(sets)} pairs of columns. 0 is equal, 1 is disjoint.",
+        train, others, items, sets, [columns[name].sizes[j] for name, j in origin], names,
+    )  # fmt: skip
+
+
+def sibling_pairs(level: Level, most: int = OTHERS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each row with its siblings: (row, sibling, weight), one entry for each ordered pair.
+
+    The weights of a row sum to 1, so that large groups count by their rows. In a group of more than ``most`` + 1 rows
+    each row is paired with ``most`` siblings at regular distances in the group.
+    """
+    first = np.searchsorted(level.parent, level.parent, side="left")
+    size = np.searchsorted(level.parent, level.parent, side="right") - first
+    position = np.arange(len(level)) - first
+    rows, siblings, weights = [], [], []
+    for step in range(1, min(int(size.max(initial=1)) - 1, most) + 1):
+        here = np.flatnonzero(size > step)
+        pairs = np.minimum(size[here] - 1, most)
+        # 1, 2, … in small groups; spread over the whole of a large one.
+        offset = np.where(size[here] - 1 <= most, step, step * (size[here] - 1) // most)
+        rows.append(here)
+        siblings.append(first[here] + (position[here] + offset) % size[here])
+        weights.append(1 / pairs)
+    if not rows:
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty, np.zeros(0)
+    return np.concatenate(rows), np.concatenate(siblings), np.concatenate(weights)
+
+
+def _pairs(
+    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+) -> Metric:
+    about = columns[table]
+    width = len(about.names)
+
+    def items(levels: Levels) -> Items:
+        level = levels[table]
+        rows, siblings, weights = sibling_pairs(level)
+        codes = np.concatenate([level.codes[rows], level.codes[siblings]], axis=1)
+        return Items(codes, weights, level.root[rows])
+
+    sets = [(i, width + j) for i, j in itertools.combinations_with_replacement(range(width), 2)]
+    return _metric(
+        f"{table}.sibling_pairs", f"Pairs of siblings, {table}",
+        f"A random row of {table} with a random sibling: share of such pairs that would have to change to make the counts"
+        f" of a column of one and a column of the other equal, mean over {len(sets)} pairs of columns. The pairs have no"
+        " order. 0 is equal, 1 is disjoint.",
+        train, others, items, sets, about.sizes * 2, (*about.names, *(f"sibling's {n}" for n in about.names)),
+    )  # fmt: skip
+
+
+def _differences(
+    train: Levels,
+    others: Compared[Levels],
+    columns: Mapping[str, Columns],
+    table: str,
+    rng: np.random.Generator,
+) -> list[Metric]:
+    """How far apart siblings are in each column whose values have an order."""
+    about = columns[table]
+    ordered = [(j, score) for j, score in enumerate(about.scores) if score is not None]
+    if not ordered:
+        return []
+    drawn = [
+        _apart(levels[table], ordered, rng) for levels in (train, *others) if levels is not None
+    ]
+    grids = [np.unique(np.concatenate([part[i][0] for part in drawn])) for i in range(len(ordered))]
+    curves = [
+        [_cumulative(*part[i], grids[i]) for i in range(len(ordered))] for part in drawn
+    ]  # each of shape (1 + groups, grid)
+    remaining = iter(zip(curves[1:], [t for t in others if t is not None], strict=True))
+
+    def compare(_: Levels) -> tuple[np.ndarray, Estimate]:
+        other, levels = next(remaining)
+        gaps = np.array(
+            [np.abs(a - b).max(axis=1, initial=0.0) for a, b in zip(curves[0], other, strict=True)]
+        )
+        mean = gaps.mean(axis=0)
+        n = min(len(train[table]), len(levels[table]))
+        return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0, 1.0)
+
+    compared = others.map(compare)
+    parts = [
+        compared.part(about.names[j], lambda item, i=i: item[0][i], len(others.synthetic[table]))  # type: ignore[misc]
+        for i, (j, _) in enumerate(ordered)
+    ]
+    return [
+        Metric(
+            f"{table}.sibling_differences",
+            f"Differences between siblings, {table}",
+            UTILITY,
+            *compared.map(lambda item: item[1]),
+            "lower",
+            0.0,
+            f"How far a random row of {table} is from a random sibling, such as the ages of two persons of a household:"
+            " largest difference of the cumulative shares of absolute differences (Kolmogorov–Smirnov distance), mean over"
+            f" {len(ordered)} ordered columns. 0 is equal, 1 is disjoint. A coarsened number counts as its cell's middle.",
+            KOLMOGOROV,
+            worst_first(parts, "lower", SHOWN_PARTS),
+            sampling_power=0.5,
+        )
+    ]
+
+
+Apart = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+def _apart(
+    level: Level, ordered: Sequence[tuple[int, np.ndarray]], rng: np.random.Generator
+) -> Apart:
+    """For each ordered column: absolute differences of pairs without nulls, their weights and jackknife groups."""
+    rows, siblings, weights = sibling_pairs(level)
+    roots = int(level.root.max(initial=-1)) + 1
+    groups = group_numbers(roots, rng)[level.root[rows]] if len(rows) else rows
+    out = []
+    for j, score in ordered:
+        values = score[level.codes[:, j]]
+        apart = np.abs(values[rows] - values[siblings])
+        known = np.isfinite(apart)
+        out.append((apart[known], weights[known], groups[known]))
+    return out
+
+
+def _cumulative(
+    apart: np.ndarray, weights: np.ndarray, groups: np.ndarray, grid: np.ndarray
+) -> np.ndarray:
+    """Cumulative shares on the grid, of all pairs and without each group; shape (1 + groups, grid)."""
+    cells = np.searchsorted(grid, apart) + len(grid) * groups
+    counts = np.bincount(cells, weights, minlength=len(grid) * GROUPS).reshape(GROUPS, len(grid))
+    total = counts.sum(axis=0)
+    counts = np.concatenate([total[None], total - counts])
+    sums = counts.sum(axis=1, keepdims=True)
+    return np.cumsum(counts, axis=1) / np.where(sums > 0, sums, 1.0)
+
+
+def _sequences(
+    train: Levels, others: Compared[Levels], columns: Mapping[str, Columns], table: str
+) -> list[Metric]:
+    about = columns[table]
+    width = len(about.names)
+
+    def runs(length: int) -> Callable[[Levels], Items]:
+        def items(levels: Levels) -> Items:
+            level = levels[table]
+            last = np.arange(length - 1, max(len(level), length - 1))
+            last = last[level.parent[last] == level.parent[last - length + 1]]
+            parts = [level.codes[last - length + 1 + i] for i in range(length)]
+            return Items(np.concatenate(parts, axis=1), np.ones(len(last)), level.root[last])
+
+        return items
+
+    def places(levels: Levels) -> Items:
+        level = levels[table]
+        position = np.minimum(level.position, LAST_POSITION)
+        codes = np.concatenate([position[:, None], level.codes], axis=1)
+        return Items(codes, np.ones(len(level)), level.root)
+
+    metrics = [
+        _metric(
+            f"{table}.position", f"Position × column, {table}",
+            f"Share of rows of {table} that would have to move to make the counts of a column at the first, second, … row"
+            f" of a group equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
+            train, others, places, [(0, 1 + j) for j in range(width)], (LAST_POSITION + 1, *about.sizes),
+            ("position", *about.names),
+        )
+    ]  # fmt: skip
+    for length, key, title in (
+        (2, "transitions", "Transitions"),
+        (3, "trigrams", "Runs of three"),
+    ):
+        if train[table].position.max(initial=0) + 1 < length:
+            continue
+        sets = [tuple(range(j, length * width, width)) for j in range(width)]
+        names = [f"{name}, row {i + 1}" for i in range(length) for name in about.names]
+        metrics.append(
+            _metric(
+                f"{table}.{key}", f"{title}, {table}",
+                f"Share of runs of {length} consecutive rows of one parent that would have to change to make the counts of a"
+                f" column's values in that order equal: mean over {width} columns. 0 is equal, 1 is disjoint.",
+                train, others, runs(length), sets, about.sizes * length, names,
+            )
+        )  # fmt: skip
+    return metrics
+
+
+def _metric(
+    key: str,
+    title: str,
+    reading: str,
+    train: Levels,
+    others: Compared[Levels],
+    items: Callable[[Levels], Items],
+    sets: Sequence[tuple[int, ...]],
+    sizes: Sequence[int],
+    names: Sequence[str],
+    *,
+    of_relations: bool = True,
+) -> Metric:
+    """Mean distance of the items of the training tables from those of each of the others."""
+    real = items(train)
+    compared = others.map(lambda levels: item_distance(real, items(levels), sets, sizes, names))
+    parts = [
+        compared.part(" × ".join(marginal.columns), lambda item, i=i: item.marginals[i].value)  # type: ignore[misc]
+        for i, marginal in enumerate(compared.synthetic.marginals)
+    ]
+    return Metric(
+        key,
+        title,
+        UTILITY,
+        *compared.map(lambda item: item.mean),
+        "lower",
+        0.0,
+        reading,
+        TVD,
+        worst_first(parts, "lower", SHOWN_PARTS),
+        of_relations=of_relations,
+        sampling_power=0.5,
+        details=Distances(
+            max(map(len, sets)), compared.synthetic, compared.baseline, compared.holdout
+        ),
+    )
+
+
+def item_distance(
+    real: Items,
+    other: Items,
+    sets: Sequence[tuple[int, ...]],
+    sizes: Sequence[int],
+    names: Sequence[str],
+) -> Distance:
+    """Total variation distance of the weighted counts of each set of columns, and their mean.
+
+    1 where only one side has items; its interval is then unknown.
+    """
+    labels = [tuple(names[j] for j in columns) for columns in sets]
+    if not len(real.codes) or not len(other.codes):
+        value = float(len(real.codes) != len(other.codes))
+        estimate = Estimate(value, math.nan, math.nan, len(other.codes))
+        return Distance(estimate, tuple(Marginal(label, value) for label in labels))
+    values = []
+    shares = [item.weights / item.weights.sum() for item in (real, other)]
+    influence = [np.zeros(len(item.codes)) for item in (real, other)]
+    for columns in sets:
+        *cells, size = cell_numbers(real.codes, other.codes, columns, sizes)
+        counts = [np.bincount(c, s, minlength=size) for c, s in zip(cells, shares, strict=True)]
+        gap = counts[0] - counts[1]
+        values.append(0.5 * float(np.abs(gap).sum()))
+        sign = 0.5 * np.sign(gap)
+        for part, cell, share in zip(influence, cells, shares, strict=True):
+            part += (sign[cell] - float(share @ sign[cell])) / len(sets)
+    variance = 0.0
+    for part, share, item in zip(influence, shares, (real, other), strict=True):
+        totals = np.bincount(item.roots, share * part)
+        variance += float((totals**2).sum())
+    mean, half = float(np.mean(values)), Z95 * math.sqrt(variance)
+    estimate = Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), len(other.codes))
+    marginals = tuple(Marginal(label, value) for label, value in zip(labels, values, strict=True))
+    return Distance(estimate, marginals)

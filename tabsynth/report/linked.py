@@ -1,0 +1,260 @@
+"""The report of synthetic linked tables: one page of how they hang together, and a page for each table."""
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import pandas as pd
+
+from tabsynth._files import write_text
+from tabsynth.evaluation import linked
+from tabsynth.evaluation.linked import LinkedEvaluation
+from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
+from tabsynth.report.certificates import epsilon_text
+from tabsynth.report.page import Table, render_page
+from tabsynth.report.report import Report
+from tabsynth.report.summary import NOTICE
+from tabsynth.report.tabular import escaped, metrics_frame, table, with_interval
+
+FORMAT = "tabsynth-linked-report/1"
+KEYS = ("duplicate_keys", "orphans", "unordered")
+HEADER = ("Synthetic", "Hold-out reference")
+INDEPENDENT = "Independent children: the rows of each child table dealt anew to all groups; they keep no relation between rows."
+GLOSSARY = (
+    ("Siblings", "Rows of one table with the same parent, such as the persons of a household."),
+    ("Group size", "The number of rows of a child table that one row of its parent has; 0 counts."),
+    (
+        "Hold-out reference",
+        "The same figure of real roots that no synthesizer saw, with all that hangs on them, for as many roots as the"
+        " synthetic tables have.",
+    ),
+    ("Independent children (baseline)", INDEPENDENT),
+    (
+        "Membership of a unit",
+        "The attack's target is a row of the root with all rows that hang on it: a household, or a patient with all visits."
+        " 0.5 is guessing. An attack that fails is no evidence of leakage, but it proves nothing.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class LinkedReport:
+    """What :func:`tabsynth.evaluate_linked` measured, to be read and written.
+
+    It is computed from real rows without noise: treat it as confidential.
+    """
+
+    evaluation: LinkedEvaluation
+
+    @property
+    def label(self) -> str:
+        """The name of the synthetic tables."""
+        return self.evaluation.label
+
+    @property
+    def reports(self) -> dict[str, Report]:
+        """The report of each table by itself; empty where only groups were measured."""
+        return {name: Report(found) for name, found in self.evaluation.tables.items()}
+
+    def summary(self) -> list[str]:
+        """The results in plain words."""
+        evaluation = self.evaluation
+        out = [self._claim()]
+        counted = [m for m in evaluation.metrics if m.key.split(".")[-1] in KEYS[:2]]
+        broken = [m for m in counted if m.value > 0]
+        out.append(
+            f"Keys: {'; '.join(f'{m.title} {m.value:.2%}' for m in broken)}."
+            if broken
+            else "Keys: every row has its parent, and no key occurs twice."
+        )
+        for name, count in evaluation.left_out.items():
+            if count:
+                out.append(
+                    f"{count:,} of {evaluation.rows[name]['synthetic']:,} synthetic rows of {name} are left out of all other"
+                    " figures: a value is not declared, a key is repeated, or their parent is missing."
+                )
+        for metric in self._of_groups():
+            reference = (
+                "" if metric.holdout is None else f", hold-out reference {metric.holdout.value:.3f}"
+            )
+            dealt = (
+                f", independent children {metric.baseline.value:.3f}"
+                if metric.of_relations and metric.baseline
+                else ""
+            )
+            out.append(f"{metric.title}: {metric.value:.3f}{reference}{dealt} (0 is equal).")
+        attacks = [m for m in evaluation.metrics if m.kind == PRIVACY]
+        successful = [m for m in attacks if m.beats_guessing(len(attacks))]
+        if not attacks:
+            out.append("Attacks on units were not tried: they need a hold-out.")
+        elif successful:
+            out.append(
+                f"Evidence of leakage: {'; '.join(f'{m.title} {m.value:.3f}' for m in successful)} (0.5 is guessing)."
+            )
+        else:
+            out.append(
+                f"{len(attacks)} attacks with a row of {evaluation.root} and all that hangs on it as their target: no evidence"
+                " of leakage, which proves nothing."
+            )
+        return out
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row per metric of groups, keys and attacks, as :meth:`Report.to_frame`."""
+        return metrics_frame(self.evaluation.metrics)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON: no NaN, no infinity."""
+        return {
+            "format": FORMAT,
+            "notice": NOTICE,
+            "label": self.label,
+            "summary": self.summary(),
+            "evaluation": self.evaluation.to_dict(),
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as JSON, whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(path, text + "\n")
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the page of groups, keys and attacks as one HTML file; :attr:`reports` write those of each table."""
+        groups: Table = (
+            (
+                "Groups, siblings and levels",
+                *HEADER,
+                "Independent children",
+                "Better",
+                "What it says",
+            ),
+            [
+                (
+                    m.title,
+                    [*_cells(m, baseline=m.of_relations), m.better, m.reading],
+                    m.below_baseline,
+                )
+                for m in self._of_groups()
+            ],
+        )
+        keys: Table = (
+            ("Keys", *HEADER, "What it says"),
+            [
+                (m.title, [*_cells(m, baseline=False)[:2], m.reading], m.value > 0)
+                for m in self.evaluation.metrics
+                if m.key.split(".")[-1] in KEYS
+            ],
+        )
+        attacks: Table = (
+            ("Attacks on units", *HEADER, "Independent children", "Better", "What it says"),
+            [
+                (
+                    m.title,
+                    [*_cells(m), m.better, m.reading],
+                    m.kind == PRIVACY and m.beats_guessing(),
+                )
+                for m in self.evaluation.metrics
+                if m.kind != UTILITY
+            ],
+        )
+        worst: Table = (
+            ("Worst parts", "Metric", *HEADER, "Independent children"),
+            [
+                (
+                    part.name,
+                    [
+                        metric.title,
+                        *(_number(v) for v in (part.value, part.holdout, part.baseline)),
+                    ],
+                    False,
+                )
+                for metric in self._of_groups()
+                for part in metric.parts[:3]
+            ],
+        )
+        tables = [keys, groups, worst, attacks]
+        for title, found in (
+            ("by itself", self.evaluation.tables),
+            ("with the columns above it", self.evaluation.joined),
+        ):
+            tables += [_table(f"Table {name} {title}", item) for name, item in found.items()]
+        tables.append((("Glossary", "Meaning"), [(name, [text], False) for name, text in GLOSSARY]))
+        page = render_page(
+            f"{self.label}: linked tables",
+            "report of linked tables",
+            self.summary(),
+            [t for t in tables if t[1]],
+            [],
+            NOTICE,
+        )
+        write_text(path, page)
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """The summary and every metric of groups, keys and attacks as Markdown; written to ``path`` if there is one."""
+        rows = [
+            [m.title, *_cells(m, baseline=m.of_relations), m.better, str(m.n)]
+            for m in self.evaluation.metrics
+        ]
+        lines = [f"# {escaped(self.label)}", "", *(f"- {escaped(line)}" for line in self.summary())]
+        header = ("Metric", *HEADER, "Independent children", "Better", "n")
+        text = "\n".join(lines) + "\n\n" + table(header, rows) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def _of_groups(self) -> list[Metric]:
+        return [
+            m
+            for m in self.evaluation.metrics
+            if m.kind == UTILITY and m.key.split(".")[-1] not in KEYS
+        ]
+
+    def _claim(self) -> str:
+        certificate = self.evaluation.certificate
+        if certificate is None:
+            return "No certificate was given with the tables, so the report makes no privacy claim."
+        unit = certificate.get("privacy_unit")
+        words = f", privacy unit {unit}" if isinstance(unit, str) else ""
+        return (
+            f"Claimed by the certificate that was given, not authenticated: ε = {epsilon_text(certificate.get('epsilon'))}"
+            f"{words}."
+        )
+
+
+def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:
+    last = metric.baseline if baseline else None
+    return [with_interval(estimate) for estimate in (metric.synthetic, metric.holdout, last)]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _table(title: str, evaluation: Evaluation) -> Table:
+    rows = [
+        (m.title, [*_cells(m), m.better], m.below_baseline)
+        for m in evaluation.metrics
+        if m.kind == UTILITY
+    ]
+    return (title, *HEADER, "Independent columns", "Better"), rows
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def _as_report(compute: Callable[Arguments, LinkedEvaluation]) -> Callable[Arguments, LinkedReport]:
+    """``compute`` with its signature and documentation, whose result is a :class:`LinkedReport`."""
+
+    @wraps(compute)
+    def evaluate_linked(*args: Arguments.args, **options: Arguments.kwargs) -> LinkedReport:
+        return LinkedReport(compute(*args, **options))
+
+    signature = inspect.signature(compute).replace(return_annotation=LinkedReport)
+    evaluate_linked.__signature__ = signature  # type: ignore[attr-defined]
+    return evaluate_linked
+
+
+evaluate_linked = _as_report(linked.evaluate_linked)

@@ -1,0 +1,369 @@
+"""Linked tables: a schema for each table, and the keys by which rows of one belong to a row of another.
+
+The tables form a tree: one root, such as patients, and tables whose rows each belong to a row of their parent, such as
+stays and the events of a stay. The privacy unit is a row of the root with all rows that hang on it. How many children of
+one row are used is a public bound, ``max_children``.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tabsynth._files import parse_json, read_json_text, write_text
+from tabsynth._validate import check_text, integer, shown
+from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.schema.schema import Schema
+
+FORMAT = "tabsynth-linked-schema/1"
+MOST_TABLES = 20
+MOST_CHILDREN = 1_000  # of one row
+MOST_ROWS = 2**16  # of a table that hang on one row of the root
+# A name of a table is that of its file.
+TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableKeys:
+    """The keys of one of several linked tables. All are public, and none is learned.
+
+    Parameters
+    ----------
+    key : str, optional
+        The column that identifies the table's rows. Required where another table hangs on this one.
+    parent : str, optional
+        The table whose rows this table's rows belong to; None for the root.
+    parent_key : str, optional
+        The column with the key of the parent's row.
+    order : str, optional
+        The column by which the rows of one parent are ordered; ties, and all rows where none is named, have the order of
+        the table. If it is among the columns of the table's schema, synthetic values do not decrease within a parent;
+        else they are 1, 2, 3, …
+    max_children : int, optional
+        The most rows of one parent that are used, the first by their order: a public bound, from a codebook or a rule. It
+        must not be read off the table.
+    """
+
+    key: str | None = None
+    parent: str | None = None
+    parent_key: str | None = None
+    order: str | None = None
+    max_children: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("key", "parent", "parent_key", "order"):
+            value = getattr(self, name)
+            if value is not None:
+                if not isinstance(value, str) or not value:
+                    raise InputError(f"Expected {name} of keys to be text, got {shown(value)}.")
+                check_text(name, value)
+        needed = ("parent_key", "max_children")
+        if self.parent is None:
+            for name in (*needed, "order"):
+                if getattr(self, name) is not None:
+                    raise InputError(
+                        f"Keys with {name} need the parent; name it, or leave {name} out."
+                    )
+        else:
+            for name in needed:
+                if getattr(self, name) is None:
+                    raise InputError(
+                        f"Keys with parent={shown(self.parent)} need {name}; declare it from public knowledge."
+                    )
+            integer("max_children", self.max_children)
+            if not 1 <= int(self.max_children or 0) <= MOST_CHILDREN:
+                raise InputError(
+                    f"Expected max_children from 1 to {MOST_CHILDREN:,}, got {self.max_children}."
+                )
+            if self.key is not None and self.key == self.parent_key:
+                raise InputError(
+                    f"Column {shown(self.key)} is key and parent_key of one table; each parent would have one row: name"
+                    " another key, or join the tables."
+                )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The key and the parent's key, as far as the table has them."""
+        return tuple(name for name in (self.key, self.parent_key) if name is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; without what is not declared."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str) -> "TableKeys":
+        """Inverse of :meth:`to_dict`."""
+        if isinstance(data, cls):
+            return data
+        known = [field.name for field in fields(cls)]
+        if not isinstance(data, Mapping) or set(data) - set(known):
+            raise InputError(
+                f"Expected the keys of {where} to be TableKeys or a dict with some of {', '.join(known)}, got"
+                f" {shown(data)}."
+            )
+        try:
+            return cls(**data)
+        except InputError as error:
+            raise InputError(f"Table {where}: {error}") from None
+
+
+class LinkedSchema:
+    """The schemas of linked tables, and their keys.
+
+    Parameters
+    ----------
+    tables : mapping of str to Schema
+        By the name of each table. Its columns are those that are learned: keys are not among them.
+    keys : mapping of str to TableKeys or dict
+        Of each table.
+
+    Attributes
+    ----------
+    tables : dict of str to Schema
+        Parents come before their children.
+    keys : dict of str to TableKeys
+    root : str
+        The table whose rows, with all that hangs on them, are the privacy unit.
+
+    Raises
+    ------
+    InputError
+        If there is no root or more than one, a cycle of tables, an unknown parent, a missing key, or a key among the
+        columns that are learned.
+
+    Examples
+    --------
+    >>> from tabsynth import Numeric, Ordinal, Schema
+    >>> homes = Schema([Ordinal(name="rooms", dtype="int64", categories=(1, 2, 3))])
+    >>> people = Schema([Numeric(name="age", dtype="int64", low=0, high=99)])
+    >>> linked = Schema.linked(
+    ...     {"homes": homes, "people": people},
+    ...     keys={
+    ...         "homes": {"key": "home"},
+    ...         "people": {"parent": "homes", "parent_key": "home", "max_children": 8},
+    ...     },
+    ... )
+    >>> linked.root, linked.children("homes")
+    ('homes', ('people',))
+    """
+
+    def __init__(self, tables: Mapping[str, Schema], keys: Mapping[str, Any]) -> None:
+        if not isinstance(tables, Mapping) or not 2 <= len(tables) <= MOST_TABLES:
+            raise InputError(
+                f"Expected tables to be a dict of 2 to {MOST_TABLES} schemas, got {shown(tables)}."
+            )
+        if not isinstance(keys, Mapping):
+            raise InputError(f"Expected keys to be a dict by table, got {shown(keys)}.")
+        for name, schema in tables.items():
+            if not isinstance(name, str) or not TABLE_NAME.fullmatch(name):
+                raise InputError(
+                    f"A table is called {shown(name)}; use up to 64 letters, digits, blanks, '-' and '_', for it names a"
+                    " file."
+                )
+            if not isinstance(schema, Schema):
+                raise InputError(
+                    f"Expected the schema of table {shown(name)} to be a Schema, got {shown(schema)}."
+                )
+        if len({name.lower() for name in tables}) < len(tables):
+            raise InputError("Two tables have names that differ in case only; rename one of them.")
+        for name in (*keys, *tables):
+            if name not in tables or name not in keys:
+                lacks = "schema" if name not in tables else "keys"
+                raise InputError(
+                    f"Table {shown(name)} has no {lacks}; declare both for each table."
+                )
+        self.keys = {name: TableKeys.from_dict(keys[name], name) for name in tables}
+        self.root = self._find_root()
+        order = [self.root]
+        for name in order:
+            order += [child for child in tables if self.keys[child].parent == name]
+        self._check_tree(order)
+        self.tables = {name: tables[name] for name in order}
+        self.keys = {name: self.keys[name] for name in order}
+        for name in order:
+            self._check_table(name)
+
+    def _find_root(self) -> str:
+        for name, keys in self.keys.items():
+            if keys.parent is not None and keys.parent not in self.keys:
+                raise InputError(
+                    f"Table {shown(name)} has parent {shown(keys.parent)}, which is no table; the tables are"
+                    f" {', '.join(self.keys)}."
+                )
+        roots = [name for name, keys in self.keys.items() if keys.parent is None]
+        if not roots:
+            raise InputError(
+                f"The tables {', '.join(self.keys)} form a cycle: each has a parent; exactly one table, the root, has none."
+            )
+        if len(roots) > 1:
+            raise InputError(
+                f"Tables {', '.join(roots)} have no parent; exactly one table, the root, has none."
+            )
+        return roots[0]
+
+    def _check_tree(self, order: list[str]) -> None:
+        apart = [name for name in self.keys if name not in order]
+        if apart:
+            raise InputError(
+                f"The tables {', '.join(apart)} form a cycle that does not lead to {self.root}; each table needs a chain of"
+                " parents to the root."
+            )
+        for name in order:
+            rows = 1
+            for table in self.lineage(name):
+                rows *= self.keys[table].max_children or 1
+            if rows > MOST_ROWS:
+                raise InputError(
+                    f"Up to {rows:,} rows of table {shown(name)} may hang on one row of {shown(self.root)}; at most"
+                    f" {MOST_ROWS:,} are supported: lower max_children."
+                )
+
+    def _check_table(self, name: str) -> None:
+        schema, keys = self.tables[name], self.keys[name]
+        where = f"Table {shown(name)}"
+        if self.children(name) and keys.key is None:
+            raise InputError(
+                f"{where} has children and no key; name the column that they refer to."
+            )
+        for column in keys.columns:
+            if column in schema.names:
+                raise InputError(
+                    f"{where}: column {shown(column)} is a key and among the columns that are learned; take it out of the"
+                    " schema."
+                )
+        if keys.order in schema.names:
+            learned = [c for c in schema.learned.columns if c.name == keys.order]
+            if not learned or not learned[0].ordered or learned[0].nulls:
+                raise InputError(
+                    f"{where}: order names column {shown(keys.order)}, which is not a learned column with an order and"
+                    " without nulls; name another, or leave order out."
+                )
+        if schema.violations == "drop":
+            raise InputError(
+                f"{where}: violations='drop' would leave out rows that others refer to; declare 'refuse' or 'repair'."
+            )
+        if schema.released is not None:
+            raise InputError(
+                f"{where} has a schema that was drafted privately, whose cost linked fits do not count; declare its"
+                " columns."
+            )
+        if schema.design:
+            raise InputError(
+                f"{where} declares a weight or a unit, which linked tables do not take; their unit is the row of"
+                f" {shown(self.root)} with all that hangs on it."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tables; parents come before their children."""
+        return tuple(self.tables)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """The tables whose rows belong to rows of a table."""
+        return tuple(child for child, keys in self.keys.items() if keys.parent == name)
+
+    def lineage(self, name: str) -> tuple[str, ...]:
+        """The tables from the root down to a table, both included."""
+        line = [name]
+        while (parent := self.keys[line[0]].parent) is not None:
+            line.insert(0, parent)
+        return tuple(line)
+
+    @property
+    def drafted(self) -> tuple[str, ...]:
+        """Columns, as ``table.column``, whose facts were read off a table rather than declared."""
+        return tuple(f"{name}.{c}" for name, schema in self.tables.items() for c in schema.drafted)
+
+    @property
+    def privacy_unit(self) -> str:
+        """What privacy protects, in words."""
+        bounds = [
+            f"the first {keys.max_children} rows of table {name} for each row of {keys.parent}"
+            for name, keys in self.keys.items()
+            if keys.parent is not None
+        ]
+        return (
+            f"one row of table {self.root} with all rows of other tables that hang on it, of which are used:"
+            f" {'; '.join(bounds)}"
+        )
+
+    @property
+    def adjacency(self) -> str:
+        """What neighbouring datasets differ by, in words."""
+        return f"add or remove one row of table {self.root} with all rows that hang on it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "format": FORMAT,
+            "tables": {
+                name: {"keys": self.keys[name].to_dict(), "schema": schema.to_dict()}
+                for name, schema in self.tables.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "linked schema") -> "LinkedSchema":
+        """Inverse of :meth:`to_dict`; refuses what it does not know.
+
+        Raises
+        ------
+        FileFormatError, InputError
+        """
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            given = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise FileFormatError(f"{where}: expected format {FORMAT!r}, got {shown(given)}.")
+        tables = data.get("tables")
+        if set(data) - {"format", "tables"} or not isinstance(tables, dict):
+            raise FileFormatError(f"{where}: expected 'tables', a dict by table, and nothing else.")
+        schemas, keys = {}, {}
+        for name, item in tables.items():
+            if not isinstance(item, dict) or set(item) != {"keys", "schema"}:
+                raise FileFormatError(
+                    f"{where}: expected table {shown(name)} to have 'keys' and 'schema', and nothing else."
+                )
+            schemas[name] = Schema.from_dict(item["schema"], f"{where}, table {shown(name)}")
+            keys[name] = item["keys"]
+        try:
+            return cls(schemas, keys)
+        except TabsynthError as error:
+            raise type(error)(f"{where}: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LinkedSchema":
+        """Read a linked schema from a JSON file."""
+        text = read_json_text(path, "linked schema")
+        return cls.from_dict(parse_json(text, path, "linked schema"), str(path))
+
+    def to_json(self) -> str:
+        """The text of the file: one table after the other, each schema as a schema file has it."""
+        parts = []
+        for name, schema in self.tables.items():
+            text = schema.to_json().rstrip().replace("\n", "\n      ")
+            keys = json.dumps(self.keys[name].to_dict())
+            parts.append(
+                f'    {json.dumps(name)}: {{\n      "keys": {keys},\n      "schema": {text}\n    }}'
+            )
+        tables = ",\n".join(parts)
+        return f'{{\n  "format": "{FORMAT}",\n  "tables": {{\n{tables}\n  }}\n}}\n'
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON (to a temporary file, then renamed)."""
+        write_text(path, self.to_json())
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        facts = {
+            name: [self.keys[name].to_dict(), schema.fingerprint()]
+            for name, schema in self.tables.items()
+        }
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of keys and of the fingerprints of the schemas, hexadecimal."""
+        return self._fingerprint

@@ -1,0 +1,467 @@
+"""MargNet for linked tables: mixtures of the records of each table, fitted to noisy counts under one ledger."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from tabsynth._files import new_folder
+from tabsynth._random import Randomness
+from tabsynth._validate import between, shown
+from tabsynth.encoding.linked import OWN, PREVIOUS, LinkedEncoder, Records
+from tabsynth.encoding.rows import Rows
+from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, check_listed
+from tabsynth.privacy.certificate.certificate import (
+    attach,
+    code,
+    epsilon_to_json,
+    versions,
+    write_beside,
+)
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.schema.design import NO_DESIGN, Design
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.synthesizers.base import (
+    MAX_ROWS,
+    Synthesizer,
+    Trained,
+    check_identifiers,
+    check_size,
+    kept_facts,
+)
+from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
+from tabsynth.synthesizers.linked.generator import LinkedGenerator
+from tabsynth.synthesizers.linked.network import ContextFit
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
+from tabsynth.synthesizers.margnet.estimator import least_noise
+from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.tables.files import write_table
+from tabsynth.tables.frames import PANDAS, TableKind
+from tabsynth.training.loop import Progress, TrainingMonitor
+
+# Of records whose weights sum to 1 for each row of the root; see LinkedEncoder.to_rows.
+WEIGHTED = Design(weight="share of a row of the root", max_weight=1.0)
+LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
+
+
+def neighbours(records: Records, weight: float) -> Workload:
+    """The pairs that matter most: of one column in a child and in the one before it. They are counted in any case."""
+    own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
+    pairs = [
+        (j, own[c.column.name])
+        for j, c in enumerate(records.columns)
+        if _is(c, PREVIOUS, records.table) and c.column.name in own
+    ]
+    return Workload(tuple(pairs), None, weight)
+
+
+def _is(column: Any, role: str, table: str) -> bool:
+    return bool(column.role == role and column.table == table)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinkedMargNet(Synthesizer):
+    """A generator of linked tables, such as households and persons, or patients, stays and events.
+
+    A record of a table's row holds its columns, for each child table the number of children, and the first child. The
+    records of the root are modelled by a mixture, as :class:`tabsynth.MargNet` models rows. Later children are drawn one
+    after the other from a mixture of their own, given their ancestors, the first and the previous child of the same
+    parent, and their position: :mod:`tabsynth.encoding.linked`.
+
+    Parameters
+    ----------
+    schema : LinkedSchema
+        Made by ``Schema.linked``: the schemas of the tables, and their keys.
+    epsilon : float
+        The budget; ``math.inf`` for a run without privacy.
+    delta : float
+    rows : int, optional
+        The exact number of rows of the root, where it is public.
+    time_limit : float, optional
+        Seconds; the generators' fits stop there, with a valid model.
+    accept_drafted_domain : bool
+        Fit although a schema was drafted from a table; the certificate says so.
+    random_state : int, optional
+        Makes the run reproducible; its certificate then says "not private: seeded".
+    device : {"auto", "cpu", "cuda"}
+    verbose : bool
+    root_share : float
+        Share of the privacy budget, in units of 1/σ², of the records of the root. The records of the other tables have
+        equal shares of the rest.
+    config : MargNetConfig, optional
+        Of the mixture of each table's records.
+
+    Formal guarantees
+    -----------------
+    Neighbouring datasets differ in one row of the root with all rows that hang on it. Each table's records are read by up
+    to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights of a root row's records in one
+    table sum to 1 at most, so that the counts of each set of columns change by at most 1 in L1 and L2
+    (:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows`). All mechanisms together are exactly (epsilon, delta)-DP. Keys
+    only join and order rows: none is in a record. All the rest is post-processing.
+    """
+
+    method: ClassVar[str] = "linked-margnet"
+    stops_early: ClassVar[bool] = True
+    composition: ClassVar[str] = GAUSSIAN_FILTER
+
+    schema: LinkedSchema = field(default=None, kw_only=False)  # type: ignore[assignment]
+    root_share: float = 0.5
+    config: MargNetConfig | None = None
+
+    def fit(  # type: ignore[override]
+        self,
+        tables: Mapping[str, Any],
+        y: None = None,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+        ledger: str | Path | None = None,
+    ) -> Self:
+        """Fit linked tables under the budget. The plan is logged before they are read.
+
+        Parameters
+        ----------
+        tables : dict of str to DataFrame
+            By name, each with the columns of its schema and its keys. Of one parent the first ``max_children`` rows by
+            their order are used; how many parents have more is among the noisy counts, and :meth:`notes` says so.
+        progress, checkpoint, ledger
+            As of :meth:`Synthesizer.fit`.
+
+        Raises
+        ------
+        InputError
+            If a table or a parameter is not usable, if a key is null or occurs twice, or if it refers to no row; nothing
+            is charged.
+        BudgetError
+            If the fit would exceed the budget, or that of the project.
+        """
+        started = time.monotonic()
+        self._check_parameters()
+        self._check_domain()
+        with Run(self, checkpoint, ledger) as run:
+            if run.finished:
+                run.restore_model()
+            else:
+                self._fit_run(run, tables, TableKind(PANDAS, {}), progress, started)
+        return self
+
+    def sample(  # type: ignore[override]
+        self, n: int | None = None, *, random_state: int | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of rows of the root. Default: the declared or noisy number of the fit.
+        random_state : int, optional
+            As in :meth:`Synthesizer.sample`.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            By table, each with its keys, which are 1, 2, 3, …: each parent's key is there, and no key occurs twice.
+            Rows of one parent are together, in their order. ``attrs["certificate"]`` of each holds the certificate.
+        """
+        self._check_fitted()
+        n = self._number_of_rows(n)
+        check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        for_codes, for_cells = self._streams(random_state)
+        codes = self.trained_.generator.sample(n, for_codes)
+        tables = self.encoder_.from_tables(codes, for_cells)
+        certificate = self.certificate()
+        for table in tables.values():
+            attach(table, certificate)
+        return tables
+
+    def sample_to(  # type: ignore[override]
+        self,
+        path: str | Path,
+        n: int | None = None,
+        *,
+        random_state: int | None = None,
+        suffix: str = ".csv",
+        formulas: str = "refuse",
+        sep: str | None = None,
+        decimal: str | None = None,
+    ) -> Path:
+        """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
+
+        ``n`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
+        not be there yet.
+        """
+        with new_folder(path) as folder:
+            for name, table in self.sample(n, random_state=random_state).items():
+                file = folder / f"{name}{suffix}"
+                mark = decimal or self.schema_.tables[name].decimal
+                write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
+                write_beside(table.attrs["certificate"], file, len(table))
+        return Path(path)
+
+    def plan(self, *, estimate_time: bool = False) -> Plan:
+        """The privacy cost of :meth:`fit`, before a private row is read. There is no estimate of the time."""
+        return super().plan(estimate_time=False)
+
+    def notes(self) -> list[str]:
+        """How many rows of each table have more children than are used, by noisy counts; a sentence for each."""
+        self._check_fitted()
+        return list(self.facts_["training"].get("notes", []))
+
+    @property
+    def schema_(self) -> LinkedSchema:  # type: ignore[override]
+        """The linked schema of the fitted model."""
+        self._check_fitted()
+        found: LinkedSchema = self.encoder_.schema
+        return found
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Columns of the fitted tables, as ``table.column``, shape (columns,)."""
+        tables = self.schema_.tables.items()
+        return np.array([f"{t}.{c}" for t, schema in tables for c in schema.names], dtype=object)
+
+    # What the base class asks for.
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.schema, LinkedSchema):
+            raise InputError(
+                f"Expected schema to be a linked schema (Schema.linked), got {type(self.schema).__name__}."
+            )
+        self._check_shared()
+        between("root_share", self.root_share, 0, 1, low_open=True, high_open=True)
+        if self.config is not None and not isinstance(self.config, MargNetConfig):
+            raise InputError(f"Expected config to be a MargNetConfig, got {shown(self.config)}.")
+        LinkedEncoder(self.schema)  # a column too large for one-hot codes is refused here
+
+    def _check_domain(self) -> None:
+        for schema in self.schema.tables.values():
+            check_identifiers(schema)
+        self._check_confirmed()
+
+    def _settings(self) -> MargNetConfig:
+        return MargNetConfig() if self.config is None else self.config
+
+    def _make_encoder(self) -> LinkedEncoder:
+        return LinkedEncoder(self.schema)
+
+    def _rows(self, encoder: Any, table: Any) -> Any:
+        return encoder.to_rows(encoder.to_tables(table))
+
+    def _shares(self, encoder: LinkedEncoder) -> dict[str, float]:
+        """Of the privacy budget, by table with records."""
+        others = len(encoder.records) - 1
+        root = self.root_share if others else 1.0
+        return {
+            name: root if name == self.schema.root else (1 - root) / others
+            for name in encoder.records
+        }
+
+    def _spends(self, earlier: Ledger) -> list[PlannedSpend]:
+        noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
+        encoder, spends = LinkedEncoder(self.schema), []
+        for name, share in self._shares(encoder).items():
+            for stage, part in stages(encoder.records[name], self._settings()).items():
+                mechanism = (
+                    NoPrivacy()
+                    if noise is None
+                    else Gaussian(noise_multiplier=noise / math.sqrt(share * part))
+                )
+                spends.append(
+                    PlannedSpend(purpose=f"{name}: {stage}", mechanism=mechanism, count=1)
+                )
+        return spends
+
+    def _free_steps(self) -> dict[str, int]:
+        names = LinkedEncoder(self.schema).records
+        return {f"{name}: {STAGE}": self._settings().steps for name in names}
+
+    def _complete_plan(
+        self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
+    ) -> Plan:
+        return super()._complete_plan(spends, earlier, False)
+
+    def _train(  # type: ignore[override]
+        self,
+        index: dict[str, Rows],
+        spends: list[PlannedSpend],
+        ledger: Ledger,
+        randomness: Randomness,
+        monitor: TrainingMonitor,
+        most: int | None = None,
+    ) -> Trained:
+        noise, init_rng = randomness.noise(), randomness.torch()
+        config, encoder = self._settings(), LinkedEncoder(self.schema)
+        measured: dict[str, Measurements] = {}
+        for name, records in encoder.records.items():
+            root, of = name == self.schema.root, f"{name}: "
+            marginals = PrivateMarginals(
+                PrivateTable(index[name], ledger),
+                records,
+                config,
+                self.rows if root else None,
+                [spend for spend in spends if spend.purpose.startswith(of)],
+                ledger,
+                noise,
+                monitor,
+                neighbours(records, config.workload_weight),
+                design=NO_DESIGN if root else WEIGHTED,
+                of=of,
+                first=len(records.context),
+            )
+            one_way = marginals.one_way()
+            measured[name] = marginals.joint(one_way, marginals.select(one_way))
+        rows = measured[self.schema.root].rows
+        components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
+        generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
+        groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
+        curves: dict[str, dict[str, list[float]]] = {}
+        for left, (name, of_table) in zip(
+            range(len(measured), 0, -1), measured.items(), strict=True
+        ):
+            given = (
+                encoder.records[name].layout,
+                config,
+                of_table.counts,
+                of_table.rows,
+                init_rng,
+                of_table.resolution,
+                self._device(),
+            )
+            if name == self.schema.root:
+                fit = MargNetFit(*given)
+            else:
+                pool = partial(generator.contexts, name, groups, init_rng)
+                fit = ContextFit(generator.network(name), pool, *given)
+            fit.fit(monitor, most, f"{name}: ", 1 / left)
+            if name == self.schema.root:
+                generator.set_root(fit.mixture())
+            curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
+        return Trained(generator=generator.to(self._device()), curves=curves, rows=rows)
+
+    def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
+        schema = self.schema
+        columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
+        declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
+        return {
+            "settings": self._stated_settings(),
+            "public": {
+                "schema_sha256": schema.fingerprint(),
+                "declared": declared,
+                "drafted": list(schema.drafted),
+                "left_out": [
+                    f"{t}.{n}" for t, s in schema.tables.items() for n in s.names_left_out
+                ],
+                "sources": {
+                    f"{t}.{c.name}": c.source for t, c in columns if c.provenance == "declared"
+                },
+                "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
+                "rows": None if self.rows is None else int(self.rows),
+                "public_table": None,
+                "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
+            },
+            "versions": versions(),
+            "code": code(),
+            "noise": self._noise_facts(),
+            "training": {"stopped": monitor.stopped, "curves": trained.curves},
+        }
+
+    def _config(self) -> dict[str, Any]:
+        return {"root_share": self.root_share, **asdict(self._settings())}
+
+    def _binding(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "rows": self.rows,
+            "schema": self.schema.fingerprint(),
+            "config": json.loads(json.dumps(self._config())),
+        }
+
+    def _file_facts(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "schema": self.schema_.to_dict(),
+            "epsilon": epsilon_to_json(self.ledger_.epsilon),
+            "delta": self.ledger_.delta,
+            "config": self.config_,
+            "rows": self.rows_,
+            "ledger": self.ledger_.to_list(),
+            "seeded": self.seeded_,
+            "facts": self.facts_,
+        }
+
+    @classmethod
+    def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
+        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
+        try:
+            schema = LinkedSchema.from_dict(facts["schema"], str(path))
+            epsilon = math.inf if facts["epsilon"] == "inf" else float(facts["epsilon"])
+            settings = dict(facts["config"])
+            share = float(settings.pop("root_share"))
+            config: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
+            }
+            model = cls(
+                schema,
+                epsilon=epsilon,
+                delta=float(facts["delta"]),
+                root_share=share,
+                config=MargNetConfig(**config),
+            )
+            check_listed(facts["ledger"])
+            model.ledger_ = Ledger.from_list(epsilon, model.delta, facts["ledger"])
+            model.seeded_ = bool(facts["seeded"])
+            model.config_ = facts["config"]
+            model.facts_ = kept_facts(facts["facts"])
+            project = model.facts_.get("project", {})
+            model.ledger_.project = project.get("project")
+            model.ledger_.run = str(project.get("run", ""))
+            if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
+                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
+            rows = facts["rows"]
+            if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+                raise damaged
+            model.encoder_ = encoder = LinkedEncoder(schema)
+            model.table_kind_ = TableKind(PANDAS, {})
+            # An untrusted file must not make us build more than it holds.
+            given = sum(tensor.numel() for tensor in weights.values())
+            components = model._settings().rows_of_mixture(
+                len(encoder.records[schema.root].columns)
+            )
+            if model._size_of(encoder, components) > given:
+                raise damaged
+            generator = LinkedGenerator(encoder, components, model._settings().hidden)
+            generator.load_state_dict(weights)
+            if not generator.sound():
+                raise FileFormatError(
+                    f"{path} holds weights that are not probabilities; it is damaged."
+                )
+        except TabsynthError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
+            raise damaged from None
+        model.trained_ = Trained(
+            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+        )
+        return model
+
+    def _size_of(self, encoder: LinkedEncoder, components: int) -> int:
+        """At most the number of weights of the generator."""
+        widths = {name: sum(records.sizes) for name, records in encoder.records.items()}
+        hidden = self._settings().hidden
+        return components * widths.pop(encoder.schema.root) + sum(
+            min(hidden) * width for width in widths.values()
+        )

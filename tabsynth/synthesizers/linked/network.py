@@ -1,0 +1,175 @@
+"""A network that draws the next child given its context, and its fit to noisy counts.
+
+The network takes the category codes of a context and a random vector, and gives a distribution for each column of the
+child's record: given both, the columns are independent. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
+fits a mixture, with contexts in the place of components: what a pair of columns is expected to count is the mean over
+contexts, of which the context's own columns are known. The contexts are those of groups that the generator itself draws,
+so that a child that follows drawn ones is fitted where it is used, and counts among context columns are not needed. All of
+it is post-processing.
+
+NOTE[DIFF] GEM and MargNet fit the rows of a mixture; here each row has a context that is given, as in autoregressive
+models, of which the child's columns alone are fitted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabsynth.encoding.linked import Records
+from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.training.networks import mlp
+
+LATENT = 16  # length of the random vector
+CONTEXTS = 4096  # of a step
+RENEWED = 100  # steps after which groups are drawn anew
+SMALLEST = 1e-12
+Pool = Callable[
+    [], tuple[np.ndarray, np.ndarray]
+]  # contexts, shape (n, context columns), and their weights
+
+
+class ContextNetwork(nn.Module):
+    """Context and random vector → MLP → a softmax over the codes of each column of the record.
+
+    Parameters
+    ----------
+    records : Records
+        Of a table with a context.
+    hidden : sequence of int
+    rng : torch.Generator, optional
+        None leaves the weights to be loaded.
+    """
+
+    starts: Tensor
+
+    def __init__(
+        self, records: Records, hidden: Sequence[int], rng: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        context = len(records.context)
+        sizes = records.sizes
+        self.sizes = list(sizes[context:])
+        starts = np.cumsum([0, *sizes[:context]])[:-1]
+        self.register_buffer("starts", torch.from_numpy(starts), persistent=False)
+        first = hidden[0]
+        generator = rng or torch.Generator().manual_seed(0)
+        width = sum(sizes[:context])
+        self.codes = nn.Parameter(torch.randn(width, first, generator=generator) / context**0.5)
+        self.latent = nn.Parameter(torch.randn(LATENT, first, generator=generator) / LATENT**0.5)
+        self.body = mlp([first, *hidden[1:], sum(self.sizes)], generator)
+
+    @torch.no_grad()
+    def start_from(self, marginals: Sequence[np.ndarray]) -> None:
+        """Set the last bias to the log of each column's distribution, all of whose entries are positive."""
+        last = self.body[-1]
+        assert isinstance(last, nn.Linear)
+        last.weight.mul_(0.1)
+        last.bias.copy_(torch.as_tensor(np.log(np.concatenate(marginals))))
+
+    def forward(self, context: Tensor, latent: Tensor) -> Tensor:
+        """Probabilities, shape (n, codes of all columns of the record)."""
+        spots = context + self.starts
+        hidden = nn.functional.embedding_bag(spots, self.codes, mode="sum") + latent @ self.latent
+        logits = self.body(torch.relu(hidden)).split(self.sizes, dim=1)
+        return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
+
+    @torch.no_grad()
+    def draw(
+        self,
+        context: np.ndarray,
+        rng: torch.Generator,
+        allowed: Callable[[int, np.ndarray], np.ndarray | None] = lambda *_: None,
+    ) -> np.ndarray:
+        """A record for each context, shape (n, columns of the record).
+
+        Parameters
+        ----------
+        context : ndarray, shape (n, context columns)
+        rng : torch.Generator
+        allowed : callable
+            From a column's number and the rows to which codes may be drawn, bool (n, size); None where all may.
+        """
+        device = self.codes.device
+        out = np.empty((len(context), len(self.sizes)), dtype=np.int64)
+        for start in range(0, len(context), 65_536):
+            rows = slice(start, min(start + 65_536, len(context)))
+            given = torch.from_numpy(context[rows]).to(device)
+            latent = torch.randn(len(given), LATENT, generator=rng, device=rng.device).to(device)
+            p = self(given, latent).cpu().double()
+            for j, q in enumerate(p.split(self.sizes, dim=1)):
+                mask = allowed(j, np.arange(rows.start, rows.stop))
+                if mask is not None:
+                    q = (q + SMALLEST) * torch.from_numpy(mask)
+                upto = q.cumsum(1)
+                u = torch.rand(len(q), 1, generator=rng, device=rng.device, dtype=torch.float64)
+                level = torch.minimum(u.cpu() * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
+                out[rows, j] = (upto <= level).sum(1).numpy()
+        return out
+
+    def sound(self) -> bool:
+        """Whether a file's weights are usable: any finite ones are."""
+        return all(bool(torch.isfinite(p).all()) for p in self.parameters())
+
+
+class _Contexts(nn.Module):
+    """The network over the contexts of drawn groups, as a mixture's network: one-hot context codes, then distributions.
+
+    Parameters
+    ----------
+    network : ContextNetwork
+    pool : callable
+    width : int
+        Codes of all context columns.
+    rng : torch.Generator
+    """
+
+    contexts: Tensor
+    latent: Tensor
+
+    def __init__(
+        self, network: ContextNetwork, pool: Pool, width: int, rng: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.network, self.pool, self.rng, self.width = network, pool, rng, width
+        self.calls = 0
+
+    def forward(self) -> Tensor:
+        device = self.network.codes.device
+        if self.calls % RENEWED == 0:
+            contexts, weights = self.pool()
+            upto = weights.cumsum() / weights.sum()
+            offset = float(torch.rand((), generator=self.rng))
+            chosen = np.searchsorted(upto, (np.arange(CONTEXTS) + offset) / CONTEXTS)
+            self.contexts = torch.from_numpy(contexts[chosen.clip(0, len(upto) - 1)]).to(device)
+            self.latent = torch.randn(CONTEXTS, LATENT, generator=self.rng).to(device)
+        self.calls += 1
+        fixed = torch.zeros(CONTEXTS, self.width, device=device)
+        fixed.scatter_(1, self.contexts + self.network.starts, 1.0)
+        return torch.cat([fixed, self.network(self.contexts, self.latent)], dim=1)
+
+
+class ContextFit(MargNetFit):
+    """The fit of a network to noisy counts of records. Parameters as of :class:`MargNetFit`, and:
+
+    Parameters
+    ----------
+    network : ContextNetwork
+    pool : callable
+        Draws groups anew: their contexts, and the weight of each.
+    """
+
+    def __init__(self, network: ContextNetwork, pool: Pool, *given: Any, **named: Any) -> None:
+        self._drawing, self._pool = network, pool
+        super().__init__(*given, **named)
+
+    def _number_of_components(self, columns: int) -> int:
+        return CONTEXTS
+
+    def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
+        context = len(self.layout.blocks) - len(self._drawing.sizes)
+        self._drawing.start_from(shares[context:])
+        width = self.layout.blocks[context].start
+        return _Contexts(self._drawing, self._pool, width, rng)

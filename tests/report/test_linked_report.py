@@ -1,0 +1,49 @@
+"""The report of linked tables: words, Markdown, and a page that escapes what it shows."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "evaluation"))
+
+from linked_levels import SCHEMA, frames
+
+from tabsynth import LinkedReport, evaluate_linked
+
+
+@pytest.fixture(scope="module")
+def report():
+    given = frames(0, 100), frames(1, 100), frames(2, 100)
+    return evaluate_linked(*given, schema=SCHEMA, tables=False, m=30, label="made <b>")
+
+
+def test_the_words_of_a_report(report, tmp_path):
+    assert isinstance(report, LinkedReport) and report.reports == {}
+    words = report.summary()
+    assert "makes no privacy claim" in words[0] and "every row has its parent" in words[1]
+    assert any(line.startswith("Pairs of siblings, people: 0.") for line in words)
+    assert "no evidence of leakage, which proves nothing" in words[-1].replace("\n", " ")
+    frame = report.to_frame()
+    assert frame.loc["people.orphans", "value"] == 0
+    assert frame.loc["people.group_size", "best"] == 0
+    text = report.to_markdown(tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text() == text and "made &lt;b>" in text
+    report.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "made &lt;b&gt;" in page and "<b>" not in page
+
+
+def test_a_leak_and_a_claim_are_named(report):
+    evaluation = report.evaluation
+    presence = evaluation["homes.presence"]
+    leak = replace(presence, synthetic=replace(presence.synthetic, value=0.9, low=0.85, high=0.95))
+    metrics = tuple(leak if m is presence else m for m in evaluation.metrics)
+    claimed = {"epsilon": 1.0, "privacy_unit": "one row of table homes"}
+    words = LinkedReport(replace(evaluation, metrics=metrics, certificate=claimed)).summary()
+    assert words[0].startswith(
+        "Claimed by the certificate that was given, not authenticated: ε = 1"
+    )
+    assert "one row of table homes" in words[0]
+    assert words[-1].startswith("Evidence of leakage: Presence disclosure")
