@@ -4,11 +4,14 @@ Estimation and sampling are post-processing of the counts, so the audit leaves t
 """
 
 import math
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tabsynth.auditing.canaries import (
     KIND,
@@ -18,12 +21,15 @@ from tabsynth.auditing.canaries import (
     log_likelihood_ratios,
     make_canary_results,
 )
+from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.lower_bounds import CONFIDENCE
 from tabsynth.auditing.neighbouring_datasets import (
     NeighbouringDatasets,
     small_neighbouring_datasets,
 )
 from tabsynth.auditing.outcomes import AuditResult
+from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, codes_of
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
@@ -37,7 +43,7 @@ from tabsynth.training.loop import Progress, TrainingMonitor
 METHOD = "margnet"
 
 
-class ObservedCounts(NoisyCounts[np.ndarray]):
+class ObservedCounts(NoisyCounts[Any]):
     """Noisy counts of one run that also record the canary's log-likelihood ratio in each release.
 
     Parameters
@@ -51,10 +57,14 @@ class ObservedCounts(NoisyCounts[np.ndarray]):
     ----------
     log_ratios : dict
         The ratio, by purpose.
+
+    Notes
+    -----
+    Where the canary is a unit of several equal rows, as many as its bound, what it adds is the bound of the counts.
     """
 
-    def __init__(self, counts: NoisyCounts[np.ndarray], other_rows: np.ndarray, canary: np.ndarray):
-        super().__init__(counts.table, counts.sizes)
+    def __init__(self, counts: NoisyCounts[Any], other_rows: np.ndarray, canary: np.ndarray):
+        super().__init__(counts.table, counts.sizes, bound=counts.bound)
         self._inner, self._other_rows, self._canary = counts, other_rows, canary
         self.log_ratios: dict[str, float] = {}
 
@@ -65,9 +75,10 @@ class ObservedCounts(NoisyCounts[np.ndarray]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
+        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """As :meth:`NoisyCounts.measure`. The canary is in one cell of each set: projection √share on √share."""
-        released = self._inner.measure(account, sets, shares, bits, groups)
+        released = self._inner.measure(account, sets, shares, bits, groups, weighted)
         z = 0.0
         for i, (item, share) in enumerate(zip(released, shares, strict=True)):
             value_groups = by_value(self.sizes) if groups is None else groups[i]
@@ -75,7 +86,7 @@ class ObservedCounts(NoisyCounts[np.ndarray]):
             z += share * (
                 item.counts[cell] - count_rows(self._other_rows, item.columns, value_groups)[cell]
             )
-        self._note(account, z)
+        self._note(account, z / self.bound)
         return released
 
     def distances(
@@ -86,7 +97,7 @@ class ObservedCounts(NoisyCounts[np.ndarray]):
         bits: Bits,
         groups: Groups | None = None,
     ) -> np.ndarray:
-        """As :meth:`NoisyCounts.distances`. The canary changes each distance by at most 1."""
+        """As :meth:`NoisyCounts.distances`. The canary changes each distance by at most the bound."""
         released = self._inner.distances(account, sets, expected, bits, groups)
         value_groups = by_value(self.sizes) if groups is None else groups
         both = np.concatenate([self._other_rows, self._canary])
@@ -97,7 +108,7 @@ class ObservedCounts(NoisyCounts[np.ndarray]):
         move = (far[1] - far[0]) / math.sqrt(len(sets))
         length = np.linalg.norm(move)
         z = (released - far[0]) @ move / (length * math.sqrt(len(sets))) if length else 0.0
-        self._note(account, float(z))
+        self._note(account, float(z) / self.bound)
         return released
 
     def _note(self, account: Account, z: float) -> None:
@@ -114,6 +125,7 @@ def audit_counts(
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
     measuring: type[PrivateMarginals] = PrivateMarginals,
+    unit_rows: int | None = None,
 ) -> list[AuditResult]:
     """Audit all counts of a MargNet fit: one-way counts, scores of pairs if any, and joint counts.
 
@@ -123,9 +135,13 @@ def audit_counts(
         On each neighbouring dataset. Half of them choose the threshold.
     measuring : type
         The class that measures the counts; tests pass broken ones.
+    unit_rows : int, optional
+        The bound of a schema with a unit. The canary is then a unit with two rows more than that, all of them equal.
     """
     started = time.monotonic()
     datasets = small_neighbouring_datasets()
+    if unit_rows is not None:
+        datasets = _as_unit(datasets, unit_rows)
     model = MargNet(
         datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
     )
@@ -142,8 +158,20 @@ def audit_counts(
             progress(f"{KIND} {METHOD}", turn + 1, 2 * runs)
     claims = {part: Claim.from_spends(spent, delta) for part, spent in spends.items()}
     seconds = time.monotonic() - started
-    return make_canary_results(
+    results = make_canary_results(
         METHOD, claims, (_stack(log_ratios[0]), _stack(log_ratios[1])), seconds, confidence
+    )
+    if unit_rows is None:
+        return results
+    return [replace(r, part=f"{r.part}, unit of {unit_rows} rows") for r in results]
+
+
+def _as_unit(datasets: NeighbouringDatasets, most: int) -> NeighbouringDatasets:
+    """Each row as a unit of its own, and the canary as one of ``most`` equal rows and two more."""
+    schema = with_unit(datasets.schema, most)
+    canary = pd.concat([datasets.canary] * (most + 2), ignore_index=True).assign(unit="canary")
+    return NeighbouringDatasets(
+        schema, datasets.without.assign(unit=range(len(datasets.without))), canary
     )
 
 
@@ -159,15 +187,14 @@ class _MeasurementRuns:
     ) -> None:
         self.datasets, self.settings, self.workload = datasets, settings, workload
         self.measuring = measuring
-        self.other_rows, self.canary = (
-            datasets.codes(datasets.without),
-            datasets.codes(datasets.canary),
-        )
-        self.both = np.concatenate([self.other_rows, self.canary])
+        encoder, key = TableEncoder(datasets.schema), secrets.token_bytes(KEY_BYTES)
+        self.tables = [encoder.to_rows(datasets.table(there), key) for there in (False, True)]
+        self.other_rows = codes_of(self.tables[0])
+        self.canary = codes_of(encoder.to_rows(datasets.canary, key))
 
     def run_once(self, present: bool, planned: Any, ledger: Ledger) -> dict[str, float]:
         """Return the log-likelihood ratios of one run, by part."""
-        table = PrivateTable(self.both if present else self.other_rows, ledger)
+        table = PrivateTable(self.tables[present], ledger)
         rows, bits = len(self.other_rows), Keystream()
         reads = self.measuring(
             table,
@@ -179,6 +206,8 @@ class _MeasurementRuns:
             bits,
             TrainingMonitor(),
             self.workload,
+            (),
+            self.datasets.schema.design,
         )
         observed = ObservedCounts(reads.counts, self.other_rows, self.canary)
         reads.counts = observed

@@ -19,6 +19,7 @@ from tabsynth.cli.evaluate import (
     measured,
     measured_privately,
     print_summary,
+    read_tables,
     write_linked,
     write_report,
 )
@@ -250,7 +251,7 @@ def fit(
         check_writable(save_schema)
     fit_and_print(
         synthesizer,
-        lambda: _rows_of(table, facts, null_texts(null), options),
+        lambda: _rows_of(table, facts, null_texts(null), options, identifiers=count_repeated),
         out,
         checkpoint,
         ledger,
@@ -269,7 +270,12 @@ def fit(
 
 
 def _rows_of(
-    table: Path, schema: Schema | None, nulls: tuple[str, ...], options: dict[str, str]
+    table: Path,
+    schema: Schema | None,
+    nulls: tuple[str, ...],
+    options: dict[str, Any],
+    *,
+    identifiers: bool = False,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
     from tabsynth.tables.counter import ParquetCounter
@@ -277,7 +283,7 @@ def _rows_of(
     if table.is_dir():
         return ParquetCounter(table)
     if schema is not None:
-        return read_table(table, schema, **options)
+        return read_table(table, schema, **options, aside=schema.identifiers if identifiers else ())
     return read_any(table, nulls, ask=True, **without_decimal(options))
 
 
@@ -440,7 +446,39 @@ def evaluate(
         list[str] | None,
         typer.Option(help="A column whose groups are compared with each other; repeatable."),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="A column with survey weights.")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="A column of survey weights, of the real tables and perhaps of the synthetic one, for every metric of"
+            " utility. Default: the weight of the schema."
+        ),
+    ] = None,
+    replicate_weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The text before the numbers of the columns of replicate weights, such as PWGTP; or each column, if"
+            " repeated. For intervals of the survey's design."
+        ),
+    ] = None,
+    replicate_factor: Annotated[
+        float | None,
+        typer.Option(
+            help="The factor of the squared differences of replicates. Default: 4 over their number, as in the"
+            " American Community Survey."
+        ),
+    ] = None,
+    strata: Annotated[
+        str | None,
+        typer.Option(
+            help="A column with the stratum of each real row, for intervals by linearisation."
+        ),
+    ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            help="A column with the primary cluster of each real row, within its stratum."
+        ),
+    ] = None,
     boosting: Annotated[
         bool, typer.Option("--boosting", help="Also predict by gradient boosting; slower.")
     ] = False,
@@ -470,8 +508,15 @@ def evaluate(
     --encoding, --decimal and --sheet are about the real tables. With the schema of linked tables, --real, --synthetic and
     --holdout are folders with a file for each table, and there is a page for each table besides.
     """
-    options: dict[str, Any] = {"target": target, "by": by, "weights": weights}
-    options["boosting"] = boosting
+    listed = replicate_weights or []
+    survey: dict[str, Any] = {
+        "weights": weights,
+        "replicate_weights": None if not listed else listed[0] if len(listed) == 1 else listed,
+        "replicate_factor": replicate_factor,
+        "strata": strata,
+        "clusters": clusters,
+    }
+    options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
     if is_linked_schema(schema):
         refused = {**options, "epsilon": epsilon is not None, "ledger": ledger}
         given = reading(sep, encoding, decimal, sheet)
@@ -480,12 +525,8 @@ def evaluate(
     facts = Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
-    frames = [read_table(real, facts, **given), read_table(synthetic, facts)]
-    holdout_table = (
-        None if holdout is None else read_table(holdout, facts, **taken_by(holdout, given))
-    )
+    fitted, drawn, holdout_table = read_tables((real, synthetic, holdout), facts, given, survey)
     certificate = certificate_of(synthetic, key)
-    fitted, drawn = frames
     report = measured_privately(
         fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
     ) or measured(fitted, drawn, holdout_table, facts, certificate, **options)

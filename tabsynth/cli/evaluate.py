@@ -1,7 +1,7 @@
 """The report of a command: evaluated with a progress bar, and written to two files."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.schema import Schema
+from tabsynth.tables.files import read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
@@ -43,6 +44,27 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
     for problem in verification.problems:
         warn(f"the certificate of {table} is not used: {problem}.")
     return verification if verification.consistent else None
+
+
+def read_tables(
+    paths: Sequence[Path | None], schema: Schema, options: dict[str, Any], survey: dict[str, Any]
+) -> list[Any]:
+    """The real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
+
+    ``options`` of reading are of the real tables; ``survey``: those of :func:`tabsynth.evaluate` about the survey.
+    """
+    from tabsynth.evaluation.survey_columns import survey_names
+
+    given = survey if survey["weights"] is not None else {**survey, "weights": schema.weight}
+    names = survey_names(**given)
+    real, synthetic, holdout = paths
+    assert real is not None and synthetic is not None
+    tables = [read_table(real, schema, aside=names.takes, **options)]
+    tables.append(read_table(synthetic, schema, aside=names.takes))
+    if holdout is not None:
+        taken = taken_by(holdout, options)
+        tables.append(read_table(holdout, schema, aside=names.takes, **taken))
+    return [*tables, None][:3]
 
 
 def measured(
@@ -88,7 +110,7 @@ def measured_privately(
                 "--ledger goes with epsilon: a report without noise is confidential, and on no ledger."
             )
         return None
-    given = [f"--{name}" for name, value in confidential.items() if value]
+    given = [f"--{name.replace('_', '-')}" for name, value in confidential.items() if value]
     if given:
         raise InputError(
             f"--epsilon releases figures of counts only; leave out {', '.join(given)}, which are for a"
@@ -122,7 +144,7 @@ def write_linked(
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.tables.files import linked_file, read_linked
 
-    given = [f"--{name}" for name, value in refused.items() if value]
+    given = [f"--{name.replace('_', '-')}" for name, value in refused.items() if value]
     if given:
         raise InputError(
             f"Linked tables are evaluated without {', '.join(given)}; leave these options out."

@@ -445,7 +445,7 @@ def condition(synthesizer: Any, texts: list[str]) -> dict[str, Any]:
 
 def reading(
     sep: str | None, encoding: str | None, decimal: str | None, sheet: str | None
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """The options of reading files that were given, as arguments of :func:`tabsynth.read_table`."""
     given = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
     if decimal is not None:
@@ -453,7 +453,7 @@ def reading(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def without_decimal(options: dict[str, str]) -> dict[str, Any]:
+def without_decimal(options: dict[str, Any]) -> dict[str, Any]:
     """The options as :func:`tabsynth.tables.files.read_any` takes them, which leaves numbers as texts."""
     return {name: value for name, value in options.items() if name != "decimal"}
 

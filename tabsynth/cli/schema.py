@@ -281,7 +281,7 @@ def _draft_private(
 
 
 def _suggest(
-    table: Path, path: Path, out: Path, epsilon: float, delta: float, options: dict[str, str]
+    table: Path, path: Path, out: Path, epsilon: float, delta: float, options: dict[str, Any]
 ) -> None:
     from tabsynth.synthesizers.suggestions import suggest_constraints
 

@@ -284,13 +284,14 @@ class LinkedEncoder:
             try:
                 codes[name] = self._codes(name, frames[name])
             except InputError as error:
-                problems.append(str(error))
+                own = error.problems if isinstance(error, TableError) else [str(error)]
+                problems += [f"Table {shown(name)}: {problem}" for problem in own]
         for name in names if not problems else ():
             self._check_keys(name, keys, problems)
         if len(problems) == 1:
             raise InputError(problems[0])
         if problems:
-            raise TableError("the tables", problems, problems[0])
+            raise TableError("the set of tables", problems, problems[0])
         return self._linked(frames, keys, codes)
 
     def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:

@@ -224,6 +224,11 @@ class TableEncoder:
         """
         return self._encoded(table, what)[0]
 
+    def kept_index(self, table: pd.DataFrame, what: str = "table") -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`to_index`, and the numbers of the rows that the codes are of, shape (rows,) int64."""
+        index, kept = self._encoded(table.reset_index(drop=True), what)
+        return index, kept.index.to_numpy()
+
     def to_rows(self, table: pd.DataFrame, key: bytes, what: str = "table") -> PrivateRows:
         """As :meth:`to_index`, with weights and units where the schema declares them.
 

@@ -24,18 +24,36 @@ INCONCLUSIVE = "inconclusive against independent columns"
 NOTHING = "nothing to compare: one column has no relations"
 
 
-def independent_columns(train: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+def independent_columns(
+    train: np.ndarray, rows: int, rng: np.random.Generator, weights: np.ndarray | None = None
+) -> np.ndarray:
     """A table of ``rows`` rows whose columns are independent shuffles of those of ``train``.
 
     Where more rows are asked for than there are, a column is several shuffles one after another. As
-    many rows as the synthetic table has give both the same sampling noise.
+    many rows as the synthetic table has give both the same sampling noise. With survey weights, shape (rows,), each
+    column is drawn in proportion to them, systematically along its values, so that every weighted share is right to
+    within a row; the rows are self-weighting.
     """
+    if weights is not None:
+        drawn = [_drawn_by_weight(column, rows, rng, weights) for column in train.T]
+        return np.stack(drawn, axis=1)
     repeats = -(-rows // len(train))
     columns = [
         np.concatenate([rng.permutation(column) for _ in range(repeats)])[:rows]
         for column in train.T
     ]
     return np.stack(columns, axis=1)
+
+
+def _drawn_by_weight(
+    column: np.ndarray, rows: int, rng: np.random.Generator, weights: np.ndarray
+) -> np.ndarray:
+    """``rows`` values of a column, each as often as its weighted share, in random order."""
+    order = np.argsort(column, kind="stable")
+    ends = np.cumsum(weights[order])
+    places = (np.arange(rows) + rng.random()) * (ends[-1] / rows)
+    picks = np.searchsorted(ends, places, side="right")
+    return rng.permutation(column[order[np.minimum(picks, len(order) - 1)]])
 
 
 def verdict(

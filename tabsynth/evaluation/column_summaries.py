@@ -12,6 +12,7 @@ import numpy as np
 
 from tabsynth.evaluation.results import ColumnSummary, Heaping, Moments
 from tabsynth.evaluation.utility.marginals import histogram
+from tabsynth.evaluation.weighting import quantiles
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
@@ -31,36 +32,41 @@ def column_summaries(
     synthetic: np.ndarray,
     scores: Sequence[np.ndarray | None] | None = None,
     heaped: Mapping[str, Heaping] | None = None,
+    weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[ColumnSummary, ...]:
     """A summary of every column; tables as category codes, shape (rows, columns).
 
     ``scores`` as in :class:`tabsynth.evaluation.Tables`; without them there are no moments. ``heaped``: by column, as
-    :func:`tabsynth.evaluation.heaping.heaping` found it.
+    :func:`tabsynth.evaluation.heaping.heaping` found it. ``weights``: of the rows of both tables.
     """
     out = []
     for j, column in enumerate(schema.columns):
-        codes = train[:, j], synthetic[:, j]
-        summary = _shown(column, *(histogram(part, column.size) for part in codes))
+        both = [
+            (table[:, j], weight) for table, weight in zip((train, synthetic), weights, strict=True)
+        ]
+        summary = _shown(column, *(histogram(codes, column.size, w) for codes, w in both))
         numbers = None if scores is None else scores[j]
         if numbers is not None and (axis := column.axis()) is not None:
             middles = (axis[1][:-1] + axis[1][1:]) / 2
             numbers = np.append(middles, np.full(column.size - column.cells, np.nan))
         if numbers is not None:
-            summary = replace(
-                summary, moments=(moments(numbers[codes[0]]), moments(numbers[codes[1]]))
-            )
+            real, made = (moments(numbers[codes], w) for codes, w in both)
+            summary = replace(summary, moments=(real, made))
         out.append(replace(summary, heaping=(heaped or {}).get(column.name)))
     return tuple(out)
 
 
-def moments(values: np.ndarray) -> Moments:
-    """Of numbers, shape (rows,); NaN counts as null."""
-    finite = values[np.isfinite(values)]
-    if len(finite) == 0:
+def moments(values: np.ndarray, weights: np.ndarray | None = None) -> Moments:
+    """Of numbers, shape (rows,); NaN counts as null. Of weighted rows, the variance is times n / (n − 1) for n rows."""
+    used = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    finite, each = values[used], None if weights is None else weights[used]
+    n = len(finite)
+    if n == 0:
         return Moments(math.nan, math.nan, (math.nan,) * len(QUANTILES))
-    deviation = float(finite.std(ddof=1)) if len(finite) > 1 else math.nan
-    quantiles = tuple(np.quantile(finite, QUANTILES).tolist())
-    return Moments(float(finite.mean()), deviation, quantiles)
+    mean = float(np.average(finite, weights=each))
+    variance = float(np.average((finite - mean) ** 2, weights=each)) * n / max(1, n - 1)
+    deviation = math.sqrt(variance) if n > 1 else math.nan
+    return Moments(mean, deviation, tuple(quantiles(finite, QUANTILES, each).tolist()))
 
 
 def _shown(column: Column, real: np.ndarray, synthetic: np.ndarray) -> ColumnSummary:

@@ -119,6 +119,15 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
                 f"{shown(item.label)} and {shown(first.label)} have different schemas; only tables of"
                 " one schema can be compared."
             )
+        if item.weights != first.weights and (
+            item.weights is None
+            or first.weights is None
+            or item.weights.population != first.weights.population
+        ):
+            raise InputError(
+                f"{shown(item.label)} and {shown(first.label)} were measured with other survey weights; evaluate both"
+                " with the same."
+            )
         if item.real_sha256 != first.real_sha256:
             raise InputError(
                 f"{shown(item.label)} and {shown(first.label)} were measured against other real rows;"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.evaluation.results import Heaping, Share
+from tabsynth.evaluation.weighting import mean_share, quantiles, shares
 from tabsynth.schema.numeric import STEP_TOLERANCE, Numeric
 
 MULTIPLES = (0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
@@ -20,7 +21,12 @@ MIN_STEPS = 5  # multiples between the 1% and the 99% quantile
 MIN_VALUES = 20
 
 
-def heaping(column: Numeric, real: pd.Series, synthetic: pd.Series) -> Heaping | None:
+def heaping(
+    column: Numeric,
+    real: pd.Series,
+    synthetic: pd.Series,
+    weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+) -> Heaping | None:
     """Heaping of a column in two tables; None where it is neither declared nor clear in the real values.
 
     Parameters
@@ -28,54 +34,74 @@ def heaping(column: Numeric, real: pd.Series, synthetic: pd.Series) -> Heaping |
     column : Numeric
     real, synthetic : Series, shape (rows,) each
         In the column's dtype; nulls are left out.
+    weights : tuple of (ndarray or None)
+        Of the rows of both.
     """
-    numbers = [column.amounts(values) for values in (real, synthetic)]
-    numbers = [part[np.isfinite(part)] for part in numbers]
-    chosen = column.heaping or clear_multiples(numbers[0], column.step)
+    numbers, each = [], []
+    for values, weight in zip((real, synthetic), weights, strict=True):
+        amounts = column.amounts(values)
+        used = np.isfinite(amounts) if weight is None else np.isfinite(amounts) & (weight > 0)
+        numbers.append(amounts[used])
+        each.append(None if weight is None else weight[used])
+    chosen = column.heaping or clear_multiples(numbers[0], column.step, each[0])
     if not chosen or not all(map(len, numbers)):
         return None
+    both = list(zip(numbers, each, strict=True))
     multiples = [
-        Share(f"multiples of {multiple:g}", *(_share(part, multiple) for part in numbers))
+        Share(f"multiples of {multiple:g}", *(_share(part, multiple, w) for part, w in both))
         for multiple in chosen
     ]
-    values, counts = np.unique(numbers[0], return_counts=True)
-    first = np.argsort(-counts, kind="stable")[:COMMON]
+    distinct, of_values = _shares(numbers[0], each[0])
+    first = np.argsort(-of_values, kind="stable")[:COMMON]
     common = [
         Share(
-            column.labelled(f"{values[i]:.10g}"),
-            float(counts[i] / len(numbers[0])),
-            float(np.isclose(numbers[1], values[i]).mean()),
+            column.labelled(f"{distinct[i]:.10g}"),
+            float(of_values[i]),
+            mean_share(np.isclose(numbers[1], distinct[i]), each[1]),
         )
         for i in first
     ]
     return Heaping(tuple(multiples), tuple(common))
 
 
-def clear_multiples(numbers: np.ndarray, step: float | None) -> tuple[float, ...]:
+def clear_multiples(
+    numbers: np.ndarray, step: float | None, weights: np.ndarray | None = None
+) -> tuple[float, ...]:
     """The numbers whose multiples are clearly preferred among some values, the coarsest first."""
-    values = numbers[numbers != 0]
+
+    def those(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return values[kept], None if each is None else each[kept]
+
+    values, each = numbers, weights
+    values, each = those(values != 0)
     if len(values) < MIN_VALUES:
         return ()
-    distinct, counts = np.unique(values, return_counts=True)
-    values = values[values != distinct[counts.argmax()]]
+    distinct, of_values = _shares(values, each)
+    values, each = those(values != distinct[of_values.argmax()])
     if not len(values):
         return ()
-    low, high = np.quantile(values, (0.01, 0.99))
+    low, high = quantiles(values, (0.01, 0.99), each)
     finest, found = step or 0.0, [0.0]
     for multiple in MULTIPLES:
         finer = found[-1] or finest
         whole = finer == 0 or bool(_is_multiple(np.array([multiple]), finer)[0])
         if multiple <= finer or not whole or (high - low) / multiple < MIN_STEPS:
             continue
-        among = values[_is_multiple(values, finer)] if finer else values
+        among, of_among = those(_is_multiple(values, finer)) if finer else (values, each)
         even = finer / multiple
-        if len(among) and _share(among, multiple) > even + max(MORE, even * (1 - even)):
+        if len(among) and _share(among, multiple, of_among) > even + max(MORE, even * (1 - even)):
             found.append(multiple)
     return tuple(found[:0:-1])
 
 
-def _share(numbers: np.ndarray, multiple: float) -> float:
-    return float(_is_multiple(numbers, multiple).mean())
+def _share(numbers: np.ndarray, multiple: float, weights: np.ndarray | None) -> float:
+    return mean_share(_is_multiple(numbers, multiple), weights)
+
+
+def _shares(numbers: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The different numbers, and the (weighted) share of each."""
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return distinct, shares(inverse, len(distinct), weights)
 
 
 def _is_multiple(numbers: np.ndarray, multiple: float) -> np.ndarray:

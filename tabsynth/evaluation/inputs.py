@@ -28,20 +28,29 @@ REAL, SYNTHETIC, HOLDOUT = "training table", "synthetic table", "hold-out table"
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A synthetic table: the rows that fit the schema, as they are and as category codes, and a metric of the others."""
+    """A synthetic table: the rows that fit the schema, as they are and as category codes, and a metric of the others.
+
+    ``fits``: bool, shape (rows,), of all rows.
+    """
 
     rows: pd.DataFrame
     index: np.ndarray
     violations: Metric
     left_out: int
+    fits: np.ndarray
 
 
 def indexed(encoder: TableEncoder, table: Any, what: str) -> np.ndarray:
     """Category codes, shape (rows, columns); refuses what the schema does not declare."""
+    return kept_index(encoder, table, what)[0]
+
+
+def kept_index(encoder: TableEncoder, table: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`indexed`, and the numbers of the rows that the codes are of."""
     frame = to_pandas(table, what)
     frame = conformed(frame, encoder.whole)
     try:
-        return encoder.to_index(frame, what)
+        return encoder.kept_index(frame, what)
     except TableError as error:
         first = error.first if what in error.first else f"In the {what}: {error.first}"
         raise TableError(error.what, error.problems, first) from None
@@ -58,21 +67,26 @@ def named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
 
 def indexed_holdout(
     encoder: TableEncoder, table: Any, train: np.ndarray, synthetic: np.ndarray
-) -> np.ndarray:
-    """As :func:`indexed`; refuses the rows of one of the other two tables, in whatever order."""
-    kept = indexed(encoder, table, HOLDOUT)
-    refuse_no_rows(len(kept), HOLDOUT)
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`kept_index`; refuses the rows of one of the other two tables, in whatever order."""
+    index, kept = kept_index(encoder, table, HOLDOUT)
+    refuse_no_rows(len(index), HOLDOUT)
     for other, what in ((train, "training"), (synthetic, "synthetic")):
-        if same_rows(kept, other) or (what == "training" and overlap(train, kept).all_known):
+        if same_rows(index, other) or (what == "training" and overlap(train, index).all_known):
             raise InputError(
                 f"The hold-out holds the rows of the {what} table; give rows that the synthesizer"
                 " never saw, or none."
             )
-    return kept
+    return index, kept
 
 
-def indexed_synthetic(encoder: TableEncoder, table: Any, rules: Sequence[Rule] = ()) -> Synthetic:
-    """As :func:`indexed`, of a table that may break the schema: such rows are counted.
+def indexed_synthetic(
+    encoder: TableEncoder,
+    table: Any,
+    rules: Sequence[Rule] = (),
+    weights: np.ndarray | None = None,
+) -> Synthetic:
+    """As :func:`indexed`, of a table that may break the schema: such rows are counted, with their weights if given.
 
     Rows with a value that the schema does not declare have no category code, and are left out of every
     other figure; rows with an impossible combination stay in.
@@ -113,8 +127,8 @@ def indexed_synthetic(encoder: TableEncoder, table: Any, rules: Sequence[Rule] =
     impossible = np.column_stack([impossible, *broken])
     names += [rule.text for rule in rules]
     left_out = len(frame) - len(index)
-    metric = violations(impossible, left_out, len(frame), names, undeclared)
-    return Synthetic(kept, index, metric, left_out)
+    metric = violations(impossible, fits, names, undeclared, weights)
+    return Synthetic(kept, index, metric, left_out, fits)
 
 
 def certificate_with(
@@ -177,23 +191,16 @@ def meaning(
     schema: Schema,
     target: str | None,
     by: str | Sequence[str] | None,
-    weights: str | None,
     boosting: bool,
 ) -> Columns:
     """What the category codes stand for, and which columns are asked for, checked by name."""
     scores = tuple(column.scores() for column in schema.columns)
     names = [by] if isinstance(by, str) else list(by or ())
-    chosen = None if weights is None else _place(schema, weights, "weights")
-    if chosen is not None and not schema.columns[chosen].quantitative:
-        raise InputError(
-            f"weights={shown(weights)} is {schema.columns[chosen].kind}; survey weights are numeric."
-        )
     return Columns(
         scores=scores,
         labels=tuple(tuple(c.label(i) for i in range(c.size)) for c in schema.columns),
         target=None if target is None else _place(schema, target, "target"),
         by=tuple(_place(schema, name, "by") for name in names),
-        weights=chosen,
         boosting=bool(boosting),
     )
 

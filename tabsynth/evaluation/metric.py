@@ -19,11 +19,14 @@ from tabsynth.evaluation.results import (
     Result,
     RuleCheck,
     Subgroups,
+    SurveyEstimates,
     Verdict,
+    WeightsUsed,
     reference_scale,
     scaled,
     worse,
 )
+from tabsynth.evaluation.weighting import WeightedRows, effective_rows, weighted_rows
 
 Item = TypeVar("Item")
 Other = TypeVar("Other")
@@ -225,6 +228,27 @@ def at_equal_rows(metric: Metric, scale: float) -> Metric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Survey weights of the tables of one evaluation, shape (rows,) each, 0 or more; see :class:`Tables`.
+
+    Attributes
+    ----------
+    train, holdout, reference, control : ndarray or None
+    synthetic : ndarray or None
+        None: the synthetic table is self-weighting, as the baseline is.
+    column : int or None
+        The column of the tables that holds the weights, where it is learned like any other.
+    """
+
+    train: np.ndarray
+    synthetic: np.ndarray | None = None
+    holdout: np.ndarray | None = None
+    reference: np.ndarray | None = None
+    control: np.ndarray | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tables:
     """The tables of one evaluation as category codes, int64, shape (rows, columns).
 
@@ -241,6 +265,8 @@ class Tables:
         where the values have no order.
     labels : tuple of tuple of str
         For each column, what each category code stands for, for people.
+    weights : Weights or None
+        Survey weights of the rows, for metrics of utility. None: all rows count the same.
     """
 
     train: np.ndarray
@@ -253,6 +279,33 @@ class Tables:
     sizes: tuple[int, ...]
     scores: tuple[np.ndarray | None, ...]
     labels: tuple[tuple[str, ...], ...]
+    weights: Weights | None = None
+
+    def _weighted(self, name: str) -> WeightedRows:
+        weights = None if self.weights is None else getattr(self.weights, name)
+        return weighted_rows(getattr(self, name), weights)
+
+    @property
+    def weighted_train(self) -> WeightedRows:
+        """The training table with its weights."""
+        return self._weighted("train")
+
+    @property
+    def weighted(self) -> Compared[WeightedRows]:
+        """As ``compared``, with the weights of the rows."""
+        holdout = None if self.holdout is None else self._weighted("holdout")
+        return Compared(self._weighted("synthetic"), holdout, WeightedRows(self.baseline))
+
+    @property
+    def weighted_control(self) -> WeightedRows:
+        """``control`` with its weights."""
+        return self._weighted("control")
+
+    @property
+    def weighted_beside_control(self) -> Compared[WeightedRows]:
+        """As ``compared_beside_control``, with the weights of the rows."""
+        reference = None if self.reference is None else self._weighted("reference")
+        return Compared(self.weighted.synthetic, reference, self.weighted.baseline)
 
     @property
     def compared(self) -> Compared[np.ndarray]:
@@ -302,6 +355,10 @@ class Evaluation(Result):
     created : str
         UTC, ISO 8601.
     versions : dict
+    weights : WeightsUsed or None
+        Which survey weights every metric of utility uses; None: all rows count the same.
+    survey : SurveyEstimates or None
+        Weighted estimates of the training table with the intervals of the survey's design.
     """
 
     rows: dict[str, int]
@@ -318,6 +375,8 @@ class Evaluation(Result):
     real_sha256: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    weights: WeightsUsed | None = None
+    survey: SurveyEstimates | None = None
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key; KeyError if it was not measured."""
@@ -381,7 +440,8 @@ class Evaluation(Result):
         """Factor of the expected sampling error by which the hold-out reference is corrected; at most 1."""
         if not self.rows["holdout"]:
             return 1.0
-        return reference_scale(*(self.rows[name] for name in ("train", "synthetic", "holdout")))
+        rows: Mapping[str, float] = self.rows if self.weights is None else self.weights.effective
+        return reference_scale(*(rows[name] for name in ("train", "synthetic", "holdout")))
 
     @property
     def unpredicted(self) -> int:
@@ -442,6 +502,27 @@ def wilson(successes: int, trials: int) -> Estimate:
         return Estimate(math.nan, 0.0, 1.0, 0)
     interval = stats.binomtest(successes, trials).proportion_ci(method="wilson")
     return Estimate(successes / trials, float(interval.low), float(interval.high), trials)
+
+
+def weighted_wilson(hits: np.ndarray, weights: np.ndarray | None = None) -> Estimate:
+    """A (weighted) proportion of rows with Wilson's interval, of the effective number of rows.
+
+    Parameters
+    ----------
+    hits : ndarray of bool, shape (rows,)
+    weights : ndarray, shape (rows,), optional
+        0 or more, and not all 0.
+    """
+    if weights is None:
+        return wilson(int(hits.sum()), len(hits))
+    share, n = float(np.average(hits, weights=weights)), effective_rows(weights, len(hits))
+    centre, wide = share + Z95**2 / (2 * n), 1 + Z95**2 / n
+    half = Z95 * math.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
+    ends = (
+        max(0.0, min(share, (centre - half) / wide)),
+        min(1.0, max(share, (centre + half) / wide)),
+    )
+    return Estimate(share, *ends, len(hits))
 
 
 def worst_first(parts: Sequence[Part], better: str, limit: int) -> tuple[Part, ...]:

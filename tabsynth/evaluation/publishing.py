@@ -125,7 +125,7 @@ def evaluate_private(
     ------
     InputError
         If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
-        if the table was not made under it.
+        if the table was not made under it; if the schema declares a weight or a unit.
     BudgetError
         If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
     """
@@ -161,6 +161,11 @@ def release(
     if schema.unit is not None:
         raise InputError(
             f"Published figures protect one record, and the schema declares unit {shown(schema.unit)}; evaluate without"
+            " publishing (tabsynth.evaluate)."
+        )
+    if schema.weight is not None:
+        raise InputError(
+            f"Published figures count rows, and the schema declares weight {shown(schema.weight)}; evaluate without"
             " publishing (tabsynth.evaluate)."
         )
     fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded

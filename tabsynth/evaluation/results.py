@@ -437,7 +437,94 @@ class ColumnSummary(Result):
         return sum(self.real[i] for i in out), sum(self.synthetic[i] for i in out)
 
 
-def reference_scale(train: int, synthetic: int, holdout: int) -> float:
+@dataclass(frozen=True)
+class WeightsUsed(Result):
+    """The survey weights that every metric of utility uses.
+
+    Attributes
+    ----------
+    name : str
+        The column that holds them.
+    population : float
+        Sum of the weights of the training table: the estimated size of the population.
+    effective : dict
+        Effective numbers of rows of the ``train``, ``synthetic`` and ``holdout`` tables, (Σw)² / Σw².
+    self_weighting : bool
+        Whether the rows of the synthetic table all count the same.
+    """
+
+    name: str
+    population: float
+    effective: dict[str, float]
+    self_weighting: bool
+
+
+@dataclass(frozen=True)
+class SurveyEstimate(Result):
+    """One estimate of the population, from the training and from the synthetic table.
+
+    Attributes
+    ----------
+    name : str
+    real : Estimate
+        Weighted, of the training table, with the 95% interval of the survey's design; ``n`` are the rows.
+    error : float
+        Its standard error.
+    synthetic : float
+    """
+
+    name: str
+    real: Estimate
+    error: float
+    synthetic: float
+
+    def takes(self, value: float) -> bool:
+        """Whether another estimate is within the interval, to within rounding."""
+        rounding = 1e-9 * abs(self.real.value)
+        return self.real.low - rounding <= value <= self.real.high + rounding
+
+    @property
+    def inside(self) -> bool:
+        """Whether the synthetic estimate is within the interval."""
+        return self.takes(self.synthetic)
+
+    @property
+    def errors_away(self) -> float:
+        """How many standard errors the synthetic estimate is away; infinite where the error is 0."""
+        away = abs(self.synthetic - self.real.value)
+        if self.inside and self.error == 0:
+            return 0.0
+        return away / self.error if self.error > 0 and math.isfinite(away) else math.inf
+
+
+@dataclass(frozen=True)
+class SurveyEstimates(Result):
+    """Weighted estimates of the training table with design-aware intervals, and the synthetic table's beside them.
+
+    Attributes
+    ----------
+    method : str
+        How standard errors were estimated, in a sentence.
+    degrees : int
+        Degrees of freedom of Student's t.
+    estimates : dict
+        By kind (``share``, ``pair``, ``number``): the estimates that were judged, those furthest away first; at most
+        500 of a kind.
+    judged, inside : dict
+        By kind: how many estimates were judged, and how many of the synthetic ones are within the interval.
+    too_few : dict
+        By kind: how many were not judged, for want of training rows.
+    """
+
+    method: str
+    degrees: int
+    estimates: dict[str, tuple[SurveyEstimate, ...]]
+    judged: dict[str, int]
+    inside: dict[str, int]
+    too_few: dict[str, int]
+
+
+def reference_scale(train: float, synthetic: float, holdout: float) -> float:
     """How much nearer a real sample of ``synthetic`` rows is than one of ``holdout`` rows; at most 1.
 
     What drawing n and m rows adds to a distance grows with √(1/n + 1/m), and more slowly where most

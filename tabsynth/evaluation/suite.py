@@ -10,9 +10,9 @@ from tabsynth.evaluation.attacks.anonymeter import anonymeter
 from tabsynth.evaluation.attacks.disclosure import attribute_disclosure, disclosure_metric
 from tabsynth.evaluation.attacks.membership import membership
 from tabsynth.evaluation.baseline import independent_columns, verdict
-from tabsynth.evaluation.metric import Evaluation, Metric, Tables, at_equal_rows, halves
+from tabsynth.evaluation.metric import Evaluation, Metric, Tables, Weights, at_equal_rows, halves
 from tabsynth.evaluation.overlap import overlap
-from tabsynth.evaluation.results import Prediction, reference_scale
+from tabsynth.evaluation.results import Prediction, WeightsUsed, reference_scale
 from tabsynth.evaluation.utility.associations import associations
 from tabsynth.evaluation.utility.columns import dimension_wise_probability, rare_coverage
 from tabsynth.evaluation.utility.inference import inference
@@ -26,8 +26,10 @@ from tabsynth.evaluation.utility.prediction import (
 )
 from tabsynth.evaluation.utility.propensity import propensity
 from tabsynth.evaluation.utility.subgroups import subgroup_gap
+from tabsynth.evaluation.utility.survey import Design, survey_estimates
 from tabsynth.evaluation.utility.target import train_on_synthetic
 from tabsynth.evaluation.utility.totals import population_totals
+from tabsynth.evaluation.weighting import WeightedRows, weighted_rows
 
 Progress = Callable[[str, float], None]
 BASELINES = 4  # shuffles fitted in prediction, to know what chance alone scores
@@ -43,8 +45,8 @@ class Columns:
     ----------
     scores, labels
         As in :class:`tabsynth.evaluation.metric.Tables`; default: no numbers, labels that count.
-    target, weights : int or None
-        The column that a user would predict and explain, and the one that holds survey weights.
+    target : int or None
+        The column that a user would predict and explain.
     by : tuple of int
         Columns whose groups are compared.
     boosting : bool
@@ -55,7 +57,6 @@ class Columns:
     labels: tuple[tuple[str, ...], ...] | None = None
     target: int | None = None
     by: tuple[int, ...] = ()
-    weights: int | None = None
     boosting: bool = False
 
 
@@ -67,6 +68,9 @@ def measure(
     names: Sequence[str],
     sizes: Sequence[int],
     columns: Columns | None = None,
+    weights: Weights | None = None,
+    design: Design | None = None,
+    numbers: Sequence[int] = (),
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     seed: int = 0,
@@ -83,6 +87,13 @@ def measure(
     ----------
     train, synthetic, holdout : ndarray, shape (rows, columns), int64
         Category codes; ``sizes[j]`` of them in column j. ``holdout`` may be None.
+    weights : Weights, optional
+        Survey weights of the rows of ``train``, ``synthetic`` and ``holdout``, for every metric of utility. The
+        attacks count people, each of whom is one row, and use no weights.
+    design : Design, optional
+        Of the survey that the rows of ``train`` are from, for design-aware intervals; with ``weights``.
+    numbers : sequence of int
+        Columns of numbers, of which means and totals are estimated.
     m : int
         Records in each group of attribute disclosure.
     seed : int
@@ -94,17 +105,26 @@ def measure(
     """
     columns = columns or Columns()
     rng = np.random.default_rng(seed)
-    baselines = [independent_columns(train, len(synthetic), rng) for _ in range(BASELINES)]
-    # Of a larger hold-out as many rows as the synthetic table has; a smaller one is corrected for below.
-    reference = (
-        None
-        if holdout is None
-        else subsample(holdout, len(synthetic), np.random.default_rng([seed, 3]))
-    )
+    of_train = None if weights is None else weights.train
+    baselines = [
+        independent_columns(train, len(synthetic), rng, of_train) for _ in range(BASELINES)
+    ]
+    own = np.random.default_rng([seed, 1])
+    tables = _tables(train, synthetic, holdout, baselines[0], names, sizes, columns, weights, own)
+    if holdout is not None:
+        # Of a larger one as many rows as the synthetic table has; a smaller one is corrected for below.
+        chosen = subsample(
+            np.arange(len(holdout)), len(synthetic), np.random.default_rng([seed, 3])
+        )
+        tables = replace(tables, holdout=holdout[chosen])
+        if weights is not None and weights.holdout is not None and tables.weights is not None:
+            kept = replace(tables.weights, holdout=weights.holdout[chosen])
+            tables = replace(tables, weights=kept)
+    real, compared = tables.weighted_train, tables.weighted
     ways = tuple(
         distances(
-            train,
-            (synthetic, baselines[0], reference),
+            real,
+            (compared.synthetic, compared.baseline, compared.holdout),
             order,
             names=names,
             sizes=sizes,
@@ -113,21 +133,26 @@ def measure(
         )
         for order in range(1, min(3, len(sizes)) + 1)
     )
-    own = np.random.default_rng([seed, 1])
-    tables = _tables(train, synthetic, holdout, baselines[0], names, sizes, columns, own)
-    tables = replace(tables, holdout=reference)
     utility = _of_utility(tables, columns, own, seed, _stage(progress, "relations"))
-    fit, test = _fit_and_test(train, holdout, rng)
+    others = None
+    if holdout is not None:
+        others = weighted_rows(holdout, None if weights is None else weights.holdout)
+    fit, test = _fit_and_test(real, others, rng)
     if holdout is None:
-        baselines = [independent_columns(fit, len(synthetic), rng) for _ in range(BASELINES)]
+        baselines = [
+            independent_columns(fit.codes, len(synthetic), rng, fit.weights)
+            for _ in range(BASELINES)
+        ]
     prediction, by_classifier = _of_prediction(
         tables, fit, baselines, test, columns.boosting, rng, own, progress
     )
     if columns.target is not None:
         if tables.control is not None:
-            shown, rows = tables, tables.control
+            shown, rows = tables, tables.weighted_control
         else:  # the classifiers of the training table and of the baseline do not see the test rows
-            shown, rows = replace(tables, train=fit, baseline=baselines[0]), test
+            of_fit = None if weights is None else replace(weights, train=fit.each)
+            shown = replace(tables, train=fit.codes, baseline=baselines[0], weights=of_fit)
+            rows = test
         utility += train_on_synthetic(shown, rows, columns.target, own, boosting=columns.boosting)
     disclosure = attribute_disclosure(
         train,
@@ -143,14 +168,36 @@ def measure(
     attacks += _attacks(tables, min(m, MAX_ATTACKED), own, _stage(progress, "attacks"))
     counts = {"train": len(train), "synthetic": len(synthetic), "test": len(test)}
     counts["holdout"] = 0 if holdout is None else len(holdout)
-    scale = 1.0 if holdout is None else reference_scale(*map(len, (train, synthetic, holdout)))
+    survey = None
+    if weights is not None and design is not None:
+        survey, within = survey_estimates(tables, design, numbers, seed=seed)
+        utility += within
+    used = None if weights is None else weights_used(tables)
+    scale = 1.0
+    if holdout is not None:
+        lengths = map(len, (train, synthetic, holdout))
+        scale = reference_scale(*(lengths if used is None else used.effective.values()))
     metrics = (*map(distance_metric, ways), *by_classifier, *utility, *extra, *attacks)
     return Evaluation(
         counts,
         tuple(at_equal_rows(metric, scale) for metric in metrics),
         verdict(prediction, ways, scale),
         None if holdout is None else overlap(train, holdout),
+        weights=used,
+        survey=survey,
     )
+
+
+def weights_used(tables: Tables, name: str = "weights") -> WeightsUsed:
+    """What there is to say about the weights of tables."""
+    weights, compared = tables.weights, tables.weighted
+    assert weights is not None
+    effective = {
+        "train": tables.weighted_train.effective,
+        "synthetic": compared.synthetic.effective,
+        "holdout": 0.0 if compared.holdout is None else compared.holdout.effective,
+    }
+    return WeightsUsed(name, float(weights.train.sum()), effective, weights.synthetic is None)
 
 
 def _tables(
@@ -161,9 +208,17 @@ def _tables(
     names: Sequence[str],
     sizes: Sequence[int],
     columns: Columns,
+    weights: Weights | None,
     rng: np.random.Generator,
 ) -> Tables:
-    reference, control = halves(holdout, rng)
+    first, second = halves(None if holdout is None else np.arange(len(holdout)), rng)
+    reference, control = (
+        None if half is None or holdout is None else holdout[half] for half in (first, second)
+    )
+    if weights is not None and weights.holdout is not None:
+        given = weights.holdout
+        parts = (None if half is None else given[half] for half in (first, second))
+        weights = replace(weights, reference=next(parts), control=next(parts))
     return Tables(
         train=train,
         synthetic=synthetic,
@@ -175,6 +230,7 @@ def _tables(
         sizes=tuple(sizes),
         scores=columns.scores or (None,) * len(sizes),
         labels=columns.labels or tuple(tuple(map(str, range(size))) for size in sizes),
+        weights=weights,
     )
 
 
@@ -195,8 +251,8 @@ def _of_utility(
     ]
     for column in columns.by:
         metrics.append(subgroup_gap(tables, column, rng))
-    if columns.weights is not None:
-        metrics += population_totals(tables, columns.weights, rng)
+    if tables.weights is not None:
+        metrics += population_totals(tables, rng)
     if columns.target is not None:
         metrics += inference(tables, columns.target)
     if progress is not None:
@@ -206,9 +262,9 @@ def _of_utility(
 
 def _of_prediction(
     tables: Tables,
-    fit: np.ndarray,
+    fit: WeightedRows,
     baselines: Sequence[np.ndarray],
-    test: np.ndarray,
+    test: WeightedRows,
     boosting: bool,
     rng: np.random.Generator,
     own: np.random.Generator,
@@ -219,13 +275,13 @@ def _of_prediction(
     about: dict[str, Any] = {"names": tables.names, "sizes": tables.sizes, "seen": seen}
     stage = _stage(progress, "prediction")
     prediction = dimension_wise_prediction(
-        fit, tables.synthetic, baselines, test, rng=rng, progress=stage, **about
+        fit, tables.weighted.synthetic, baselines, test, rng=rng, progress=stage, **about
     )
     metrics = prediction_metrics(prediction, "logistic regression", "prediction")
     if boosting:
         about |= {"predict": boost_column, "progress": _stage(progress, "boosting")}
         boosted = dimension_wise_prediction(
-            fit, tables.synthetic, baselines[:2], test, rng=own, **about
+            fit, tables.weighted.synthetic, baselines[:2], test, rng=own, **about
         )
         metrics += prediction_metrics(boosted, "gradient boosting", "boosting")
     return prediction, metrics
@@ -248,8 +304,8 @@ def _attacks(
 
 
 def _fit_and_test(
-    train: np.ndarray, holdout: np.ndarray | None, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+    train: WeightedRows, holdout: WeightedRows | None, rng: np.random.Generator
+) -> tuple[WeightedRows, WeightedRows]:
     """The rows that the train classifier is fitted on, and those that all are tested on."""
     if holdout is not None:
         return train, holdout
@@ -257,7 +313,7 @@ def _fit_and_test(
     cut = round(TEST_SHARE * len(train))
     if cut == 0 or cut == len(train):  # a table of one row has nothing to split
         return train, train
-    return train[order[cut:]], train[order[:cut]]
+    return train.at(order[cut:]), train.at(order[:cut])
 
 
 def _stage(progress: Progress | None, name: str) -> Callable[[float], None] | None:

@@ -10,6 +10,7 @@ SECTIONS = (
     ("disclosure", "Attribute disclosure"),
     ("columns", "Every column"),
     ("rules", "Rules between columns"),
+    ("survey", "Estimates of the population"),
     ("distances", "Distances of marginals"),
     ("glossary", "Glossary"),
 )
@@ -51,6 +52,16 @@ GLOSSARY = (
         "Mean squared propensity score of a classifier that separates synthetic from training rows, over its"
         " expectation for two samples of one population. The best value is near 1. Above 1 the tables differ; below"
         " 1 the table is nearer to the training rows than other real rows are.",
+    ),
+    (
+        "Survey weight",
+        "How many people of the population a row stands for. With weights, every metric of utility compares weighted"
+        " tables; a synthetic table without a column of weights is self-weighting, which means that its rows count equally.",
+    ),
+    (
+        "Interval of the survey's design",
+        "95% interval of a weighted estimate that allows for unequal weights, and for strata and clusters or replicate"
+        " weights where these are given.",
     ),
     (
         "Heaping",

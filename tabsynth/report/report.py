@@ -20,12 +20,20 @@ from tabsynth.evaluation.column_summaries import QUANTILES
 from tabsynth.evaluation.metric import Evaluation, Metric
 from tabsynth.evaluation.results import ColumnSummary, Estimate
 from tabsynth.evaluation.utility.prediction import MAX_CLASSES, folded_columns
+from tabsynth.evaluation.utility.survey import LEAST_ROWS
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.report.figures import curve_figure, disclosure_figure, marginal_figure
 from tabsynth.report.glossary import GLOSSARY, SECTIONS
 from tabsynth.report.heatmap import heat_map, strip
 from tabsynth.report.page import environment, format_number, packaged, shortened
-from tabsynth.report.summary import NOTICE, STANDARD_ERRORS, equal_rows, subtitle, summarise
+from tabsynth.report.summary import (
+    NOTICE,
+    STANDARD_ERRORS,
+    SURVEY_KINDS,
+    equal_rows,
+    subtitle,
+    summarise,
+)
 from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
 
 MAX_PICTURES = 64
@@ -55,6 +63,7 @@ KINDS = (
 ANCHORS = {"utility": "utility", "privacy": "attacks", "shown": "nearest"}
 WORST = 10
 MAX_PAIRS = 500  # in the table beside the heat map
+SHOWN_ESTIMATES = 20  # of each kind, of the population
 CAPTION = 200  # letters of a column's description
 
 
@@ -114,7 +123,11 @@ def render(report: "Report") -> str:
         heaped=[item for item in evaluation.columns if item.heaping is not None],
         standard_errors=STANDARD_ERRORS,
         subtitle=subtitle(evaluation),
-        sections=SECTIONS,
+        sections=[item for item in SECTIONS if item[0] != "survey" or evaluation.survey],
+        survey=evaluation.survey,
+        survey_kinds=SURVEY_KINDS,
+        least_rows=LEAST_ROWS,
+        shown_estimates=SHOWN_ESTIMATES,
         glossary=GLOSSARY,
         quantiles=[f"{100 * q:g}%" for q in QUANTILES],
         equal_rows=equal_rows(evaluation),

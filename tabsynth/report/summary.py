@@ -12,13 +12,17 @@ from tabsynth.evaluation.results import (
     Disclosure,
     Estimate,
     Subgroups,
+    SurveyEstimates,
+    WeightsUsed,
 )
+from tabsynth.evaluation.utility.survey import KINDS
 from tabsynth.report.certificates import (
     NO_CERTIFICATE,
     condition_sentence,
     epsilon_text,
     unauthenticated,
 )
+from tabsynth.report.page import format_number
 
 NOTICE = "This report is itself computed from real data and is not covered by ε: treat it as confidential."
 # Heaping is in the summary where a share of multiples differs by more than this; at most so many columns are named.
@@ -45,6 +49,7 @@ _UNKNOWN = (
     "Without a hold-out it cannot be known whether real rows do better by distances: where"
     " columns are weakly related, it does not."
 )
+SURVEY_KINDS = {kind: title for kind, (title, _) in KINDS.items()}
 NAMED = 5  # groups, before "and so many others"
 
 
@@ -95,6 +100,10 @@ def summarise(evaluation: Evaluation) -> list[str]:
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation))
+    if evaluation.weights is not None:
+        out.append(_weights(evaluation.weights))
+    if evaluation.survey is not None:
+        out += _survey(evaluation.survey)
     out += _holdout(evaluation.overlap)
     out += _broken(evaluation, evaluation.left_out)
     out += _heaping(evaluation)
@@ -184,6 +193,43 @@ def _distances(evaluation: Evaluation) -> str:
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
     )
+
+
+def _weights(weights: WeightsUsed) -> str:
+    column = (
+        "the weights given" if weights.name == "given" else f"the survey weights of {weights.name}"
+    )
+    synthetic = "count equally" if weights.self_weighting else "have weights of their own"
+    return (
+        f"Every metric of utility uses {column}: the training rows stand for {weights.population:,.0f} people, and say"
+        f" as much as {weights.effective['train']:,.0f} rows of equal weights. The synthetic rows {synthetic}."
+        " The attacks use no weights."
+    )
+
+
+def _survey(survey: SurveyEstimates) -> list[str]:
+    """How many synthetic estimates are within the intervals of the survey, and which is furthest away."""
+    parts = [
+        f"{survey.inside[kind] / judged:.0%} of {judged:,} {SURVEY_KINDS[kind]}"
+        for kind, judged in survey.judged.items()
+        if judged
+    ]
+    if not parts:
+        return []
+    outside = [e for listed in survey.estimates.values() for e in listed[:1] if not e.inside]
+    furthest = max(outside, key=lambda estimate: estimate.errors_away, default=None)
+    text = (
+        "The synthetic estimates are within the 95% interval of the training table's weighted estimate for"
+        f" {', '.join(parts)}, by {survey.method}."
+    )
+    if furthest is not None:
+        text += (
+            f" Furthest away is {furthest.name}: {format_number(furthest.synthetic, style='grouped')}, and"
+            f" {format_number(furthest.real.value, style='grouped')}"
+            f" ({format_number(furthest.real.low, style='grouped')} to"
+            f" {format_number(furthest.real.high, style='grouped')}) in the training table."
+        )
+    return [text]
 
 
 def _disclosure(disclosure: Disclosure) -> str:

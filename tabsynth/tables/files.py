@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def read_table(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
-    aside: Sequence[str] = (),
+    aside: Collection[str] | Callable[[str], bool] = (),
 ) -> pd.DataFrame:
     """Read a table with the columns, dtypes and null texts of ``schema``, without identifiers and free text.
 
@@ -145,8 +145,9 @@ def read_table(
         The decimal mark of numbers that are texts. Default: that of the schema.
     sheet : str, optional
         The sheet of a workbook that has several.
-    aside : sequence of str
-        Columns besides those of the schema, such as keys of linked tables.
+    aside : collection of str, or callable
+        Columns besides those that are modelled, such as identifiers and keys of linked tables, or whether a column of
+        a name is one. They are kept as the file has them.
 
     Raises
     ------
@@ -165,9 +166,12 @@ def read_table(
     frame = _read(path, schema.null_values, sep, encoding, sheet)
     as_text = _is_text(base)
     if as_text:
-        frame.columns = [unescaped(name, (*schema.names, *aside)) for name in frame.columns]
-    kept = frame[[name for name in dict.fromkeys(aside) if name in frame.columns]]
-    frame = frame.drop(columns=[name for name in kept.columns if name not in schema.names])
+        known = schema.names if callable(aside) else (*schema.names, *aside)
+        frame.columns = [unescaped(name, known) for name in frame.columns]
+    is_aside = aside if callable(aside) else frozenset(aside).__contains__
+    kept = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
+    declared = {*schema.names, *schema.names_left_out, *schema.design.names}
+    frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
     if sep is None:
         _check_separator(path, frame, schema.names)
     marked = replace(schema, decimal=mark)

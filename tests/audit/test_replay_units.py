@@ -8,7 +8,9 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, checked, frame
 
+from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.fixtures import with_unit
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult, replay
 from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
@@ -148,3 +150,30 @@ def test_the_bound_of_a_design_is_that_of_weights_and_rows() -> None:
     design = Design(weight="w", max_weight=30.0, unit="u", max_rows_per_unit=4)
     assert design.bound == 120.0 and design.rows == 4
     assert Design(unit="u", max_rows_per_unit=4).bound == 4.0 and Design().bound == 1.0
+
+
+# Canaries.
+
+
+class QuietMarginals(measurement.PrivateMarginals):
+    """Noise of a row, where a unit has three."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.counts.bound = 1.0
+
+
+@pytest.mark.slow
+def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
+    """μ̂ of a unit of five rows, of which three are used, is near the μ that is accounted for."""
+    result = {r.part: r for r in audit_counts(8.0, runs=200, unit_rows=3)}
+    whole = result["whole fit, unit of 3 rows"]
+    assert whole.verdict == NOT_REFUTED and whole.epsilon_claimed == pytest.approx(8.0)
+    assert abs(whole.mu_estimate - whole.mu_claimed) < 0.42
+    assert whole.mu_lower <= whole.mu_claimed
+
+
+@pytest.mark.slow
+def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
+    result = {r.part: r for r in audit_counts(8.0, runs=150, unit_rows=3, measuring=QuietMarginals)}
+    assert result["whole fit, unit of 3 rows"].verdict == REFUTED

@@ -1,9 +1,11 @@
 """Tables for the tests of metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tabsynth.evaluation import Tables, independent_columns
-from tabsynth.evaluation.metric import halves
+from tabsynth.evaluation.metric import Weights, halves
 
 NAMES, SIZES = ("a", "b", "c", "d"), (3, 4, 2, 30)
 
@@ -31,6 +33,17 @@ def tables(train, synthetic, holdout=None, *, sizes=SIZES, numeric=True, seed=0)
         sizes=tuple(sizes),
         scores=tuple(scores),
         labels=tuple(tuple(map(str, range(s))) for s in sizes),
+    )
+
+
+def weighted(train, synthetic, holdout, weights, **about):
+    """Tables with the weights of the training, the synthetic and the hold-out table; None: they have none."""
+    created = tables(train, synthetic, holdout, **about)
+    rng = np.random.default_rng(1)
+    return replace(
+        created,
+        baseline=independent_columns(train, len(synthetic), rng, weights[0]),
+        weights=Weights(train=weights[0], synthetic=weights[1], holdout=weights[2]),
     )
 
 

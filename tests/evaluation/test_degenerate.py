@@ -10,6 +10,7 @@ import pytest
 from tabsynth._files import json_ready
 from tabsynth.evaluation import Columns, measure, shadow_membership
 from tabsynth.evaluation.charged import charged_metrics, uses
+from tabsynth.evaluation.metric import Weights
 from tabsynth.evaluation.utility.constraints import violations
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -17,7 +18,7 @@ from tabsynth.report.summary import summarise
 
 NAMES, SIZES = ("a", "b", "c", "w"), (3, 4, 2, 6)
 SCORES = (None, np.arange(4.0), None, np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]))
-ALL = Columns(scores=SCORES, target=0, by=(0, 2), weights=3, boosting=True)
+ALL = Columns(scores=SCORES, target=0, by=(0, 2), boosting=True)
 TARGET = {
     f"target_{figure}_{model}"
     for figure in ("auroc", "auprc", "calibration")
@@ -45,6 +46,12 @@ def all_null(rows):
     return np.tile([s - 1 for s in SIZES], (rows, 1))
 
 
+def weights(*tables):
+    """Weights of all rows, none of which says anything."""
+    of_tables = [None if t is None else 1.0 + np.arange(len(t)) % 3 for t in tables]
+    return Weights(**dict(zip(("train", "synthetic", "holdout"), of_tables, strict=False)))
+
+
 def mixed(rows, seed=0):
     rng = np.random.default_rng(seed)
     return np.stack([rng.integers(0, s, rows) for s in SIZES], axis=1)
@@ -69,7 +76,15 @@ def test_every_metric_has_its_form(train, synthetic, holdout):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         measured = measure(
-            train, synthetic, holdout, names=NAMES, sizes=SIZES, columns=ALL, m=20, k=(1, 5)
+            train,
+            synthetic,
+            holdout,
+            names=NAMES,
+            sizes=SIZES,
+            columns=ALL,
+            weights=weights(train, synthetic, holdout),
+            m=20,
+            k=(1, 5),
         )
     keys = [metric.key for metric in measured.metrics]
     controlled = holdout is not None and len(holdout) > 1
@@ -120,7 +135,8 @@ def test_numbers_without_spread_are_not_explained(train, synthetic, explained, t
 @pytest.mark.slow
 def test_disjoint_and_equal_tables_are_at_the_ends():
     def run(a, b):
-        return measure(a, b, None, names=NAMES, sizes=SIZES, columns=ALL, m=5, k=(1,))
+        about = {"names": NAMES, "sizes": SIZES, "columns": ALL, "m": 5, "k": (1,)}
+        return measure(a, b, None, weights=weights(a, b), **about)
 
     apart, equal = run(constant(40), constant(40, 1)), run(mixed(40), mixed(40))
     assert apart["k_marginal"].value == 0 and equal["k_marginal"].value == 1000
@@ -159,7 +175,7 @@ def test_shadow_models_of_tables_without_spread(population):
 
 
 def test_no_row_or_every_row_breaks_the_schema():
-    none = violations(np.zeros((5, 0), dtype=bool), 0, 5, [], [])
+    none = violations(np.zeros((5, 0), dtype=bool), np.ones(5, dtype=bool), [], [])
     assert (none.value, none.parts) == (0, ()) and none.low == 0 < none.high < 1
-    every = violations(np.ones((1, 2), dtype=bool), 0, 1, ["a", "b"], [])
+    every = violations(np.ones((1, 2), dtype=bool), np.ones(1, dtype=bool), ["a", "b"], [])
     assert every.value == 1 and [part.n for part in every.parts] == [1, 1]

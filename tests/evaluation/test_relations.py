@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from evaluated import SIZES, drawn, related, tables
 from scipy import stats
 from sklearn.metrics import mutual_info_score
 
+from tabsynth.evaluation.metric import Weights
 from tabsynth.evaluation.utility.associations import (
     associations,
     correlations,
@@ -149,8 +151,14 @@ def test_a_tree_sees_what_main_effects_do_not():
 
 def test_weighted_totals_by_hand():
     rng = np.random.default_rng(5)
-    train, other = related(rng, 400), related(rng, 200)
-    total, values = population_totals(tables(train, other), 3, rng)
+    train, other = (np.add(related(rng, rows), [0, 0, 0, 1]) for rows in (400, 200))
+
+    def totals(one, two):  # weights are the numbers of column d, which is never 0 here
+        weights = Weights(train=one[:, 3] * 1.0, synthetic=two[:, 3] * 1.0, column=3)
+        sizes = (*SIZES[:3], SIZES[3] + 1)
+        return population_totals(replace(tables(one, two, sizes=sizes), weights=weights), rng)
+
+    total, values = totals(train, other)
     w, v = train[:, 3], other[:, 3] * 2  # weights are the numbers of column d; half as many rows
     assert total.value == pytest.approx(abs(v.sum() / w.sum() - 1))
     moved = []
@@ -158,5 +166,5 @@ def test_weighted_totals_by_hand():
         gap = [w[train[:, j] == x].sum() - v[other[:, j] == x].sum() for x in range(SIZES[j])]
         moved.append(0.5 * np.abs(gap).sum() / w.sum())
     assert values.value == pytest.approx(np.mean(moved))
-    same = population_totals(tables(train, train), 3, rng)
+    same = totals(train, train)
     assert [m.value for m in same] == [0, 0] and total.low <= total.value <= total.high

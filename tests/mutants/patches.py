@@ -2,7 +2,7 @@
 
 A file has
 
-- ``rule``: which rule of the design it breaks (R1 … R27), ``mistake``: what is wrong, in a sentence;
+- ``rule``: which rule of the design it breaks (R1 … R28), ``mistake``: what is wrong, in a sentence;
 - ``seen``: where it was made in earnest, with its source; ``listed``: its name in the design's own list;
 - ``tests``: who is expected to notice, as pytest names them, the quickest first;
 - ``[[patch]]``: a ``target`` as ``package.module:Class.method``, ``package.module:function`` or

@@ -25,6 +25,7 @@ from tabsynth.evaluation.metric import (
 from tabsynth.evaluation.results import Estimate
 from tabsynth.evaluation.utility.marginals import column_sets
 from tabsynth.evaluation.utility.prediction import fold_rare
+from tabsynth.evaluation.weighting import WeightedRows, counts
 
 PEARSON = "Pearson 1895; interval: delete-a-group jackknife, Kott 2001"
 CRAMER = "Cramér 1946, bias-corrected by Bergsma 2013; interval: Kott 2001"
@@ -33,14 +34,16 @@ INFORMATION = "Shannon 1948, bias-corrected by Miller 1955; interval: Kott 2001"
 
 def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> list[Metric]:
     """Mean absolute differences of r (numbers only), V and information (in nats) over pairs."""
-    present = [t for t in (tables.train, *tables.compared) if t is not None]
-    folded, sizes = fold_rare(present, tables.sizes)
+    present = [t for t in (tables.weighted_train, *tables.weighted) if t is not None]
+    folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
     pairs = column_sets(len(sizes), 2, seed) if len(sizes) > 1 else []
     groups = [group_numbers(len(table), rng) for table in folded]
     by_table = []
-    for table, group in zip(folded, groups, strict=True):
-        counts = (pair_counts(table, i, j, sizes, group) for i, j in pairs)
-        both = [(cramers_v(c), mutual_information(c)) for c in counts]
+    for table, whole, group in zip(folded, present, groups, strict=True):
+        of_pairs = (
+            pair_counts(table, i, j, sizes, group, whole.effective_weights) for i, j in pairs
+        )
+        both = [(cramers_v(c), mutual_information(c)) for c in of_pairs]
         by_table.append(np.array(both).reshape(len(pairs), 2, 1 + GROUPS))
     names = [f"{tables.names[i]} × {tables.names[j]}" for i, j in pairs]
     metrics = []
@@ -55,7 +58,10 @@ def associations(tables: Tables, rng: np.random.Generator, *, seed: int = 0) -> 
     if len(numeric) > 1:
         upper = np.triu_indices(len(numeric), 1)
         values = [
-            np.stack([m[upper] for m in correlations(_numbers(t, tables, numeric), g)], axis=1)
+            np.stack(
+                [m[upper] for m in correlations(_numbers(t.codes, tables, numeric), g, t.mean_one)],
+                axis=1,
+            )
             for t, g in zip(present, groups, strict=True)
         ]
         names = [
@@ -85,16 +91,15 @@ def _metric(
 ) -> Metric:
     """From values of shape (pairs, 1 + groups), of the training table and of each other one."""
     train = values[0]
-    remaining = iter(zip(values[1:], [t for t in tables.compared if t is not None], strict=True))
+    remaining = iter(values[1:])
 
-    def compare(_: np.ndarray) -> tuple[np.ndarray, Estimate]:
-        other, table = next(remaining)
-        gaps = np.abs(train - other)
-        n = min(len(table), len(tables.train))
+    def compare(table: WeightedRows) -> tuple[np.ndarray, Estimate]:
+        gaps = np.abs(train - next(remaining))
+        n = min(len(table), len(tables.weighted_train))
         mean = gaps.mean(axis=0)
         return gaps[:, 0], clipped(jackknifed(float(mean[0]), mean[1:], n), 0.0)
 
-    comparisons = tables.compared.map(compare)
+    comparisons = tables.weighted.map(compare)
     parts = [
         comparisons.part(name, lambda f, i=i: f[0][i], len(tables.synthetic))  # type: ignore[misc]
         for i, name in enumerate(names)
@@ -115,22 +120,37 @@ def _metric(
 
 
 def pair_counts(
-    table: np.ndarray, i: int, j: int, sizes: tuple[int, ...], group: np.ndarray
+    table: np.ndarray,
+    i: int,
+    j: int,
+    sizes: tuple[int, ...],
+    group: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Counts of two columns: of all rows, then without each group; shape (1 + groups, size, size)."""
+    """Counts of two columns: of all rows, then without each group; shape (1 + groups, size, size).
+
+    ``weights``, shape (rows,): of each row; their sum is the number of rows that V and information are corrected for.
+    """
     shape = (GROUPS, sizes[i], sizes[j])
     cells = (group * sizes[i] + table[:, i]) * sizes[j] + table[:, j]
-    counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(float)
-    total = counts.sum(axis=0, keepdims=True)
-    return np.concatenate([total, total - counts])
+    each = counts(cells, math.prod(shape), weights).reshape(shape).astype(float)
+    total = each.sum(axis=0, keepdims=True)
+    return np.concatenate([total, total - each if weights is None else _others(each)])
 
 
-def cramers_v(counts: np.ndarray) -> np.ndarray:
+def _others(each: np.ndarray) -> np.ndarray:
+    """The sum of all groups but each, without the rounding of a difference, which leaves no cell empty."""
+    occupied = each > 0
+    left = each.sum(axis=0) - each
+    return np.where(occupied.sum(axis=0) > occupied, left, 0.0)
+
+
+def cramers_v(table: np.ndarray) -> np.ndarray:
     """Bergsma's V of tables of counts, shape (…, a, b) to (…); 0 where a column is constant."""
-    n = counts.sum(axis=(-2, -1))
-    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    n = table.sum(axis=(-2, -1))
+    rows, columns = table.sum(axis=-1), table.sum(axis=-2)
     expected = rows[..., :, None] * columns[..., None, :]
-    terms = np.divide(counts**2, expected, out=np.zeros_like(counts), where=expected > 0)
+    terms = np.divide(table**2, expected, out=np.zeros_like(table), where=expected > 0)
     phi2 = terms.sum(axis=(-2, -1)) - 1
     a, b = (rows > 0).sum(axis=-1), (columns > 0).sum(axis=-1)
     less = np.maximum(n - 1, 1)
@@ -140,22 +160,24 @@ def cramers_v(counts: np.ndarray) -> np.ndarray:
     return np.sqrt(np.minimum(1.0, ratio))
 
 
-def mutual_information(counts: np.ndarray) -> np.ndarray:
+def mutual_information(table: np.ndarray) -> np.ndarray:
     """Information of tables of counts in nats, bias-corrected, never below 0; (…, a, b) to (…)."""
-    n = counts.sum(axis=(-2, -1))
-    together = _entropy(counts.reshape(*counts.shape[:-2], -1), n)
-    apart = _entropy(counts.sum(axis=-1), n) + _entropy(counts.sum(axis=-2), n)
+    n = table.sum(axis=(-2, -1))
+    together = _entropy(table.reshape(*table.shape[:-2], -1), n)
+    apart = _entropy(table.sum(axis=-1), n) + _entropy(table.sum(axis=-2), n)
     return np.maximum(0.0, apart - together)
 
 
-def _entropy(counts: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _entropy(cells: np.ndarray, n: np.ndarray) -> np.ndarray:
     total = np.maximum(n, 1)
-    share = counts / total[..., None]
+    share = cells / total[..., None]
     logs = np.log(share, out=np.zeros_like(share), where=share > 0)
-    return -(share * logs).sum(axis=-1) + ((counts > 0).sum(axis=-1) - 1) / (2 * total)
+    return -(share * logs).sum(axis=-1) + ((cells > 0).sum(axis=-1) - 1) / (2 * total)
 
 
-def correlations(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
+def correlations(
+    numbers: np.ndarray, group: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Pearson's r over the rows where both are known: of all rows, then without each group.
 
     0 where a column is constant.
@@ -164,6 +186,7 @@ def correlations(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
     ----------
     numbers : ndarray, shape (rows, columns)
         NaN where there is none.
+    weights : ndarray, shape (rows,), optional
 
     Returns
     -------
@@ -173,15 +196,17 @@ def correlations(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
     centre = np.where(finite, numbers, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
     x = np.where(finite, numbers - centre, 0.0)
     mask = finite.astype(float)
+    each = np.ones(len(x)) if weights is None else weights
 
     def sums(part: np.ndarray) -> np.ndarray:
         a, m = x[part], mask[part]
-        return np.stack([m.T @ m, a.T @ m, m.T @ a, (a * a).T @ m, m.T @ (a * a), a.T @ a])
+        wa, wm = (each[part, None] * item for item in (a, m))
+        return np.stack([wm.T @ m, wa.T @ m, wm.T @ a, (wa * a).T @ m, wm.T @ (a * a), wa.T @ a])
 
     by_group = np.stack([sums(group == g) for g in range(GROUPS)])
     total = by_group.sum(axis=0, keepdims=True)
     n, si, sj, sii, sjj, sij = np.moveaxis(np.concatenate([total, total - by_group]), 1, 0)
-    count = np.maximum(n, 1)
+    count = np.where(n > 0, n, 1)
     covariance = sij / count - si * sj / count**2
     variances = (sii / count - (si / count) ** 2) * (sjj / count - (sj / count) ** 2)
     scale = np.sqrt(np.maximum(variances, 0))

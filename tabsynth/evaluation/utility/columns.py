@@ -18,6 +18,7 @@ from tabsynth.evaluation.metric import (
     wilson,
 )
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.weighting import WeightedRows, counts
 
 RARE = 0.01  # share of the training rows: a rarer value counts as rare
 PROBABILITY = "Choi et al. 2017 (medGAN), arXiv:1703.06490; interval: Kott 2001"
@@ -29,15 +30,16 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
 
     A dimension is one value of one column (one bit of the one-hot codes).
     """
-    train = _shares(tables.train, tables.sizes, group_numbers(len(tables.train), rng))
+    real = tables.weighted_train
+    train = _shares(real, tables.sizes, group_numbers(len(real), rng))
 
-    def measure(other: np.ndarray) -> tuple[np.ndarray, Estimate]:
+    def measure(other: WeightedRows) -> tuple[np.ndarray, Estimate]:
         shares = _shares(other, tables.sizes, group_numbers(len(other), rng))
         r = _correlation(train, shares)
-        n = min(len(other), len(tables.train))
+        n = min(len(other), len(real))
         return shares[0], clipped(jackknifed(float(r[0]), r[1:], n), -1.0, 1.0)
 
-    measured = tables.compared.map(measure)
+    measured = tables.weighted.map(measure)
     gaps = np.abs(train[0] - measured.synthetic[0])
     parts = []
     for i in np.argsort(-gaps)[:SHOWN_PARTS]:
@@ -60,17 +62,16 @@ def dimension_wise_probability(tables: Tables, rng: np.random.Generator) -> Metr
     )
 
 
-def _shares(table: np.ndarray, sizes: tuple[int, ...], group: np.ndarray) -> np.ndarray:
+def _shares(table: WeightedRows, sizes: tuple[int, ...], group: np.ndarray) -> np.ndarray:
     """Shares of all values of all columns, of all rows and without each group; (1 + groups, values)."""
-    columns = []
+    columns, weights = [], table.effective_weights
     for j, size in enumerate(sizes):
-        counts = np.bincount(group * size + table[:, j], minlength=GROUPS * size)
-        counts = counts.reshape(GROUPS, size).astype(float)
-        total = counts.sum(axis=0, keepdims=True)
-        columns.append(np.concatenate([total, total - counts]))
-    counts = np.concatenate(columns, axis=1)
-    rows = np.maximum(columns[0].sum(axis=1, keepdims=True), 1)
-    return counts / rows
+        each = counts(group * size + table.codes[:, j], GROUPS * size, weights)
+        each = each.reshape(GROUPS, size).astype(float)
+        total = each.sum(axis=0, keepdims=True)
+        columns.append(np.concatenate([total, total - each]))
+    rows = columns[0].sum(axis=1, keepdims=True)
+    return np.concatenate(columns, axis=1) / np.where(rows > 0, rows, 1)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -83,17 +84,23 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def rare_coverage(tables: Tables) -> Metric:
     """Share of rare values of the training table that occur in the other table at all."""
-    counts = [np.bincount(tables.train[:, j], minlength=s) for j, s in enumerate(tables.sizes)]
-    limit = RARE * len(tables.train)
-    rare = [np.flatnonzero((count > 0) & (count < limit)) for count in counts]
+    real = tables.weighted_train
+    limit = RARE * (len(real) if real.weights is None else float(real.weights.sum()))
+    rare = []
+    for j, size in enumerate(tables.sizes):
+        sums = counts(real.codes[:, j], size, real.weights)
+        rare.append(np.flatnonzero((sums > 0) & (sums < limit)))
 
-    def measure(other: np.ndarray) -> list[bool]:
-        return [bool(hit) for j, values in enumerate(rare) for hit in np.isin(values, other[:, j])]
+    def measure(other: WeightedRows) -> list[bool]:
+        hits = (np.isin(values, other.codes[:, j]) for j, values in enumerate(rare))
+        return [bool(hit) for column in hits for hit in column]
 
-    coverage = tables.compared.map(measure)
+    coverage = tables.weighted.map(measure)
     places = [(j, int(v)) for j, values in enumerate(rare) for v in values]
     missing = [
-        Part(f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int(counts[j][v]))
+        Part(
+            f"{tables.names[j]} = {tables.labels[j][v]}", 0.0, n=int((real.codes[:, j] == v).sum())
+        )
         for (j, v), hit in zip(places, coverage.synthetic, strict=True)
         if not hit
     ]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tabsynth.evaluation.metric import UTILITY, Metric, Part, wilson
+from tabsynth.evaluation.metric import UTILITY, Metric, Part, weighted_wilson
 from tabsynth.evaluation.results import RuleCheck
+from tabsynth.evaluation.weighting import mean_share
 from tabsynth.schema.constraints import Rule
 from tabsynth.schema.schema import Schema
 
@@ -15,10 +16,10 @@ CITATION = "Structural zeros as in McClure & Reiter 2016; Wilson 1927"
 
 def violations(
     impossible: np.ndarray,
-    outside: int,
-    rows: int,
+    fits: np.ndarray,
     names: Sequence[str],
     undeclared: Sequence[Part],
+    weights: np.ndarray | None = None,
 ) -> Metric:
     """Share of the synthetic rows that break the schema. The references break none by construction.
 
@@ -26,26 +27,27 @@ def violations(
     ----------
     impossible : ndarray of bool, shape (rows within the schema, rules)
         Which of the schema's impossible combinations each row has, and which of its constraints it breaks.
-    outside : int
-        Rows with a value that the schema does not declare; they are in no other figure.
-    rows : int
-        All rows of the synthetic table.
+    fits : ndarray of bool, shape (rows,)
+        Which rows of the synthetic table have only values that the schema declares; the others are in no other figure.
     names : sequence of str
         Of the combinations and constraints.
     undeclared : sequence of Part
         The values that the schema does not declare, with how many rows hold them.
+    weights : ndarray, shape (rows,), optional
     """
-    broken = int(impossible.any(axis=1).sum()) + outside
+    broken = np.zeros((len(fits), 1 + len(names)), dtype=bool)
+    broken[fits, 1:] = impossible
+    broken[:, 0] = ~fits
     parts = [
-        Part(name, float(impossible[:, i].sum()) / rows, n=int(impossible[:, i].sum()))
-        for i, name in enumerate(names)
+        Part(name, mean_share(hits, weights), n=int(hits.sum()))
+        for name, hits in zip(names, broken.T[1:], strict=True)
     ]
     violated = [p for p in (*undeclared, *parts) if p.n]
     return Metric(
         "violations",
         "Rows that break the schema",
         UTILITY,
-        wilson(broken, rows),
+        weighted_wilson(np.asarray(broken.any(axis=1)), weights),
         None,
         None,
         "lower",
@@ -58,7 +60,10 @@ def violations(
 
 
 def rule_checks(
-    schema: Schema, training: pd.DataFrame, synthetic: pd.DataFrame
+    schema: Schema,
+    training: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    weights: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[RuleCheck, ...]:
     """Rows of both tables that break each declared and each suggested rule of a schema, in its order.
 
@@ -67,11 +72,14 @@ def rule_checks(
     schema : Schema
     training, synthetic : DataFrame
         Rows whose values the schema declares, in its dtypes.
+    weights : tuple of (ndarray or None)
+        Of both tables, for shares; numbers are of rows.
     """
 
     def check(rule: Rule, suggested: bool, released: float | None = None) -> RuleCheck:
-        broken = [int(rule.broken(table).sum()) for table in (synthetic, training)]
-        shares = [n / len(t) for n, t in zip(broken, (synthetic, training), strict=True)]
+        hits = [rule.broken(table) for table in (synthetic, training)]
+        shares = [mean_share(hit, each) for hit, each in zip(hits, weights[::-1], strict=True)]
+        broken = [int(hit.sum()) for hit in hits]
         return RuleCheck(rule.text, suggested, broken[0], broken[1], shares[0], shares[1], released)
 
     return (

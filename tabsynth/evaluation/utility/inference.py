@@ -4,6 +4,9 @@ One regression of a named column on all others, fitted by maximum likelihood on 
 squares for numbers, logistic for categories (the commonest value against all others). Overlap of
 the two intervals of a coefficient: mean of its shares of either interval (Karr et al. 2006), 1 where
 they are equal, below 0 where they are apart.
+
+With survey weights both are fitted by weighted equations, and the standard errors of all tables are those of Binder
+(1983): they hold for rows that were drawn with unequal probabilities, and do not assume that the model is right.
 """
 
 import math
@@ -15,12 +18,14 @@ import numpy as np
 
 from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate, mean_of_shares
+from tabsynth.evaluation.weighting import WeightedRows, counts
 
 CITATION = "Karr et al. 2006, The American Statistician 60; Snoke et al. 2018"
 MAX_VALUES = 12  # of a category that enters as dummies: of more, the commonest, and others
 LEAST = 10  # training rows with a dummy, else it does not enter
 ITERATIONS = 40
 RIDGE = 1e-8
+SEPARATED = 25  # a larger coefficient has no maximum
 READING = (
     "A {model} regression of {name} on all other columns, fitted on both tables: {what}. The interval"
     " is over coefficients, which are not independent."
@@ -55,20 +60,23 @@ def inference(tables: Tables, column: int) -> list[Metric]:
     answer, numeric = _answer(tables, column)
     fit = least_squares if numeric else logistic
 
-    def fitted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        y = answer[table[:, column]]
-        finite = np.isfinite(y)
-        return fit(design(table[finite], tables.scores, terms), y[finite])
+    def fitted(table: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
+        y = answer[table.codes[:, column]]
+        known = table.at(np.isfinite(y))
+        weights = known.weights
+        if tables.weights is not None and weights is None:  # the same kind of errors for all tables
+            weights = np.ones(len(known))
+        return fit(design(known.codes, tables.scores, terms), y[np.isfinite(y)], weights)
 
-    finite_answers = answer[tables.train[:, column]]
+    finite_answers = answer[tables.weighted_train.codes[:, column]]
     finite_answers = finite_answers[np.isfinite(finite_answers)]
     if not terms.names or not len(finite_answers) or np.ptp(finite_answers) == 0:
         return []
-    real = fitted(tables.train)
+    real = fitted(tables.weighted_train)
     if not _judged(real).any():
         return []
 
-    agreements = tables.compared.map(lambda table: _agreement(real, fitted(table)))
+    agreements = tables.weighted.map(lambda table: _agreement(real, fitted(table)))
     parts = [
         agreements.part(name, lambda f, i=i: f[2][i])  # type: ignore[misc]
         for i, name in enumerate(terms.names)
@@ -119,30 +127,36 @@ def _answer(tables: Tables, column: int) -> tuple[np.ndarray, bool]:
     values = tables.scores[column]
     if values is not None and np.isfinite(values).sum() > 2:
         return values, True
-    commonest = np.bincount(tables.train[:, column], minlength=tables.sizes[column]).argmax()
+    real = tables.weighted_train
+    commonest = counts(real.codes[:, column], tables.sizes[column], real.weights).argmax()
     return (np.arange(tables.sizes[column]) == commonest).astype(float), False
 
 
 def design_terms(tables: Tables, column: int) -> Terms:
     """Numbers enter standardised, categories as dummies against the commonest value."""
     names, centres, scales = [], [], []
+    real = tables.weighted_train
     places: list[tuple[int, int | None]] = []
     for j, name in enumerate(tables.names):
         if j == column:
             continue
         numbers = tables.scores[j]
         if numbers is not None and np.isfinite(numbers).sum() > 2:
-            values = numbers[tables.train[:, j]]
-            finite = values[np.isfinite(values)]
+            values = numbers[real.codes[:, j]]
+            known = np.isfinite(values)
+            finite = values[known]
             if len(finite) and finite.std() > 0:
+                each = None if real.weights is None else real.weights[known]
+                centre = float(np.average(finite, weights=each))
                 names.append(name)
                 places.append((j, None))
-                centres.append(float(finite.mean()))
-                scales.append(float(finite.std()))
+                centres.append(centre)
+                scales.append(math.sqrt(np.average((finite - centre) ** 2, weights=each)))
             continue
-        counts = np.bincount(tables.train[:, j], minlength=tables.sizes[j])
-        for v in np.argsort(-counts, kind="stable")[1:MAX_VALUES]:
-            if counts[v] >= LEAST:
+        rows = counts(real.codes[:, j], tables.sizes[j])
+        common = counts(real.codes[:, j], tables.sizes[j], real.weights)
+        for v in np.argsort(-common, kind="stable")[1:MAX_VALUES]:
+            if rows[v] >= LEAST:
                 names.append(f"{name} = {tables.labels[j][int(v)]}")
                 places.append((j, int(v)))
                 centres.append(0.0)
@@ -164,36 +178,66 @@ def design(table: np.ndarray, scores: tuple[np.ndarray | None, ...], terms: Term
     return out
 
 
-def least_squares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and standard errors of ordinary least squares; NaN errors where not identified."""
+def least_squares(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and standard errors of least squares; NaN errors where not identified.
+
+    With ``weights``, shape (rows,) of any scale, the errors are those of :func:`_robust`.
+    """
     n, p = x.shape
     if n <= p:
         return np.zeros(p), np.full(p, np.nan)
-    beta, cov = _solve(x.T @ x, x.T @ y)
+    weighted = x if weights is None else x * (weights / weights.mean())[:, None]
+    beta, cov = _solve(weighted.T @ x, weighted.T @ y)
     residual = y - x @ beta
+    if weights is not None:
+        return beta, _errors(_robust(cov, weighted * residual[:, None]), 1.0, x)
     variance = float(residual @ residual) / (n - p)
     return beta, _errors(cov, variance, x)
 
 
-def logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def logistic(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients and standard errors of a logistic regression, by Newton's method.
 
     Separated data have no maximum: there the steps stop and the errors are large, as they should be.
+    With ``weights``, shape (rows,) of any scale, the errors are those of :func:`_robust`, unless data are separated.
     """
     n, p = x.shape
     if n <= p or y.min() == y.max():
         return np.zeros(p), np.full(p, np.nan)
     beta = np.zeros(p)
     cov = np.eye(p)
+    each = np.ones(n) if weights is None else weights / weights.mean()
     for _ in range(ITERATIONS):
         chance = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
-        weight = np.maximum(chance * (1 - chance), 1e-10)
-        step, cov = _solve((x * weight[:, None]).T @ x, x.T @ (y - chance))
+        weight = each * np.maximum(chance * (1 - chance), 1e-10)
+        step, cov = _solve((x * weight[:, None]).T @ x, x.T @ (each * (y - chance)))
         size = float(np.abs(step).max())
         beta = beta + step * min(1.0, 5.0 / max(size, 1e-12))
-        if size < 1e-8 or float(np.abs(beta).max()) > 25:
+        if size < 1e-8 or float(np.abs(beta).max()) > SEPARATED:
             break
+    if weights is not None and float(np.abs(beta).max()) <= SEPARATED:
+        cov = _robust(cov, x * (each * (y - chance))[:, None])
     return beta, _errors(cov, 1.0, x)
+
+
+def _robust(inverse: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Covariance of coefficients by linearisation, of rows that are drawn independently, with replacement.
+
+    Binder 1983, "On the variances of asymptotically normal estimators from complex surveys".
+
+    Parameters
+    ----------
+    inverse : ndarray, shape (terms, terms)
+        Of the information matrix.
+    scores : ndarray, shape (rows, terms)
+        Of each row, times its weight.
+    """
+    n = len(scores)
+    return np.asarray(n / (n - 1) * inverse @ (scores.T @ scores) @ inverse)
 
 
 def _solve(gram: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,9 @@ a region joins each pair where there is one.
 
 NOTE[DIFF]: of wide tables SDNist draws its 200 pairs with replacement, so that some count twice; here
 they are different pairs.
+
+With survey weights p and q are weighted shares, and the percentiles are the least values that reach a share of the
+weights: interpolation would depend on their scale.
 """
 
 import itertools
@@ -17,6 +20,7 @@ import numpy as np
 from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables, worst_first
 from tabsynth.evaluation.results import Distance, Estimate
 from tabsynth.evaluation.utility.marginals import distance
+from tabsynth.evaluation.weighting import WeightedRows, quantiles
 
 CITATION = "Task et al. 2023, SDNist v2 (NIST): k-marginal score"
 REGIONS = ("PUMA", "SECTOR", "FIPST")  # as SDNist: the first that there is joins every pair
@@ -25,14 +29,16 @@ ALL_PAIRS_BELOW, DRAWN, BINS, SHOWN_PARTS = 30, 200, 20, 20
 
 def k_marginal(tables: Tables, *, seed: int = 0) -> Metric:
     """The score of the synthetic table, of the hold-out, and of independent columns."""
-    bins = percentile_bins(tables.train, tables.sizes, tables.scores)
+    real = tables.weighted_train
+    bins = percentile_bins(real.codes, tables.sizes, tables.scores, real.weights)
     sets = marginal_sets(tables.names, seed)
     sizes = [int(group.max()) + 1 for group in bins]
 
-    def score(other: np.ndarray) -> Distance:
-        return distance(binned(tables.train, bins), binned(other, bins), sets, tables.names, sizes)
+    def score(other: WeightedRows) -> Distance:
+        one, two = (WeightedRows(binned(t.codes, bins), t.weights) for t in (real, other))
+        return distance(one, two, sets, tables.names, sizes)
 
-    distances = tables.compared.map(score)
+    distances = tables.weighted.map(score)
     parts = [
         Part(" × ".join(m.columns), 1000 * (1 - m.value), n=len(tables.synthetic))
         for m in distances.synthetic.marginals
@@ -73,7 +79,10 @@ def marginal_sets(names: Sequence[str], seed: int = 0) -> list[tuple[int, ...]]:
 
 
 def percentile_bins(
-    table: np.ndarray, sizes: Sequence[int], scores: Sequence[np.ndarray | None]
+    table: np.ndarray,
+    sizes: Sequence[int],
+    scores: Sequence[np.ndarray | None],
+    weights: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """For each column the bin of each category code: 20 percentile groups of numbers, else its own.
 
@@ -86,9 +95,11 @@ def percentile_bins(
             bins_of_columns.append(np.arange(size))
             continue
         values = numbers[table[:, j]]
-        finite = values[np.isfinite(values)]
-        ranks = np.linspace(0, 100, BINS + 1)[1:-1]
-        cuts = np.unique(np.percentile(finite, ranks)) if len(finite) else np.empty(0)
+        known = np.isfinite(values)
+        finite = values[known]
+        ranks = np.linspace(0, 100, BINS + 1)[1:-1] / 100
+        of_known = None if weights is None else weights[known]
+        cuts = np.unique(quantiles(finite, ranks, of_known)) if len(finite) else np.empty(0)
         group = np.searchsorted(cuts, numbers, side="left")
         group[~np.isfinite(numbers)] = len(cuts) + 1
         bins_of_columns.append(np.unique(group, return_inverse=True)[1])

@@ -13,6 +13,7 @@ import numpy as np
 
 from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
 from tabsynth.evaluation.results import Z95, Distance, Distances, Estimate, Marginal
+from tabsynth.evaluation.weighting import WeightedRows, shares, variance_of_mean
 
 CITATION = "Tao et al. 2021, arXiv:2112.09238; delta method, van der Vaart 1998"
 WAYS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
@@ -22,8 +23,10 @@ _ENUMERABLE = 1_000_000
 
 
 def distances(
-    train: np.ndarray,
-    others: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    train: np.ndarray | WeightedRows,
+    others: tuple[
+        np.ndarray | WeightedRows, np.ndarray | WeightedRows, np.ndarray | WeightedRows | None
+    ],
     order: int,
     *,
     names: Sequence[str],
@@ -96,8 +99,8 @@ def column_sets(columns: int, order: int, seed: int = 0) -> list[tuple[int, ...]
 
 
 def distance(
-    a: np.ndarray,
-    b: np.ndarray,
+    a: np.ndarray | WeightedRows,
+    b: np.ndarray | WeightedRows,
     sets: Sequence[tuple[int, ...]],
     names: Sequence[str],
     sizes: Sequence[int],
@@ -112,20 +115,21 @@ def distance(
 
     Parameters
     ----------
-    a, b : ndarray, shape (rows, columns), int64
+    a, b : ndarray, shape (rows, columns), int64, or WeightedRows
     """
+    a, b = (t if isinstance(t, WeightedRows) else WeightedRows(t) for t in (a, b))
     values = []
     influence_a, influence_b = np.zeros(len(a)), np.zeros(len(b))
     for columns in sets:
-        cells_a, cells_b, size = cell_numbers(a, b, columns, sizes)
-        gap = np.bincount(cells_a, minlength=size) / len(a)
-        gap -= np.bincount(cells_b, minlength=size) / len(b)
+        cells_a, cells_b, size = cell_numbers(a.codes, b.codes, columns, sizes)
+        gap = shares(cells_a, size, a.weights) - shares(cells_b, size, b.weights)
         values.append(0.5 * float(np.abs(gap).sum()))
         sign = 0.5 * np.sign(gap)
         influence_a += sign[cells_a]
         influence_b -= sign[cells_b]
     variance = sum(
-        float((part / len(sets)).var()) / len(part) for part in (influence_a, influence_b)
+        variance_of_mean(part / len(sets), table.weights)
+        for part, table in ((influence_a, a), (influence_b, b))
     )
     mean, half = float(np.mean(values)), Z95 * math.sqrt(variance)
     marginals = tuple(
@@ -155,6 +159,6 @@ def cell_numbers(
     return keys[0], keys[1], cells
 
 
-def histogram(index: np.ndarray, size: int) -> np.ndarray:
-    """Relative frequencies of one column's category codes, shape (size,)."""
-    return np.bincount(index, minlength=size) / len(index)
+def histogram(index: np.ndarray, size: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """Relative (weighted) frequencies of one column's category codes, shape (size,)."""
+    return shares(index, size, weights)

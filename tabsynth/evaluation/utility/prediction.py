@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from tabsynth.evaluation.attacks.nearest import workers
 from tabsynth.evaluation.metric import SHOWN_PARTS, UTILITY, Metric, Part, worst_first
 from tabsynth.evaluation.results import F1, Z95, ColumnPrediction, Estimate, Prediction, percentile
+from tabsynth.evaluation.weighting import WeightedRows, counts
 
 CITATION = "Choi et al. 2017 (medGAN), arXiv:1703.06490; bootstrap over test rows"
 MAX_ITERATIONS, TOLERANCE = 60, 1e-3
@@ -32,15 +33,15 @@ MIN_FIT_ROWS = 1_000
 REPLICATES = 200
 TREES, BOOSTED_ROWS = 20, 5_000
 
-# predict(fit, test, column, sizes): guesses of the column for the test rows, shape (test rows,)
-Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int]], np.ndarray]
+# predict(fit, test, column, sizes, weights): guesses of the column for the test rows, shape (test rows,)
+Predict = Callable[[np.ndarray, np.ndarray, int, Sequence[int], np.ndarray | None], np.ndarray]
 
 
 def dimension_wise_prediction(
-    train: np.ndarray,
-    synthetic: np.ndarray,
+    train: np.ndarray | WeightedRows,
+    synthetic: np.ndarray | WeightedRows,
     baselines: Sequence[np.ndarray],
-    test: np.ndarray,
+    test: np.ndarray | WeightedRows,
     *,
     names: Sequence[str],
     sizes: Sequence[int],
@@ -61,8 +62,9 @@ def dimension_wise_prediction(
 
     Parameters
     ----------
-    train, synthetic, test : ndarray, shape (rows, columns), int64
-        Category codes; ``sizes[j]`` of them in column j, null being one of them.
+    train, synthetic, test : ndarray, shape (rows, columns), int64, or WeightedRows
+        Category codes; ``sizes[j]`` of them in column j, null being one of them. Classifiers are fitted with the
+        weights of the rows, scaled to a mean of 1, and scores are those of weighted test rows.
     baselines : sequence of two such tables or more
         Shuffles of the training table's columns.
     seen : bool
@@ -73,14 +75,24 @@ def dimension_wise_prediction(
         Called with the finished share of the fits, in [0, 1].
     """
     classes = sizes
-    (*tables, test), sizes = fold_rare([train, synthetic, *baselines, test], sizes)
+    weighted = [
+        t if isinstance(t, WeightedRows) else WeightedRows(t)
+        for t in (train, synthetic, *baselines, test)
+    ]
+    folded, sizes = fold_rare([t.codes for t in weighted], sizes, weighted[0].weights)
+    *tables, tested = (
+        WeightedRows(codes, t.mean_one) for codes, t in zip(folded, weighted, strict=True)
+    )
     targets = np.sort(rng.permutation(len(sizes))[:MAX_TARGETS]).tolist()
     work = len(sizes) * sum(sizes[j] for j in targets) * len(tables)  # of a row of every table
     rows = min(MAX_FIT_ROWS, max(MIN_FIT_ROWS, MAX_WORK // work))
-    tables = [subsample(table, rows, rng) for table in tables]
-    test = subsample(test, MAX_TEST_ROWS, rng)
+    tables = [sampled(table, rows, rng) for table in tables]
+    tested = sampled(tested, MAX_TEST_ROWS, rng)
+    test = tested.codes
     guesses = _fit_all(tables, test, sizes, targets, predict or predict_column, progress)
     weights = bootstrap_weights(len(test), REPLICATES, rng)
+    if tested.weights is not None:
+        weights *= tested.weights[:, None]
     scores = np.stack(
         [
             [f1_scores(test[:, j], guess[:, j], sizes[j], weights) for guess in guesses]
@@ -146,23 +158,31 @@ def subsample(table: np.ndarray, limit: int, rng: np.random.Generator) -> np.nda
     return table[rng.choice(len(table), limit, replace=False)]
 
 
+def sampled(table: WeightedRows, limit: int, rng: np.random.Generator) -> WeightedRows:
+    """As :func:`subsample`, of rows with their weights."""
+    return table if len(table) <= limit else table.at(subsample(np.arange(len(table)), limit, rng))
+
+
 def fold_rare(
-    tables: Sequence[np.ndarray], sizes: Sequence[int]
+    tables: Sequence[np.ndarray], sizes: Sequence[int], weights: np.ndarray | None = None
 ) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """Tables and sizes with at most 100 values a column: the 99 commonest of the first, and others."""
+    """Tables and sizes with at most 100 values a column: the 99 commonest of the first, and others.
+
+    ``weights``, shape (rows,): of the rows of the first table.
+    """
     wide = [j for j, size in enumerate(sizes) if size > MAX_CLASSES]
     folded = [table.copy() for table in tables] if wide else list(tables)
     for j in wide:
-        counts = np.bincount(tables[0][:, j], minlength=sizes[j])
+        rows = counts(tables[0][:, j], sizes[j], weights)
         name = np.full(sizes[j], MAX_CLASSES - 1)
-        name[np.argsort(-counts, kind="stable")[: MAX_CLASSES - 1]] = np.arange(MAX_CLASSES - 1)
+        name[np.argsort(-rows, kind="stable")[: MAX_CLASSES - 1]] = np.arange(MAX_CLASSES - 1)
         for table in folded:
             table[:, j] = name[table[:, j]]
     return folded, tuple(min(size, MAX_CLASSES) for size in sizes)
 
 
 def _fit_all(
-    tables: list[np.ndarray],
+    tables: list[WeightedRows],
     test: np.ndarray,
     sizes: Sequence[int],
     targets: Sequence[int],
@@ -177,7 +197,7 @@ def _fit_all(
 
     def run(task: tuple[int, int]) -> None:
         i, j = task
-        out[i][:, j] = predict(tables[i], test, j, sizes)
+        out[i][:, j] = predict(tables[i].codes, test, j, sizes, tables[i].weights)
 
     # One BLAS thread in each of ours: more of them wait for each other longer than they compute.
     with (
@@ -195,7 +215,11 @@ def _fit_all(
 
 
 def predict_column(
-    fit: np.ndarray, test: np.ndarray, column: int, sizes: Sequence[int]
+    fit: np.ndarray,
+    test: np.ndarray,
+    column: int,
+    sizes: Sequence[int],
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Logistic regression on one-hot codes of the other columns; its guesses, shape (test rows,).
 
@@ -204,28 +228,33 @@ def predict_column(
     """
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
-    counts = np.bincount(labels, minlength=sizes[column])
-    if np.count_nonzero(counts) < 2 or not others:
-        return np.full(len(test), counts.argmax())
+    rows = counts(labels, sizes[column], weights)
+    if np.count_nonzero(rows) < 2 or not others:
+        return np.full(len(test), rows.argmax())
     model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    model.fit(one_hot(fit[:, others], [sizes[j] for j in others]), labels)
+    model.fit(one_hot(fit[:, others], [sizes[j] for j in others]), labels, weights)
     return model.predict(one_hot(test[:, others], [sizes[j] for j in others]))
 
 
 def boost_column(
-    fit: np.ndarray, test: np.ndarray, column: int, sizes: Sequence[int]
+    fit: np.ndarray,
+    test: np.ndarray,
+    column: int,
+    sizes: Sequence[int],
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gradient boosted trees on category codes, as :func:`predict_column`; on at most 5,000 rows."""
-    fit = fit[:: -(-len(fit) // BOOSTED_ROWS)]  # evenly, for tables are often sorted
+    every = -(-len(fit) // BOOSTED_ROWS)  # evenly, for tables are often sorted
+    fit, weights = fit[::every], None if weights is None else weights[::every]
     labels = fit[:, column]
     others = [j for j in range(len(sizes)) if j != column]
-    counts = np.bincount(labels, minlength=sizes[column])
-    if np.count_nonzero(counts) < 2 or not others:
-        return np.full(len(test), counts.argmax())
+    rows = counts(labels, sizes[column], weights)
+    if np.count_nonzero(rows) < 2 or not others:
+        return np.full(len(test), rows.argmax())
     model = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
-    model.fit(fit[:, others], labels)
+    model.fit(fit[:, others], labels, weights)
     return model.predict(test[:, others])
 
 
@@ -260,7 +289,7 @@ def f1_scores(truth: np.ndarray, guess: np.ndarray, size: int, weights: np.ndarr
     ----------
     truth, guess : ndarray, shape (rows,)
     weights : ndarray, shape (rows, replicates)
-        The first: each row once.
+        The first: each row once, or its survey weight.
     """
     true = _class_sums(truth, np.ones(len(truth)), size, weights)
     guessed = _class_sums(guess, np.ones(len(truth)), size, weights)

@@ -16,6 +16,11 @@ The interval is about what other samples of the same two populations would score
 fitted anew. A perfect table's ratio is a χ² over its degrees of freedom d = k − 1; of other tables the
 noncentral χ², whose ratio R has variance (2/d)(1 + 2(R − 1)). The tree has no d: there 2/d is the
 variance of the permuted ratios. The variance of the rows' scores under one fit is added to it.
+
+With survey weights each table's weights have the mean 1, classifiers are fitted with them, and squares are weighted.
+Both tables then have as many rows, c = ½, for which permuted labels have the variance that a perfect table has whatever
+the weights go with. The expectation for main effects is tr(A⁻¹B)/4N, with A the weighted covariance of the dummies and B
+the same with squared weights: by the delta method as below, and (k − 1)/4N where all weights are 1.
 """
 
 import math
@@ -29,7 +34,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tabsynth.evaluation.metric import UTILITY, Metric, Tables
 from tabsynth.evaluation.results import Z95, Estimate
-from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, subsample
+from tabsynth.evaluation.utility.prediction import fold_rare, one_hot, sampled
+from tabsynth.evaluation.weighting import WeightedRows, variance_of_mean
 
 CITATION = "Woo et al. 2009; Snoke et al. 2018, J. R. Stat. Soc. A 181"
 MAX_ROWS = 8_000  # of each table
@@ -50,16 +56,22 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
         ("pmse_tree", "pMSE ratio, tree", "a classification tree", tree),
     ):
 
-        def measure(other: np.ndarray, ratio=ratio) -> Estimate:  # type: ignore[no-untyped-def]
-            rows = [subsample(t, MAX_ROWS, rng) for t in (tables.train, other)]
-            return ratio(rows[0], rows[1], tables.sizes, rng)
+        def measure(other: WeightedRows, ratio=ratio) -> Estimate:  # type: ignore[no-untyped-def]
+            both = (tables.weighted_train, other)
+            if tables.weights is None:
+                rows = [sampled(t, MAX_ROWS, rng).codes for t in both]
+                return ratio(rows[0], rows[1], tables.sizes, rng)
+            most = min(MAX_ROWS, *map(len, both))
+            real, synthetic = (sampled(t, most, rng) for t in both)
+            weights = np.concatenate([t.each / t.each.mean() for t in (real, synthetic)])
+            return ratio(real.codes, synthetic.codes, tables.sizes, rng, weights)
 
         metrics.append(
             Metric(
                 key,
                 title,
                 UTILITY,
-                *tables.compared.map(measure),
+                *tables.weighted.map(measure),
                 "closest",
                 1.0,
                 READING.format(words),
@@ -71,9 +83,16 @@ def propensity(tables: Tables, rng: np.random.Generator) -> list[Metric]:
 
 
 def main_effects(
-    real: np.ndarray, synthetic: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
+    real: np.ndarray,
+    synthetic: np.ndarray,
+    sizes: tuple[int, ...],
+    rng: np.random.Generator,
+    weights: np.ndarray | None = None,
 ) -> Estimate:
-    """The ratio for a logistic regression on one-hot codes; its null is known, and draws nothing."""
+    """The ratio for a logistic regression on one-hot codes; its null is known, and draws nothing.
+
+    ``weights``: of the real, then of the synthetic rows, of mean 1 each; there are as many of both.
+    """
     del rng
     both, sizes = fold_rare([np.concatenate([real, synthetic])], sizes)
     codes = _dummies(both[0], sizes)
@@ -85,10 +104,12 @@ def main_effects(
     model = LogisticRegression(C=1e4, max_iter=200, tol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(codes, label)
+        model.fit(codes, label, weights)
     score = model.predict_proba(codes)[:, 1]
     null = expected_pmse(codes.shape[1] + 1, share, len(label))
-    return _ratio((score - share) ** 2, null, math.sqrt(2 / codes.shape[1]), Z95)
+    if weights is not None:
+        null = weighted_pmse(codes, weights)
+    return _ratio((score - share) ** 2, null, math.sqrt(2 / codes.shape[1]), Z95, weights)
 
 
 def expected_pmse(coefficients: int, share: float, rows: int) -> float:
@@ -98,6 +119,25 @@ def expected_pmse(coefficients: int, share: float, rows: int) -> float:
     the sum of squares has expectation c(1 − c)·trace(I) over the k − 1 slopes.
     """
     return (coefficients - 1) * (1 - share) * share / rows
+
+
+def weighted_pmse(codes: sparse.csr_matrix, weights: np.ndarray) -> float:
+    """tr(A⁻¹B)/4N, of two samples of one population with as many rows and weights of mean 1 each.
+
+    The score (1/N) Σ ±½ wᵢxᵢ has the covariance B/4N, and the sum of squares is quadratic in it.
+    """
+    n = len(weights)
+    centre = np.asarray(codes.T @ weights).ravel() / n
+
+    def second(each: np.ndarray) -> np.ndarray:
+        first = np.asarray(codes.T @ each).ravel() / n
+        products = (codes.multiply(each[:, None]).T @ codes).toarray() / n
+        products -= np.outer(first, centre) + np.outer(centre, first)
+        return products + each.mean() * np.outer(centre, centre)
+
+    a, b = second(weights), second(weights**2)
+    a[np.diag_indices_from(a)] += 1e-9
+    return float(np.trace(np.linalg.solve(a, b))) / (4 * n)
 
 
 def _dummies(table: np.ndarray, sizes: tuple[int, ...]) -> sparse.csr_matrix:
@@ -113,41 +153,61 @@ def _dummies(table: np.ndarray, sizes: tuple[int, ...]) -> sparse.csr_matrix:
 
 
 def tree(
-    real: np.ndarray, synthetic: np.ndarray, sizes: tuple[int, ...], rng: np.random.Generator
+    real: np.ndarray,
+    synthetic: np.ndarray,
+    sizes: tuple[int, ...],
+    rng: np.random.Generator,
+    weights: np.ndarray | None = None,
 ) -> Estimate:
-    """The ratio for a classification tree on category codes, its null by permuted labels."""
+    """The ratio for a classification tree on category codes, its null by permuted labels.
+
+    ``weights`` as of :func:`main_effects`.
+    """
     del sizes
     both = np.concatenate([real, synthetic]).astype(np.float32)
     label = np.repeat([0, 1], [len(real), len(synthetic)])
     share = len(synthetic) / len(label)
     null = np.array(
         [
-            _tree_squares(both, rng.permutation(label), share, rng).mean()
+            np.average(
+                _tree_squares(both, rng.permutation(label), share, rng, weights), weights=weights
+            )
             for _ in range(PERMUTATIONS)
         ]
     )
     mean, quantile = float(null.mean()), float(stats.t.ppf(0.975, PERMUTATIONS - 1))
     # Of one more ratio, over a mean of so few.
     spread = float(null.std(ddof=1)) * math.sqrt(1 + 1 / PERMUTATIONS) / mean if mean > 0 else 0.0
-    return _ratio(_tree_squares(both, label, share, rng), mean, spread, quantile)
+    squares = _tree_squares(both, label, share, rng, weights)
+    return _ratio(squares, mean, spread, quantile, weights)
 
 
 def _tree_squares(
-    rows: np.ndarray, label: np.ndarray, share: float, rng: np.random.Generator
+    rows: np.ndarray,
+    label: np.ndarray,
+    share: float,
+    rng: np.random.Generator,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     leaf = max(5, round(LEAF * len(rows)))
     model = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
-    model.fit(rows, label)
+    model.fit(rows, label, weights)
     return (model.predict_proba(rows)[:, 1] - share) ** 2
 
 
-def _ratio(squares: np.ndarray, null: float, spread: float, quantile: float) -> Estimate:
+def _ratio(
+    squares: np.ndarray,
+    null: float,
+    spread: float,
+    quantile: float,
+    weights: np.ndarray | None,
+) -> Estimate:
     """The mean of ``squares`` over ``null``; ``spread`` is the deviation of a perfect table's ratio."""
     n = len(squares)
     if null <= 0:  # nothing that a classifier could split on: the tables are equal for it
         return Estimate(math.nan, math.nan, math.nan, n)
-    value = float(squares.mean()) / null
+    value = float(np.average(squares, weights=weights)) / null
     refits = spread**2 * (1 + 2 * max(0.0, value - 1))
-    rows = float(squares.var()) / n / null**2
+    rows = variance_of_mean(squares, weights) / null**2
     half = quantile * math.sqrt(refits + rows)
     return Estimate(value, max(0.0, value - half), value + half, n)

@@ -11,6 +11,7 @@ from scipy import sparse
 from tabsynth.evaluation.metric import UTILITY, Metric, Part, Tables
 from tabsynth.evaluation.results import Estimate, Group, Subgroups
 from tabsynth.evaluation.utility.marginals import cell_numbers, column_sets, distance
+from tabsynth.evaluation.weighting import WeightedRows
 
 CITATION = (
     "Bhanot et al. 2021, The problem of fairness in synthetic healthcare data, Entropy 23; interval:"
@@ -42,14 +43,15 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
     A group without synthetic rows is at distance 1. The interval covers the drawing of the rows of both
     tables, and that the worst and the best group were chosen by the same rows.
     """
-    counts = np.bincount(tables.train[:, column], minlength=tables.sizes[column])
+    real = tables.weighted_train
+    counts = np.bincount(real.codes[:, column], minlength=tables.sizes[column])
     judged = np.flatnonzero(counts >= LEAST_ROWS)
     small = np.flatnonzero((counts > 0) & (counts < LEAST_ROWS))
     labels, name = tables.labels[column], tables.names[column]
     comparable = len(judged) > 1 and len(tables.sizes) > 1
     sets = _sets(len(tables.sizes), column, rng) if comparable else []
 
-    def fared(other: np.ndarray) -> _Fared:
+    def fared(other: WeightedRows) -> _Fared:
         if not comparable:
             none = np.full(len(judged), np.nan)
             return _Fared(none, Estimate(math.nan, math.nan, math.nan, len(other)))
@@ -59,7 +61,7 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
         gap = Estimate(value, max(0.0, value - half), min(1.0, value + half), len(other))
         return _Fared(excesses, gap)
 
-    gaps = tables.compared.map(fared)
+    gaps = tables.weighted.map(fared)
     parts = [
         gaps.part(labels[int(v)], lambda f, i=i: f.excesses[i], int(counts[v]))  # type: ignore[misc]
         for i, v in enumerate(judged)
@@ -93,21 +95,32 @@ def subgroup_gap(tables: Tables, column: int, rng: np.random.Generator) -> Metri
 
 def _excess(
     tables: Tables,
-    other: np.ndarray,
+    other: WeightedRows,
     column: int,
     value: int,
     sets: Sequence[tuple[int, ...]],
     rng: np.random.Generator,
 ) -> float:
-    """Distance within a group, less what chance gives two tables of these sizes; 1 without rows."""
-    a, b = (table[table[:, column] == value] for table in (tables.train, other))
+    """Distance within a group, less what chance gives two tables of these sizes; 1 without rows.
+
+    Weighted rows are drawn in proportion to their weights, as many as the effective numbers of rows of the tables.
+    """
+    a, b = (table.at(table.codes[:, column] == value) for table in (tables.weighted_train, other))
     if len(b) == 0:
         return 1.0
     observed = distance(a, b, sets, tables.names, tables.sizes).mean.value
-    pool, by_chance = np.concatenate([a, b]), []
+    pool, by_chance = np.concatenate([a.codes, b.codes]), []
+    weighted = tables.weights is not None
+    sizes = [max(1, round(t.effective)) for t in (a, b)]
+    chances = np.concatenate(
+        [np.ones(len(t)) if t.weights is None else t.effective_weights for t in (a, b)]
+    )
     for _ in range(CHANCES):
-        drawn = rng.permutation(len(pool))
-        one, two = pool[drawn[: len(a)]], pool[drawn[len(a) :]]
+        if weighted:
+            drawn = rng.choice(len(pool), sum(sizes), p=chances / chances.sum())
+        else:
+            drawn = rng.permutation(len(pool))
+        one, two = pool[drawn[: sizes[0]]], pool[drawn[sizes[0] :]]
         by_chance.append(distance(one, two, sets, tables.names, tables.sizes).mean.value)
     return max(
         0.0, observed - float(np.mean(by_chance))
@@ -116,7 +129,7 @@ def _excess(
 
 def _half_width(
     tables: Tables,
-    other: np.ndarray,
+    other: WeightedRows,
     column: int,
     judged: np.ndarray,
     sets: Sequence[tuple[int, ...]],
@@ -134,7 +147,7 @@ def _half_width(
 
 def _resampled(
     tables: Tables,
-    other: np.ndarray,
+    other: WeightedRows,
     column: int,
     judged: np.ndarray,
     sets: Sequence[tuple[int, ...]],
@@ -143,13 +156,14 @@ def _resampled(
     """Mean distance within each judged group, of resampled rows of both; (groups, replicates)."""
     place = np.full(tables.sizes[column], -1)
     place[judged] = np.arange(len(judged))
-    both = [table[place[table[:, column]] >= 0] for table in (tables.train, other)]
-    groups = [place[table[:, column]] for table in both]
+    both = [t.at(place[t.codes[:, column]] >= 0) for t in (tables.weighted_train, other)]
+    groups = [place[table.codes[:, column]] for table in both]
+    each = [(t.each * (len(t) / max(float(t.each.sum()), 1e-300))).astype(np.float32) for t in both]
     blocks = [rng.permutation(np.arange(len(t)) % min(BLOCKS, max(1, len(t)))) for t in both]
     weights = [_block_weights(int(block.max(initial=0)) + 1, rng) for block in blocks]
     total = np.zeros((len(judged), REPLICATES), dtype=np.float32)
     for columns in sets:
-        *cells, size = cell_numbers(both[0], both[1], columns, tables.sizes)
+        *cells, size = cell_numbers(both[0].codes, both[1].codes, columns, tables.sizes)
         # Only the cells that occur, each within its group.
         keys = [group * size + cell for group, cell in zip(groups, cells, strict=True)]
         used_cells, inverse = np.unique(np.concatenate(keys), return_inverse=True)
@@ -162,13 +176,13 @@ def _resampled(
             ),
             shape=(len(judged), len(used_cells)),
         )
-        for places, block, weight in zip(split, blocks, weights, strict=True):
-            ones = np.ones(len(places), dtype=np.float32)
+        for places, block, weight, own in zip(split, blocks, weights, each, strict=True):
             member = sparse.csr_matrix(
-                (ones, (places, block)), shape=(len(used_cells), len(weight)), dtype=np.float32
+                (own, (places, block)), shape=(len(used_cells), len(weight)), dtype=np.float32
             )
             counts = member @ weight
-            rows = np.maximum(owner @ counts, 1)
+            rows = owner @ counts
+            rows[rows <= 0] = 1
             shares.append(counts / rows[used_cells // size])
         total += 0.5 * (owner @ np.abs(shares[0] - shares[1]))
     return total / len(sets)

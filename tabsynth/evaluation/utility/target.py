@@ -35,15 +35,20 @@ from tabsynth.evaluation.utility.prediction import (
     TOLERANCE,
     fold_rare,
     one_hot,
-    subsample,
+    sampled,
 )
+from tabsynth.evaluation.weighting import WeightedRows, counts, shares
 
 CITATION = "Esteban et al. 2017, arXiv:1706.02633; interval over test rows: Kott 2001"
 CALIBRATION = "Guo et al. 2017, arXiv:1706.04599; interval over test rows: Kott 2001"
 MAX_FIT, MAX_TEST, BINS = 20_000, 10_000, 10
 TREES, LEARNING_RATE = 60, 0.1
 
-Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int], np.ndarray]
+# fit(rows, labels, test, sizes, classes, weights): chances of each class for the test rows
+Fit = Callable[
+    [np.ndarray, np.ndarray, np.ndarray, tuple[int, ...], int, np.ndarray | None], np.ndarray
+]
+Score = Callable[[np.ndarray, np.ndarray, np.ndarray | None], float]  # chances, truth, weights
 
 
 class _Scored(NamedTuple):
@@ -55,7 +60,7 @@ class _Scored(NamedTuple):
 
 def train_on_synthetic(
     tables: Tables,
-    test: np.ndarray,
+    test: np.ndarray | WeightedRows,
     column: int,
     rng: np.random.Generator,
     *,
@@ -70,18 +75,20 @@ def train_on_synthetic(
     ----------
     tables : Tables
         ``train`` and ``baseline`` must not hold the rows of ``test``.
-    test : ndarray
+    test : ndarray or WeightedRows
         Real rows: the half of the hold-out that ``tables.reference`` leaves. Without a hold-out, rows that
         the synthesizer was fitted on; the readings then say so.
     boosting : bool
         Gradient boosted trees beside the logistic regression: slower.
     """
-    tables_to_fit = [tables.train, *tables.compared_beside_control]
-    present = [subsample(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
-    folded, sizes = fold_rare([*present, subsample(test, MAX_TEST, rng)], tables.sizes)
-    *fits, test = folded
-    groups = group_numbers(len(test), rng)
-    counts = np.bincount(test[:, column], minlength=sizes[column])
+    tables_to_fit = [tables.weighted_train, *tables.weighted_beside_control]
+    present = [sampled(t, MAX_FIT, rng) for t in tables_to_fit if t is not None]
+    rows = test if isinstance(test, WeightedRows) else WeightedRows(test)
+    present.append(sampled(rows, MAX_TEST, rng))
+    folded, sizes = fold_rare([t.codes for t in present], tables.sizes, present[0].weights)
+    *fits, tested = (WeightedRows(c, t.mean_one) for c, t in zip(folded, present, strict=True))
+    groups = group_numbers(len(tested), rng)
+    numbers = counts(tested.codes[:, column], sizes[column])
     named = sizes[column] == tables.sizes[column]  # its values are those of the table
     kinds: list[tuple[str, str, Fit]] = [("logistic", "logistic regression", logistic)]
     if boosting:
@@ -90,13 +97,13 @@ def train_on_synthetic(
     for short, words, fit in kinds:
         measured = []
         for table in fits:
-            chances = probabilities(fit, table, test, column, sizes)
-            measured.append(_scores(chances, test[:, column], groups))
+            chances = probabilities(fit, table.codes, tested.codes, column, sizes, table.weights)
+            measured.append(_scores(chances, tested.codes[:, column], groups, tested.weights))
         train, *others = measured
         remaining = iter(others)
         scores = tables.compared_beside_control.map(lambda _, left=remaining: next(left))  # type: ignore[misc]
         for i in range(len(_KINDS)):
-            parts = _parts(i, scores, tables.labels[column], counts) if named and i < 2 else ()
+            parts = _parts(i, scores, tables.labels[column], numbers) if named and i < 2 else ()
             means = scores.map(lambda scored, i=i: scored.means[i])  # type: ignore[misc]
             out.append(_metric(i, short, words, tables, column, train.means[i], means, parts))
     return out
@@ -158,23 +165,30 @@ _OF_VALUES = (
 _SEEN = " For want of a hold-out the test rows are ones that the synthesizer was fitted on, which flatters it."
 
 
-def _scores(chances: np.ndarray, truth: np.ndarray, groups: np.ndarray) -> _Scored:
+def _scores(
+    chances: np.ndarray, truth: np.ndarray, groups: np.ndarray, weights: np.ndarray | None
+) -> _Scored:
     """AUROC, AUPRC, calibration error with jackknife intervals over the test rows."""
     out = []
     for score in (auroc, auprc, calibration_error):
-        value = score(chances, truth)
+        value = score(chances, truth, weights)
+        kept = [groups != g for g in range(GROUPS)] if len(truth) >= GROUPS else []
         replicates = np.array(
-            [score(chances[groups != g], truth[groups != g]) for g in range(GROUPS)]
-            if len(truth) >= GROUPS
-            else []
+            [score(chances[k], truth[k], None if weights is None else weights[k]) for k in kept]
         )
         out.append(clipped(jackknifed(value, replicates, len(truth)), 0.0, 1.0))
-    each = [of_values(chances, truth, score) for score in (area_under_roc, average_precision)]
+    both = (area_under_roc, average_precision)
+    each = [of_values(chances, truth, score, weights) for score in both]
     return _Scored(tuple(out), np.array(each))
 
 
 def probabilities(
-    fit: Fit, table: np.ndarray, test: np.ndarray, column: int, sizes: tuple[int, ...]
+    fit: Fit,
+    table: np.ndarray,
+    test: np.ndarray,
+    column: int,
+    sizes: tuple[int, ...],
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Estimated chance of every value of the column for each test row, shape (rows, size).
 
@@ -182,9 +196,9 @@ def probabilities(
     """
     labels = table[:, column]
     others = [j for j in range(len(sizes)) if j != column]
-    shares = np.bincount(labels, minlength=sizes[column]) / len(labels)
-    if np.count_nonzero(shares) < 2 or not others:
-        return np.tile(shares, (len(test), 1))
+    of_values = shares(labels, sizes[column], weights)
+    if np.count_nonzero(of_values) < 2 or not others:
+        return np.tile(of_values, (len(test), 1))
     with threadpool_limits(1):
         return fit(
             table[:, others],
@@ -192,23 +206,34 @@ def probabilities(
             test[:, others],
             tuple(sizes[j] for j in others),
             sizes[column],
+            weights,
         )
 
 
 def logistic(
-    rows: np.ndarray, labels: np.ndarray, test: np.ndarray, sizes: tuple[int, ...], classes: int
+    rows: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    sizes: tuple[int, ...],
+    classes: int,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """The yardstick's logistic regression on one-hot codes."""
     model = LogisticRegression(C=1.0, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        model.fit(one_hot(rows, sizes), labels)
+        model.fit(one_hot(rows, sizes), labels, weights)
     return _spread(model.predict_proba(one_hot(test, sizes)), model.classes_, classes)
 
 
 def boosted(
-    rows: np.ndarray, labels: np.ndarray, test: np.ndarray, sizes: tuple[int, ...], classes: int
+    rows: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    sizes: tuple[int, ...],
+    classes: int,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gradient boosted trees on category codes, those of unordered columns taken as they are."""
     del sizes
@@ -217,7 +242,7 @@ def boosted(
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        model.fit(rows, labels)
+        model.fit(rows, labels, weights)
     return _spread(model.predict_proba(test), model.classes_, classes)
 
 
@@ -228,62 +253,74 @@ def _spread(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.nda
 
 
 def of_values(
-    chances: np.ndarray, truth: np.ndarray, score: Callable[[np.ndarray, np.ndarray], float]
+    chances: np.ndarray, truth: np.ndarray, score: Score, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """The score of each value against the others; NaN of one that all test rows have, or none."""
-    counts = np.bincount(truth, minlength=chances.shape[1])
-    judged = (counts > 0) & (counts < len(truth))
+    rows = counts(truth, chances.shape[1])
+    judged = (rows > 0) & (rows < len(truth))
     return np.array(
-        [score(chances[:, v], truth == v) if judged[v] else np.nan for v in range(len(counts))]
+        [
+            score(chances[:, v], truth == v, weights) if judged[v] else np.nan
+            for v in range(len(rows))
+        ]
     )
 
 
-def _weighted(
-    chances: np.ndarray, truth: np.ndarray, score: Callable[[np.ndarray, np.ndarray], float]
+def _mean_over_values(
+    chances: np.ndarray, truth: np.ndarray, score: Score, weights: np.ndarray | None
 ) -> float:
     """Mean over values that some rows have and some have not, weighted by how many have."""
-    values = of_values(chances, truth, score)
+    values = of_values(chances, truth, score, weights)
     judged = np.isfinite(values)
     if not judged.any():
         return float("nan")
-    counts = np.bincount(truth, minlength=len(values))
-    return float(np.average(values[judged], weights=counts[judged]))
+    return float(np.average(values[judged], weights=counts(truth, len(values), weights)[judged]))
 
 
-def auroc(chances: np.ndarray, truth: np.ndarray) -> float:
+def auroc(chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Area under the ROC curve (ties count half), mean over values; NaN where there is one value."""
-    return _weighted(chances, truth, area_under_roc)
+    return _mean_over_values(chances, truth, area_under_roc, weights)
 
 
-def auprc(chances: np.ndarray, truth: np.ndarray) -> float:
+def auprc(chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Average precision, mean over values as in :func:`auroc`."""
-    return _weighted(chances, truth, average_precision)
+    return _mean_over_values(chances, truth, average_precision, weights)
 
 
-def area_under_roc(score: np.ndarray, positive: np.ndarray) -> float:
+def area_under_roc(
+    score: np.ndarray, positive: np.ndarray, weights: np.ndarray | None = None
+) -> float:
     """Chance that a positive scores higher than a negative, ties half (Mann & Whitney 1947)."""
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[inverse]
-    ones = int(positive.sum())
-    zeros = len(positive) - ones
-    return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    values, inverse = np.unique(score, return_inverse=True)
+    of_score = [
+        counts(inverse[rows], len(values), None if weights is None else weights[rows])
+        for rows in (positive, ~positive)
+    ]
+    ones, zeros = of_score
+    below = np.cumsum(zeros) - zeros / 2
+    return float((ones * below).sum() / (ones.sum() * zeros.sum()))
 
 
-def average_precision(score: np.ndarray, positive: np.ndarray) -> float:
+def average_precision(
+    score: np.ndarray, positive: np.ndarray, weights: np.ndarray | None = None
+) -> float:
     """Sum of precision × gain in recall over thresholds, ties taken together."""
     order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(positive[order])
+    each = np.ones(len(score)) if weights is None else weights[order]
+    hits, taken = np.cumsum(each * positive[order]), np.cumsum(each)
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
-    precision = hits[ends] / (ends + 1)
+    precision = hits[ends] / taken[ends]
     recall = hits[ends] / hits[-1]
     return float((precision * np.diff(recall, prepend=0.0)).sum())
 
 
-def calibration_error(chances: np.ndarray, truth: np.ndarray) -> float:
+def calibration_error(
+    chances: np.ndarray, truth: np.ndarray, weights: np.ndarray | None = None
+) -> float:
     """Expected calibration error of the likeliest value's chance, in ten groups of equal width."""
     guess = chances.argmax(axis=1)
     sure = chances[np.arange(len(chances)), guess]
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    gap = np.bincount(bins, sure - (guess == truth), minlength=BINS)
-    return float(np.abs(gap).sum() / len(truth))
+    each = np.ones(len(truth)) if weights is None else weights
+    gap = np.bincount(bins, each * (sure - (guess == truth)), minlength=BINS)
+    return float(np.abs(gap).sum() / each.sum())

@@ -1,4 +1,9 @@
-"""Population totals of a weighted table: what a census bureau publishes from it."""
+"""Population totals of a weighted table: what a census bureau publishes from it.
+
+A synthetic table that carries a column of weights that is not learned states a population by their sum. Where the
+weights are a column like any other, a table of another length is scaled to the training table's, as its user would do
+it; so is a hold-out. A self-weighting table states no population: its totals are scaled to the training table's.
+"""
 
 from operator import itemgetter
 
@@ -17,74 +22,107 @@ from tabsynth.evaluation.metric import (
     jackknifed,
 )
 from tabsynth.evaluation.results import Estimate
+from tabsynth.evaluation.weighting import WeightedRows
 
 CITATION = "Horvitz & Thompson 1952; interval: delete-a-group jackknife, Kott 2001"
 
 
-def population_totals(tables: Tables, column: int, rng: np.random.Generator) -> list[Metric]:
+def population_totals(tables: Tables, rng: np.random.Generator) -> list[Metric]:
     """Relative error of the population total, and of the weighted totals of all values of columns.
 
-    A table of another length is scaled to the training table's, as its user would. Weights are those
-    of the column ``column`` (its cells' midpoints where it is coarsened); a null weighs nothing.
+    ``tables`` has weights. The first metric is left out where the synthetic table is self-weighting. Independent
+    columns are self-weighting, and have the totals of the training table by construction.
     """
-    scores = tables.scores[column]
-    assert scores is not None
-    weights = np.nan_to_num(scores)
-    columns = [j for j in range(len(tables.sizes)) if j != column]
-    train = _totals(tables.train, columns, tables, weights, column, rng, len(tables.train))
+    weights = tables.weights
+    assert weights is not None
+    columns = [j for j in range(len(tables.sizes)) if j != weights.column]
+    train = _totals(tables.weighted_train, columns, tables.sizes, rng, 1.0)
 
-    def measure(other: np.ndarray) -> tuple[np.ndarray, Estimate, Estimate]:
-        totals = _totals(other, columns, tables, weights, column, rng, len(tables.train))
+    def measure(other: WeightedRows, scale: float) -> tuple[np.ndarray, Estimate, Estimate]:
+        totals = _totals(other, columns, tables.sizes, rng, scale)
         n = min(len(other), len(tables.train))
-        whole, whole_train = totals[:, 0], train[:, 0]
-        error = np.abs(whole / np.where(whole_train > 0, whole_train, np.nan) - 1)
+        whole = np.where(train[:, 0] > 0, train[:, 0], np.nan)
+        error = np.abs(totals[:, 0] / whole - 1)
         # Half the sum of absolute differences over the total: the share that would have to move.
         moved = 0.5 * np.abs(totals[:, 1:] - train[:, 1:]).sum(axis=1)
-        moved /= np.where(whole_train > 0, whole_train, np.nan) * max(1, len(columns))
+        moved /= whole * max(1, len(columns))
         return (
             totals[0],
             clipped(jackknifed(float(error[0]), error[1:], n), 0.0),
             clipped(jackknifed(float(moved[0]), moved[1:], n), 0.0),
         )
 
-    metrics = tables.compared.map(measure)
+    given, scales = tables.weighted, population_scales(tables)
+    metrics = Compared(
+        measure(given.synthetic, scales.synthetic),
+        None if given.holdout is None else measure(given.holdout, scales.holdout or 1.0),
+        measure(given.baseline, scales.baseline),
+    )
     names = [f"{tables.names[j]} = {label}" for j in columns for label in tables.labels[j]]
-    return [
-        _metric(
-            key, title, reading, metrics.map(itemgetter(i)), _parts(names, train, metrics.synthetic)
-        )
-        for i, key, title, reading in (
-            (
-                1,
+    out = []
+    if weights.synthetic is not None:
+        of_population = metrics.map(itemgetter(1))
+        out.append(
+            _metric(
                 "population_total",
                 "Population total: relative error",
                 "Sum of the weights, against the training table's. 0.01 is one per cent off.",
-            ),
-            (
-                2,
-                "weighted_totals",
-                "Weighted totals of values",
-                "Share of the population that would have to change its value to make the weighted"
-                " totals equal, mean over columns. Parts: absolute differences of totals.",
-            ),
+                Compared(of_population.synthetic, of_population.holdout, None),
+                (),
+            )
         )
-    ]
+    out.append(
+        _metric(
+            "weighted_totals",
+            "Weighted totals of values",
+            "Share of the population that would have to change its value, or to come or go, to make the weighted"
+            " totals equal, mean over columns. Parts: absolute differences of totals.",
+            metrics.map(itemgetter(2)),
+            _parts(names, train, metrics.synthetic),
+        )
+    )
+    return out
+
+
+def population_scales(tables: Tables) -> Compared[float]:
+    """What the weighted sums of each table are multiplied by to be totals of the population."""
+    weights, given = tables.weights, tables.weighted
+    assert weights is not None
+    population = float(weights.train.sum())
+    holdout = None
+    if tables.holdout is not None and given.holdout is not None:
+        rows = len(tables.train) / len(tables.holdout)
+        holdout = population / len(given.holdout) if weights.holdout is None else rows
+    synthetic = 1.0
+    if weights.synthetic is None:
+        synthetic = population / len(tables.synthetic)
+    elif weights.column is not None:
+        synthetic = len(tables.train) / len(tables.synthetic)
+    return Compared(synthetic, holdout, population / len(tables.baseline))
 
 
 def _metric(
-    key: str, title: str, reading: str, estimates: Compared[Estimate], parts: tuple[Part, ...]
+    key: str,
+    title: str,
+    reading: str,
+    estimates: Compared[Estimate] | Compared[Estimate | None],
+    parts: tuple[Part, ...],
 ) -> Metric:
+    synthetic, holdout, baseline = estimates
+    assert synthetic is not None
     return Metric(
         key,
         title,
         UTILITY,
-        *estimates,
+        synthetic,
+        holdout,
+        baseline,
         "lower",
         0.0,
         reading,
         CITATION,
-        parts if key == "weighted_totals" else (),
-        of_relations=key == "weighted_totals",
+        parts,
+        of_relations=False,
         sampling_power=0.5,
     )
 
@@ -96,27 +134,25 @@ def _parts(names: list[str], train: np.ndarray, synthetic: tuple) -> tuple[Part,
 
 
 def _totals(
-    table: np.ndarray,
+    table: WeightedRows,
     columns: list[int],
-    tables: Tables,
-    weights: np.ndarray,
-    column: int,
+    sizes: tuple[int, ...],
     rng: np.random.Generator,
-    rows: int,
+    scale: float,
 ) -> np.ndarray:
-    """The sum of weights and that of every value; of all rows and without each group, each scaled.
+    """The sum of weights and that of every value; of all rows and without each group, as of all rows.
 
     Shape (1 + groups, 1 + values).
     """
     group = group_numbers(len(table), rng)
-    weight = weights[table[:, column]]
+    weight = table.each
     parts = [np.bincount(group, weight, GROUPS)[:, None]]
     for j in columns:
-        size = tables.sizes[j]
-        sums = np.bincount(group * size + table[:, j], weight, GROUPS * size)
-        parts.append(sums.reshape(GROUPS, size))
+        sums = np.bincount(group * sizes[j] + table.codes[:, j], weight, GROUPS * sizes[j])
+        parts.append(sums.reshape(GROUPS, sizes[j]))
     by_group = np.concatenate(parts, axis=1)
     lengths = np.bincount(group, minlength=GROUPS)
     total = by_group.sum(axis=0, keepdims=True)
     kept = np.concatenate([[len(table)], len(table) - lengths])
-    return np.concatenate([total, total - by_group]) * (rows / np.maximum(kept, 1))[:, None]
+    rows = scale * len(table) / np.maximum(kept, 1)
+    return np.concatenate([total, total - by_group]) * rows[:, None]

@@ -226,13 +226,13 @@ class AdversarialConfig(GeneratorConfig):
     critic_hidden : tuple of int
     critic_activation : str
     sampling_rate : float
-        q, the chance of a row to be in a critic batch.
+        q, the chance of a row to be in a critic batch; of a unit of several rows, with all of them.
     critic_steps : int
         Total number of critic steps; each is charged.
     critic_per_generator : int or "adaptive"
         Critic steps per generator step; see :class:`tabsynth.synthesizers.gan.adversarial.CriticSchedule`.
     max_norm : float
-        The bound of one example's gradient; in units of ``bound``.
+        The bound of one example's gradient, a row's or a whole unit's; in units of ``bound``, which are those of a row.
     bound, statistic, grouping, clusters : str, str, str, int
         See :class:`tabsynth.training.bounds.Clipping`; its public rows are stand-ins.
     centred : bool
@@ -240,7 +240,7 @@ class AdversarialConfig(GeneratorConfig):
     step_rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
     physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory.
+        Rows at a time, where a whole batch does not fit in memory; not for units of several rows.
     critic_lr : float
     critic_optimizer : str
     others
@@ -372,6 +372,7 @@ class Adversarial(GeneratorTraining):
         rows: float,
         *,
         total: float | None = None,
+        most_rows: int = 1,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -393,6 +394,7 @@ class Adversarial(GeneratorTraining):
             rule=config.rule(),
             clipping=config.clipping(),
             physical_batch=config.physical_batch,
+            most_rows=most_rows,
             bits=bits,
         )
 

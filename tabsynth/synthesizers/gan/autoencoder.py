@@ -64,7 +64,7 @@ class AutoencoderConfig:
     step_rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
     physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory.
+        Rows at a time, where a whole batch does not fit in memory; not for units of several rows.
     """
 
     hidden: tuple[int, ...] = ()
@@ -147,12 +147,13 @@ class Autoencoder(nn.Module):
         monitor: TrainingMonitor,
         bits: Bits | None = None,
         total: float | None = None,
+        most_rows: int = 1,
     ) -> int:
         """Train until the account is spent or time is up; returns the steps done.
 
-        ``table`` guards codes, shape (n, layout.width), or WeightedInputs; ``rows`` is a public or privatised estimate
-        of n, and ``total`` of the sum of the rows' parts, where they have weights. ``bits`` is as in
-        :class:`PrivateStep`.
+        ``table`` guards codes, shape (n, layout.width), WeightedInputs or UnitRows; ``rows`` is a public or privatised
+        estimate of n, and ``total`` of the sum of the rows' parts, where they have weights. ``bits`` and ``most_rows``
+        are as in :class:`PrivateStep`.
         """
         config = self.config
         batch = max(1, round(config.sampling_rate * rows))
@@ -167,6 +168,7 @@ class Autoencoder(nn.Module):
             rule=config.rule(),
             clipping=config.clipping(),
             physical_batch=config.physical_batch,
+            most_rows=most_rows,
             bits=bits,
         )
         moves = optimizer(config.optimizer, self.parameters(), config.lr, ADAM)

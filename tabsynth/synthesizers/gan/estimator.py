@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tabsynth._random import Randomness
 from tabsynth._validate import one_of, shown
-from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
+from tabsynth.encoding.rows import PrivateRows, Rows, codes_of, weights_of
 from tabsynth.encoding.table import Layout, TableEncoder
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
@@ -62,6 +62,7 @@ from tabsynth.tables.frames import to_pandas
 from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import weights
 from tabsynth.training.private_step import STEP_RULES, PrivateInputs, WeightedInputs
+from tabsynth.training.units import MOST_ROWS, UnitRows
 
 MARGINALS, COUNT, OVERLAP = "one-way counts", "row count", "overlap with the public table"
 TOTAL = "total of the survey weights"
@@ -308,6 +309,8 @@ class Networks:
         Purposes of the accounts that the generator learns by.
     generator : callable
         Makes the generator.
+    most_rows : int
+        The most rows of a unit, public.
     """
 
     kind: Callable[..., GeneratorTraining]
@@ -317,6 +320,7 @@ class Networks:
     device: torch.device
     learned: tuple[str, ...]
     generator: Callable[..., TableGenerator] = TableGenerator
+    most_rows: int = 1
 
     def train(
         self,
@@ -336,7 +340,7 @@ class Networks:
 
         Parameters
         ----------
-        table : PrivateTable of Tensor, shape (n, layout.width), or of WeightedInputs
+        table : PrivateTable of Tensor, shape (n, layout.width), of WeightedInputs or of UnitRows
         accounts : mapping
             Of ``learned``, and of the autoencoder unless it learns from ``free``.
         rows : float
@@ -381,6 +385,7 @@ class Networks:
             most=most,
             bits=streams.noise,
             total=total,
+            most_rows=self.most_rows,
         )
         return gan
 
@@ -404,8 +409,8 @@ class Networks:
             model.start_from(marginals)
         model.to(self.device)
         if account is not None:
-            noise = streams.coder_noise
-            model.fit(table, account, rows, streams.private, monitor, noise, total)
+            noise, most_rows = streams.coder_noise, self.most_rows
+            model.fit(table, account, rows, streams.private, monitor, noise, total, most_rows)
         elif free is not None:
             steps = config.steps if most is None else most
             model.fit_free(free, steps, streams.public, monitor)
@@ -452,7 +457,7 @@ class GAN(Synthesizer):
     (``config_class``), and say whether the generator starts from noisy one-way counts.
     """
 
-    no_design: ClassVar[tuple[str, ...]] = ("unit",)
+    no_design: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[tuple[str, ...]]  # parameters that a model file keeps besides
     networks: ClassVar[type[GeneratorTraining]]
     config_class: ClassVar[type[GeneratorConfig]]
@@ -525,9 +530,27 @@ class GAN(Synthesizer):
             if value is not None and not isinstance(value, kind):
                 raise InputError(f"Expected {name} to be a {kind.__name__}, got {shown(value)}.")
         self._check_sources()
+        self._check_units()
         self._public_index(
             TableEncoder(self.schema, self._encoding())
         )  # refused before any spending
+
+    def _stepped(self) -> list[Any]:
+        """The configurations of networks that are trained with private steps."""
+        config = self._autoencoder()
+        return [] if config is None or self._training() == "public" else [config]
+
+    def _check_units(self) -> None:
+        """Refuse what private steps cannot do with units of several rows."""
+        most, stepped = self.schema.design.rows, self._stepped()
+        if most > 1 and any(config.physical_batch is not None for config in stepped):
+            raise InputError(
+                "physical_batch splits a batch, and the rows of a unit go through a network together; leave it out."
+            )
+        if stepped and most > MOST_ROWS:
+            raise InputError(
+                f"Private steps take max_rows_per_unit of at most {MOST_ROWS}, got {most:,}; lower it, or fit margnet."
+            )
 
     def _check_sources(self) -> None:
         """Refuse a public table or a warm start that cannot be used, before anything is charged.
@@ -676,17 +699,24 @@ class GAN(Synthesizer):
             layout=layout,
             device=self._device(),
             learned=tuple(part.purpose for part in self._learned()),
+            most_rows=self.schema.design.rows,
         )
 
     def _codes(self, networks: Networks, index: np.ndarray) -> Tensor:
         return torch.from_numpy(networks.layout.encode(index)).to(networks.device)
 
-    def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs:
-        """Network inputs of private rows, with what each counts."""
+    def _inputs(self, networks: Networks, rows: PrivateRows) -> PrivateInputs | UnitRows:
+        """Network inputs of private rows, with what each counts and the unit of each."""
         codes, weights = self._codes(networks, codes_of(rows)), weights_of(rows)
-        if weights is None:
-            return codes
-        return WeightedInputs.of(codes, weights, float(self.schema.max_weight or 1))
+        inputs: PrivateInputs = codes
+        if weights is not None:
+            inputs = WeightedInputs.of(codes, weights, float(self.schema.max_weight or 1))
+        if self.schema.unit is None:
+            return inputs
+        # The made-up rows of a trial have no units: each row is one.
+        units = rows.units if isinstance(rows, Rows) else None
+        units = np.arange(len(codes), dtype=np.uint64) if units is None else units
+        return UnitRows(inputs, units, self.schema.design.rows)
 
     def _free_index(
         self, rng: np.random.Generator, monitor: TrainingMonitor, most: int | None
@@ -789,6 +819,9 @@ class CriticalGAN(GAN):
         # As of Networks.train: a free table stands in for private rows if the critic was warmed up on it.
         free = self._free_rows() if config.warm_steps else None
         return (critic(config, free or GENERATED),)
+
+    def _stepped(self) -> list[Any]:
+        return [*super()._stepped(), self._gan()]
 
     def _gan(self) -> AdversarialConfig:
         return self._ruled(self._networks_config())

@@ -530,6 +530,7 @@ class GeneratorTraining:
         rows: float,
         *,
         total: float | None = None,
+        most_rows: int = 1,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -541,13 +542,15 @@ class GeneratorTraining:
 
         Parameters
         ----------
-        table : PrivateTable of Tensor, shape (n, layout.width), or of WeightedInputs
+        table : PrivateTable of Tensor, shape (n, layout.width), of WeightedInputs or of UnitRows
         accounts : sequence of Account
             Of what subclasses release, in the order of the plan.
         rows : float
             A public or privatised estimate of n.
         total : float, optional
             The same of the sum of the rows' parts, where rows have weights.
+        most_rows : int
+            The most rows of a unit, public.
         private_rng, public_rng : torch.Generator
             For the sampling of private rows, and noise on a GPU; for all that is public.
         standins : Tensor, shape (m, layout.width), optional

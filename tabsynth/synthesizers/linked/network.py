@@ -25,7 +25,7 @@ from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
-CONTEXTS = 2048  # of a step
+CONTEXTS = 4096  # of a step
 LEAST_STEPS = (
     200  # of a fit, also where the counts of all pairs together are hardly more than noise
 )

@@ -16,46 +16,70 @@ from tabsynth.privacy.noise import samplers as noise
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.privacy.noise.votes import majority
 from tabsynth.training.private_step import PrivateInputs, WeightedInputs, codes_of, parts_of
+from tabsynth.training.units import UnitRows
 
 # Of rows: their order, and the teacher of each.
-Deal = Callable[[PrivateInputs], tuple[PrivateInputs, Tensor]]
+Deal = Callable[[PrivateInputs | UnitRows], tuple[PrivateInputs, Tensor]]
 
 
-def deal(rows: PrivateInputs, teachers: int, key: np.ndarray) -> tuple[PrivateInputs, Tensor]:
+def deal(
+    rows: PrivateInputs | UnitRows, teachers: int, key: np.ndarray
+) -> tuple[PrivateInputs, Tensor]:
     """Records in an order independent of their places, and the teacher of each, shape (rows,).
 
     Parameters
     ----------
-    rows : Tensor, shape (n, width), or WeightedInputs
+    rows : Tensor, shape (n, width), or WeightedInputs, or UnitRows
     key : uint32 array, at most 16 words
         Drawn once, independent of all records.
 
     Formal guarantees
     -----------------
     A record's teacher follows from a keyed hash (BLAKE2b) of its content and of its number among equal records, its
-    weight being a part of its content; records are ordered by a hash of what they hold. Neither depends on its place in the table, nor on any record
-    that is not its equal. So whatever the key, and whoever knows it, a record more or less, anywhere, is
-    one record more or less in one shard, and leaves all others as they were, in order too.
+    weight being a part of its content; records are ordered by a hash of what they hold. Neither depends on its place
+    in the table, nor on any record that is not its equal. So whatever the key, and whoever knows it, a record more or
+    less, anywhere, is one record more or less in one shard, and leaves all others as they were, in order too.
+
+    A unit takes the place of a record, and what it holds are all of its rows: they have one teacher. It is the same
+    after a crash, whatever the keyed hash of the unit's name is then, as long as the same rows of the unit are used.
     """
     secret = np.asarray(key, dtype="<u4").tobytes()
-    codes, parts = codes_of(rows), parts_of(rows)
+    inputs = rows.inputs if isinstance(rows, UnitRows) else rows
+    codes, parts = codes_of(inputs), parts_of(inputs)
     content = np.ascontiguousarray(codes.cpu().numpy())
     weights = [b""] * len(content) if parts is None else [p.tobytes() for p in parts.cpu().numpy()]
     digests = [
         blake2b(row.tobytes() + weight, key=secret, digest_size=16).digest()
         for row, weight in zip(content, weights, strict=True)
     ]
-    order = sorted(range(len(digests)), key=digests.__getitem__)
+    owner, owners = np.arange(len(digests)), digests
+    if isinstance(rows, UnitRows):
+        owner, owners = _units(digests, rows.units, secret)
+    ranked = sorted(range(len(owners)), key=owners.__getitem__)
     seen: Counter[bytes] = Counter()
-    shard = np.empty(len(digests), dtype=np.int64)
-    for place, i in enumerate(order):
+    shard, rank = (np.empty(len(owners), dtype=np.int64) for _ in range(2))
+    for place, i in enumerate(ranked):
         assigned = blake2b(
-            digests[i] + seen[digests[i]].to_bytes(8, "little"), key=secret, digest_size=8
+            owners[i] + seen[owners[i]].to_bytes(8, "little"), key=secret, digest_size=8
         )
-        shard[place] = int.from_bytes(assigned.digest(), "little") % teachers
-        seen[digests[i]] += 1
+        shard[i], rank[i] = int.from_bytes(assigned.digest(), "little") % teachers, place
+        seen[owners[i]] += 1
+    order = sorted(range(len(digests)), key=lambda row: (rank[owner[row]], digests[row]))
     ordered = codes[order] if parts is None else WeightedInputs(codes[order], parts[order])
-    return ordered, torch.from_numpy(shard)
+    return ordered, torch.from_numpy(shard[owner[order]])
+
+
+def _units(
+    digests: Sequence[bytes], units: np.ndarray, secret: bytes
+) -> tuple[np.ndarray, list[bytes]]:
+    """The number of each row's unit, and a keyed hash of what the rows of each unit hold, in any order."""
+    names, owner = np.unique(units, return_inverse=True)
+    held: list[list[bytes]] = [[] for _ in names]
+    for digest, unit in zip(digests, owner, strict=True):
+        held[unit].append(digest)
+    return owner, [
+        blake2b(b"".join(sorted(part)), key=secret, digest_size=16).digest() for part in held
+    ]
 
 
 VOTES, CLASS_VOTES = "votes", "class votes"
@@ -67,9 +91,9 @@ class NoisyAggregator:
     def __init__(self, table: PrivateTable[Any], accounts: Sequence[Account], bits: Bits) -> None:
         self._table, self._accounts, self._bits = table, accounts, bits
 
-    def open(self, questions: int) -> PrivateInputs:
+    def open(self, questions: int) -> PrivateInputs | UnitRows:
         """Charge each account for so many questions, then return the private rows."""
-        rows: list[PrivateInputs] = [
+        rows: list[PrivateInputs | UnitRows] = [
             self._table.read(account, questions) for account in self._accounts
         ]
         return rows[0]

@@ -88,10 +88,11 @@ class Voting(GAN):
         def votes(noise: float) -> NoisyVote:
             return NoisyVote(noise=noise, teachers=teachers, accounting=config.accounting)
 
+        one = "record" if self.schema.unit is None else "unit with all of its records"
         details = {
             "sensitivity": 1,
             "unit": "votes",
-            "shards": "each record is assigned to a teacher independently and permanently",
+            "shards": f"each {one} is assigned to a teacher independently and permanently",
         }
         return (
             TrainingMechanism(purpose=VOTES, mechanism=votes, count=config.labels, details=details),
@@ -178,7 +179,8 @@ class PATEGAN(Voting):
 
     Formal guarantees
     -----------------
-    Each record is assigned to one of K teachers independently and permanently. Private rows are read
+    Each record, or unit with all of its records, is assigned to one of K teachers independently and permanently.
+    Private rows are read
     by noisy one-way counts (or a noisy row count), by the autoencoder's steps if there are any, and under
     the account of the votes: each is 1[n₁ + noise > K/2], and adding or removing one record changes one
     teacher, hence n₁ by at most 1 (:class:`tabsynth.privacy.accounting.mechanisms.NoisyVote`). Uses are charged

@@ -7,8 +7,8 @@ generator's loss.
 
 NOTE[DIFF] The number of labels is fixed before the first is asked, and the noise follows from it; the
 paper continues until a data-dependent ε is used up, which is itself a private figure.
-NOTE[DIFF] Each record is assigned to a teacher independently and permanently. The paper splits the table into equal parts, where
-one record more changes them all.
+NOTE[DIFF] Each record is assigned to a teacher independently and permanently, and so is each unit of several records. The
+paper splits the table into equal parts, where one record more changes them all.
 
 Formal guarantees
 -----------------
@@ -44,6 +44,7 @@ from tabsynth.synthesizers.pate.config import PATEConfig
 from tabsynth.training.loop import TrainingMonitor, run_steps
 from tabsynth.training.networks import State
 from tabsynth.training.private_step import PrivateInputs
+from tabsynth.training.units import UnitRows
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +165,7 @@ class PATE(GeneratorTraining):
         rows: float,
         *,
         total: float | None = None,
+        most_rows: int = 1,
         private_rng: torch.Generator,
         public_rng: torch.Generator,
         monitor: TrainingMonitor,
@@ -189,7 +191,7 @@ class PATE(GeneratorTraining):
         moves, rate = self.optimizer(config.round_steps)
 
         @lru_cache(maxsize=1)  # the rows are the same in all rounds
-        def dealt(rows: PrivateInputs) -> tuple[PrivateInputs, Tensor]:
+        def dealt(rows: PrivateInputs | UnitRows) -> tuple[PrivateInputs, Tensor]:
             return deal(rows, teachers, key)
 
         def one(i: int) -> None:

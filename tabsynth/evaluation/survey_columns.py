@@ -1,0 +1,293 @@
+"""The columns of a table that say how its rows were drawn: weights, replicate weights, strata and clusters.
+
+They are columns of the table, and need not be among those of the schema. All their problems are told together.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import positive, shown
+from tabsynth.errors import InputError, TableError
+from tabsynth.evaluation.utility.survey import Design, Linearised, Replicated
+from tabsynth.schema.number_texts import with_plain_numbers
+
+SURVEY = "the description of the survey"  # what problems are of
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyNames:
+    """Which columns are the survey's.
+
+    Attributes
+    ----------
+    weights : str or ndarray, shape (rows,), or None
+        A column of the training table, the hold-out and perhaps the synthetic table; or the weights of the training
+        rows.
+    replicate_weights : str or tuple of str, or None
+        Columns of replicate weights, or the text before their numbers.
+    replicate_factor : float or None
+    strata, clusters : str or None
+    """
+
+    weights: str | np.ndarray | None = None
+    replicate_weights: str | tuple[str, ...] | None = None
+    replicate_factor: float | None = None
+    strata: str | None = None
+    clusters: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What the weights are called."""
+        return self.weights if isinstance(self.weights, str) else "given"
+
+    def replicates(self, names: Sequence[str]) -> list[str]:
+        """The columns of replicate weights among those of a table, in the order of their numbers."""
+        if not isinstance(self.replicate_weights, str):
+            return list(self.replicate_weights or ())
+        pattern = re.compile(re.escape(self.replicate_weights) + r"_?(\d{1,6})")
+        found = [(int(match[1]), name) for name in names if (match := pattern.fullmatch(name))]
+        return [name for _, name in sorted(found) if name != self.weights]
+
+    def takes(self, name: str) -> bool:
+        """Whether a column of this name is the survey's."""
+        single = (self.weights, self.strata, self.clusters)
+        return name in [s for s in single if isinstance(s, str)] or name in self.replicates([name])
+
+
+def survey_names(
+    weights: Any, replicate_weights: Any, replicate_factor: Any, strata: Any, clusters: Any
+) -> SurveyNames:
+    """The arguments of :func:`tabsynth.evaluate`, checked.
+
+    Raises
+    ------
+    InputError
+    """
+    if weights is not None and not isinstance(weights, str):
+        weights = _array(weights)
+    for name, value in (("strata", strata), ("clusters", clusters)):
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"Expected {name} to be the name of a column, got {shown(value)}.")
+    if replicate_weights is not None and not isinstance(replicate_weights, str):
+        listed = replicate_weights
+        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+            raise InputError(
+                "Expected replicate_weights to be names of columns, or the text before their numbers such as"
+                f" 'PWGTP'; got {shown(listed)}."
+            )
+        replicate_weights = tuple(listed)
+        if len(set(replicate_weights)) < max(2, len(replicate_weights)):
+            raise InputError(
+                f"replicate_weights needs two columns or more, all different; got {shown(list(listed))}."
+            )
+    design = {
+        "replicate_weights": replicate_weights,
+        "replicate_factor": replicate_factor,
+        "strata": strata,
+        "clusters": clusters,
+    }
+    given = [name for name, value in design.items() if value is not None]
+    if weights is None and given:
+        raise InputError(f"{given[0]} goes with weights; name the column of weights, too.")
+    if replicate_weights is not None and (strata or clusters):
+        raise InputError(
+            "Replicate weights hold the design of the survey; leave out strata and clusters, or replicate_weights."
+        )
+    if replicate_factor is not None:
+        if replicate_weights is None:
+            raise InputError("replicate_factor goes with replicate_weights; name these, too.")
+        positive("replicate_factor", replicate_factor)
+    return SurveyNames(weights=weights, **design)
+
+
+def _array(weights: Any) -> np.ndarray:
+    try:
+        array = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty((0, 0))
+    if array.ndim != 1:
+        raise InputError(
+            f"Expected weights to be the name of a column or a number for each row, got {shown(weights)}."
+        )
+    return array
+
+
+def apart(
+    frame: pd.DataFrame, names: SurveyNames, declared: Sequence[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table without the survey's columns that the schema does not have, and all of the survey's columns."""
+    texts = [str(name) for name in frame.columns]
+    of_survey = [names.takes(name) for name in texts]
+    rest = [not taken or name in declared for taken, name in zip(of_survey, texts, strict=True)]
+    aside = frame.loc[:, of_survey]
+    aside = aside.set_axis([str(name) for name in aside.columns], axis=1).reset_index(drop=True)
+    return frame.loc[:, rest], aside
+
+
+@dataclass(frozen=True)
+class SurveyReader:
+    """Reads the survey's columns of tables, and collects what is wrong with them."""
+
+    names: SurveyNames
+    decimal: str | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def weights(self, aside: pd.DataFrame, rows: int, what: str) -> np.ndarray:
+        """Weights of a table, shape (rows,); of a problem, ones."""
+        if isinstance(self.names.weights, np.ndarray):
+            values = pd.Series(self.names.weights, name="weights")
+            if len(values) != rows:
+                self.problems.append(
+                    f"weights has {len(values):,} numbers, and the {what} has {rows:,} rows; give one for each row."
+                )
+                return np.ones(rows)
+            return self._checked(values, "weights", what)
+        name = str(self.names.weights)
+        column = self._column(aside, name, "weights", what)
+        return np.ones(rows) if column is None else self._checked(column, f"column {name!r}", what)
+
+    def design_columns(self, aside: pd.DataFrame, what: str) -> "DesignColumns":
+        """Replicate weights, or strata and clusters, of all rows of the training table."""
+        names = self.names
+        return DesignColumns(
+            replicates=None if names.replicate_weights is None else self._replicates(aside, what),
+            strata=self._groups(aside, names.strata, "strata", what),
+            clusters=self._groups(aside, names.clusters, "clusters", what),
+        )
+
+    def refuse(self) -> None:
+        """Raise what is wrong, if anything is."""
+        if len(self.problems) == 1:
+            raise InputError(self.problems[0])
+        if self.problems:
+            raise TableError(SURVEY, self.problems, self.problems[0])
+
+    def _column(self, aside: pd.DataFrame, name: str, argument: str, what: str) -> pd.Series | None:
+        count = list(aside.columns).count(name)
+        if count == 1:
+            return aside[name]
+        problem = "has no column" if count == 0 else "has more than one column"
+        remedy = "name another column" if count == 0 else "rename or drop one"
+        self.problems.append(f"The {what} {problem} {shown(name)} ({argument}); {remedy}.")
+        return None
+
+    def _numbers(
+        self, values: pd.Series, name: str, what: str, *, negative: bool = False
+    ) -> np.ndarray | None:
+        """Finite numbers, from 0 unless ``negative``; None if some are none, which is a problem."""
+        numbers = pd.to_numeric(with_plain_numbers(values, self.decimal), errors="coerce")
+        out = numbers.to_numpy(dtype=float, na_value=np.nan)
+        wrong = ~np.isfinite(out) if negative else ~((out >= 0) & np.isfinite(out))
+        if not wrong.any():
+            return out
+        value = values.iloc[int(wrong.argmax())]
+        expected = "finite numbers" if negative else "numbers from 0"
+        found = "a null" if pd.isna(value) else shown(value)
+        self.problems.append(
+            f"The {what} has {found} among the weights of {name} ({int(wrong.sum()):,} such{' row' if wrong.sum() == 1 else ' rows'}), and weights are"
+            f" {expected}; correct it, or take the row out."
+        )
+        return None
+
+    def _checked(self, values: pd.Series, name: str, what: str) -> np.ndarray:
+        numbers = self._numbers(values, name, what)
+        if numbers is None:
+            return np.ones(len(values))
+        if len(numbers) and numbers.sum() == 0:
+            self.problems.append(
+                f"The {what} has only weights of 0 in {name}; give rows that stand for somebody."
+            )
+            return np.ones(len(values))
+        return numbers
+
+    def _replicates(self, aside: pd.DataFrame, what: str) -> np.ndarray:
+        """Replicate weights, shape (rows, replicates)."""
+        names = self.names.replicates(list(aside.columns))
+        if isinstance(self.names.replicate_weights, str) and len(names) < 2:
+            self.problems.append(
+                f"The {what} has no columns {shown(self.names.replicate_weights + '1')},"
+                f" {shown(self.names.replicate_weights + '2')}, … (replicate_weights); name the columns."
+            )
+        columns = []
+        for name in names:
+            values = self._column(aside, name, "replicate_weights", what)
+            if values is None:
+                continue
+            numbers = self._numbers(values, f"column {name!r}", what, negative=True)
+            if numbers is None:
+                continue
+            if len(numbers) and numbers.sum() <= 0:
+                self.problems.append(
+                    f"The replicate weights of column {name!r} of the {what} add up to {numbers.sum():g}, and must to"
+                    " more than 0; correct the column, or leave it out."
+                )
+            columns.append(numbers)
+        return np.column_stack(columns) if columns else np.ones((len(aside), 2))
+
+    def _groups(
+        self, aside: pd.DataFrame, name: str | None, argument: str, what: str
+    ) -> np.ndarray | None:
+        """Numbers of strata or clusters, shape (rows,)."""
+        if name is None:
+            return None
+        values = self._column(aside, name, argument, what)
+        if values is None:
+            return None
+        if values.isna().any():
+            self.problems.append(
+                f"Column {shown(name)} of the {what} has a null among its {argument}; give each such row one of its own."
+            )
+            return None
+        return np.asarray(pd.factorize(values.astype(object).map(str))[0], dtype=np.int64)
+
+
+class DesignColumns(NamedTuple):
+    """What the survey's columns say of each row of the training table, shape (rows,) or (rows, replicates)."""
+
+    replicates: np.ndarray | None
+    strata: np.ndarray | None
+    clusters: np.ndarray | None
+
+    def design(
+        self, names: SurveyNames, weights: np.ndarray, kept: np.ndarray, what: str
+    ) -> Design | None:
+        """The survey's design, of the rows that are kept, by their numbers; None of a single row.
+
+        Raises
+        ------
+        InputError
+            If a stratum has one cluster, whose variance is unknown.
+        """
+        if self.replicates is not None:
+            return Replicated(weights[kept], self.replicates[kept], names.replicate_factor)
+        strata, clusters = (None if c is None else c[kept] for c in (self.strata, self.clusters))
+        if strata is None and clusters is None and len(kept) < 2:
+            return None
+        of_rows = np.zeros(len(kept), dtype=np.int64)
+        if strata is not None:
+            of_rows = np.unique(strata, return_inverse=True)[1]
+        own = np.arange(len(kept))
+        if clusters is not None:
+            both = np.column_stack([of_rows, clusters])
+            own = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        sizes = np.bincount(of_rows[np.unique(own, return_index=True)[1]])
+        if (sizes == 1).any() and strata is None:
+            raise InputError(
+                f"The {what} has one cluster, from which no interval follows; leave out clusters."
+            )
+        if (sizes == 1).any():
+            unit = "row" if clusters is None else "cluster"
+            raise InputError(
+                f"{int((sizes == 1).sum()):,} strata of column {shown(names.strata)} of the {what} have one {unit} each,"
+                " from which no variance follows; join them with others."
+            )
+        return Linearised(
+            weights[kept],
+            None if strata is None else of_rows,
+            None if clusters is None else own,
+        )

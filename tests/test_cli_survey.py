@@ -1,0 +1,295 @@
+"""The command ``evaluate`` with survey weights and designs: what it writes, and what it refuses in one line."""
+
+import contextlib
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_lines import make_people, make_schema, run
+from typer.testing import CliRunner
+
+from tabsynth import MargNet, Schema, evaluate, evaluate_private
+from tabsynth.cli import app
+from tabsynth.errors import InputError
+from tabsynth.report import compare
+
+WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
+REPLICATES = 6
+
+
+def surveyed(rows=160, seed=0):
+    """People with weights, replicate weights, strata and clusters."""
+    rng = np.random.default_rng(seed)
+    people = make_people(rows, seed)
+    people["PWGTP"] = np.where(people["sex"] == "f", 10, 30) + rng.integers(0, 5, rows)
+    for i in range(1, REPLICATES + 1):
+        people[f"PWGTP{i}"] = people["PWGTP"] * rng.integers(-1, 4, rows)
+    people["stratum"] = np.arange(rows) % 4
+    people["block"] = np.arange(rows) // 10 % 3
+    return people
+
+
+def only(people, *names):
+    return people[["sex", "age", "job", *names]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_schema().save(tmp_path / "schema.json")
+    surveyed().to_csv(tmp_path / "people.csv", index=False)
+    make_people(160, 1).to_csv(tmp_path / "made.csv", index=False)
+    only(surveyed(80, 2), "PWGTP").to_csv(tmp_path / "holdout.csv", index=False)
+    return tmp_path
+
+
+def written(folder, name="out"):
+    result = json.loads((folder / name / "metrics.json").read_text())["evaluation"]
+    return result, {metric["key"]: metric["synthetic"] for metric in result["metrics"]}
+
+
+@pytest.mark.slow
+def test_weights_and_a_design_are_in_the_report(folder):
+    people = surveyed()
+    design = ("--weights", "PWGTP", "--strata", "stratum", "--clusters", "block")
+    only(people, "PWGTP", "stratum", "block").to_csv(folder / "people.csv", index=False)
+    done = run(*WORDS, *design, "--holdout", "holdout.csv", "-o", "out", cwd=folder)
+    assert "the survey weights of PWGTP: the training rows stand for" in done.stdout
+    assert (
+        "12 clusters in 4 strata" in done.stdout and "synthetic rows count equally" in done.stdout
+    )
+    result, metrics = written(folder)
+    assert result["weights"]["name"] == "PWGTP" and result["weights"]["self_weighting"] is True
+    assert result["weights"]["population"] == people["PWGTP"].sum()
+    assert {"survey_share", "survey_pair", "survey_number", "weighted_totals"} <= metrics.keys()
+    assert "population_total" not in metrics and result["survey"]["degrees"] == 8
+    (share,) = [
+        item for item in result["survey"]["estimates"]["share"] if item["name"] == "sex = f"
+    ]
+    female = people["sex"] == "f"
+    expected = people["PWGTP"][female].sum() / people["PWGTP"].sum()
+    assert share["real"]["value"] == pytest.approx(expected)
+    made = pd.read_csv(folder / "made.csv")
+    assert share["synthetic"] == pytest.approx((made["sex"] == "f").mean())
+    shares = next(c for c in result["columns"] if c["column"] == "sex")["real"]
+    assert shares[0] == pytest.approx(expected)
+    page = (folder / "out" / "report.html").read_text()
+    for words in ('id="survey"', "Estimates of the population", "12 clusters in 4 strata"):
+        assert words in page
+    assert "intervals are of private rows" in page and "confidential" in done.stdout
+
+
+@pytest.mark.slow
+def test_replicate_weights_and_a_weighted_synthetic_table(folder):
+    names = [f"PWGTP{i}" for i in range(1, REPLICATES + 1)]
+    only(surveyed(), "PWGTP", *names).to_csv(folder / "people.csv", index=False)
+    made = make_people(160, 1)
+    made["PWGTP"] = 20.5
+    made.to_csv(folder / "made.csv", index=False)
+    words = (*WORDS, "--weights", "PWGTP", "--replicate-weights")
+    done = run(*words, "PWGTP", "-o", "out", cwd=folder)
+    assert "successive difference replication with 6 replicate weights" in done.stdout
+    result, metrics = written(folder)
+    assert not result["weights"]["self_weighting"] and result["survey"]["degrees"] == 5
+    total = surveyed()["PWGTP"].sum()
+    assert metrics["population_total"]["value"] == pytest.approx(abs(160 * 20.5 / total - 1))
+    each = [word for name in names for word in ("--replicate-weights", name)][1:]
+    run(*words, *each, "--replicate-factor", 0.25, "-o", "own", cwd=folder)
+    other, _ = written(folder, "own")
+    assert "replication with 6 replicate weights and the factor 0.25" in other["survey"]["method"]
+    errors = [
+        {item["name"]: item["error"] for item in part["survey"]["estimates"]["share"]}
+        for part in (result, other)
+    ]
+    for name, error in errors[0].items():
+        assert errors[1][name] == pytest.approx(error * np.sqrt(0.25 / (4 / 6)))
+
+
+@pytest.mark.slow
+def test_the_weight_of_the_schema_is_the_default(tmp_path):
+    schema = Schema(make_schema().columns, null_values=("N",), weight="PWGTP", max_weight=40)
+    people, made, holdout = only(surveyed(), "PWGTP"), make_people(160, 1), surveyed(80, 2)
+    about = {"schema": schema, "m": 20, "k": (1,)}
+    report = evaluate(people, made, only(holdout, "PWGTP"), **about)
+    plain = Schema(make_schema().columns, null_values=("N",))
+    named = evaluate(
+        people, made, only(holdout, "PWGTP"), weights="PWGTP", **{**about, "schema": plain}
+    )
+    array = evaluate(only(people), made, weights=people["PWGTP"], **{**about, "schema": plain})
+    assert report.evaluation.weights == named.evaluation.weights
+    assert array.evaluation.weights.name == "given"
+    assert array.evaluation["tvd2"].value == report.evaluation["tvd2"].value
+    frames = [item.to_frame()["value"] for item in (report, named)]
+    pd.testing.assert_series_equal(*frames)
+    unweighted = evaluate(only(people), made, **{**about, "schema": plain}, label="plain")
+    assert unweighted.evaluation.survey is None and unweighted.evaluation.weights is None
+    with pytest.raises(InputError, match="other survey weights"):
+        compare([array, unweighted])
+    with pytest.raises(InputError, match="the hold-out has none"):
+        evaluate(only(people), made, only(holdout), weights=people["PWGTP"], schema=plain)
+    with pytest.raises(InputError, match=r"weights has 3 numbers, and the training table has 160"):
+        evaluate(only(people), made, weights=[1, 2, 3], schema=plain)
+    with pytest.raises(InputError, match="shadow fits tables without column 'PWGTP'"):
+        evaluate(people, made, shadow=MargNet(schema, epsilon=1.0), **about)
+
+
+def test_rows_that_are_left_out_take_their_weights_along():
+    schema = make_schema()
+    strict = Schema(
+        schema.columns,
+        null_values=("N",),
+        impossible=[{"sex": ["f"], "job": [3]}],
+        violations="drop",
+        weight="w",
+        max_weight=9,
+    )
+    people = make_people(200, 0)
+    people["w"] = 2.0
+    broken = people.assign(w=7.0)[people["sex"] == "f"].head(20)
+    broken["job"] = 3
+    both = pd.concat([broken, people]).set_index(np.arange(220)[::-1])
+    about = {"schema": strict, "m": 5, "k": (1,)}
+    made = make_people(100, 1)
+    report, clean = (evaluate(table, made, **about).evaluation for table in (both, people))
+    assert report.weights.population == clean.weights.population == 400
+    assert report["tvd2"].value == clean["tvd2"].value
+    (rule,) = report.rules
+    assert rule.training == 20 and rule.training_share == pytest.approx(140 / 540)
+    assert np.isclose(report.columns[0].real, clean.columns[0].real).all()
+
+
+def declined(*words, cwd, says):
+    """As ``refused``, beside the remark that there is no certificate."""
+    (cwd / "made.csv.certificate.json").unlink(missing_ok=True)
+    before = sorted(path.name for path in cwd.rglob("*"))
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 2, (done.output, done.exception)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("There is no certificate beside")]
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    for text in [says] if isinstance(says, str) else says:
+        assert text in lines[0]
+    assert sorted(path.name for path in cwd.rglob("*")) == before
+
+
+BAD = [
+    ({"PWGTP": -3}, ["training table has '-3' among the weights of column 'PWGTP'", "1 such row"]),
+    ({"PWGTP": None}, ["training table has a null among the weights of column 'PWGTP'"]),
+    ({"PWGTP": "many"}, ["'many' among the weights of column 'PWGTP'", "numbers from 0"]),
+    ({"PWGTP": "inf"}, ["'inf' among the weights of column 'PWGTP'"]),
+]
+
+
+@pytest.mark.parametrize(("value", "says"), BAD)
+@pytest.mark.parametrize("table", ["people.csv", "holdout.csv", "made.csv"])
+def test_bad_weights_are_refused_in_one_line(folder, value, says, table):
+    names = {"people.csv": "training", "holdout.csv": "hold-out", "made.csv": "synthetic"}
+    only(surveyed(), "PWGTP").to_csv(folder / "people.csv", index=False)
+    frame = only(surveyed(80, 2), "PWGTP").astype(object)
+    frame.loc[7, "PWGTP"] = value["PWGTP"]
+    frame.to_csv(folder / table, index=False)
+    says = [says[0].replace("training", names[table]), *says[1:]]
+    words = (*WORDS, "--holdout", "holdout.csv", "--weights", "PWGTP", "-o", "out")
+    declined(*words, cwd=folder, says=says)
+
+
+@pytest.mark.parametrize("table", ["people.csv", "holdout.csv", "made.csv"])
+def test_weights_that_are_all_zero_are_refused(folder, table):
+    only(surveyed(), "PWGTP").to_csv(folder / "people.csv", index=False)
+    only(surveyed(80, 2), "PWGTP").assign(PWGTP=0).to_csv(folder / table, index=False)
+    words = (*WORDS, "--holdout", "holdout.csv", "--weights", "PWGTP", "-o", "out")
+    declined(*words, cwd=folder, says="has only weights of 0 in column 'PWGTP'")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--weights", "WGTP"), "The training table has no column 'WGTP' (weights)"),
+        (("--strata", "stratum"), "strata goes with weights"),
+        (("--replicate-weights", "PWGTP"), "replicate_weights goes with weights"),
+        (
+            ("--weights", "PWGTP", "--replicate-weights", "W"),
+            "no columns 'W1', 'W2', … (replicate_weights)",
+        ),
+        (
+            ("--weights", "PWGTP", "--replicate-weights", "PWGTP1", "--replicate-weights", "X"),
+            "no column 'X' (replicate_weights)",
+        ),
+        (
+            ("--weights", "PWGTP", "--replicate-weights", "PWGTP", "--strata", "stratum"),
+            "leave out strata and clusters, or replicate_weights",
+        ),
+        (("--weights", "PWGTP", "--replicate-factor", 1), "replicate_factor goes with"),
+        (
+            ("--weights", "PWGTP", "--replicate-weights", "PWGTP", "--replicate-factor", -1),
+            "replicate_factor > 0",
+        ),
+        (("--weights", "PWGTP", "--strata", "no"), "no column 'no' (strata)"),
+        (("--weights", "PWGTP", "--strata", "alone"), "160 strata of column 'alone'"),
+        (("--weights", "PWGTP", "--clusters", "one"), "has one cluster"),
+        (("--weights", "PWGTP", "--strata", "empty"), "a null among its strata"),
+        (
+            ("--weights", "PWGTP", "--replicate-weights", "ZERO"),
+            "replicate weights of column 'ZERO1' of the training table add up to 0",
+        ),
+        (
+            ("--weights", "PWGTP", "--epsilon", 1, "--strata", "stratum"),
+            "leave out --weights, --strata",
+        ),
+    ],
+)
+def test_designs_that_cannot_be_are_refused_in_one_line(folder, options, says):
+    people = surveyed().assign(
+        alone=np.arange(160), one=1, empty=[None, *range(159)], ZERO1=0, ZERO2=np.arange(160)
+    )
+    named = {str(option) for option in options}
+    places = [i for i, option in enumerate(options) if option == "--replicate-weights"]
+    prefix = str(options[places[0] + 1]) if len(places) == 1 else " "
+    extra = [c for c in people.columns[3:] if c in named or c[:-1] == prefix]
+    only(people, *extra).to_csv(folder / "people.csv", index=False)
+    declined(*WORDS, *options, "-o", "out", cwd=folder, says=says)
+
+
+def test_all_problems_are_told_together(folder):
+    people = only(surveyed(), "PWGTP", "stratum").astype(object)
+    people.loc[3, "PWGTP"], people.loc[5, "stratum"] = -1, None
+    people.to_csv(folder / "people.csv", index=False)
+    only(surveyed(80, 2)).to_csv(folder / "holdout.csv", index=False)
+    words = ("--weights", "PWGTP", "--strata", "stratum", "--clusters", "x", "--holdout")
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, [*WORDS, *words, "holdout.csv", "-o", "out"])
+    assert done.exit_code == 2 and not (folder / "out").exists()
+    lines = [line for line in done.stderr.splitlines() if line.startswith("- ")]
+    assert len(lines) == 4
+    for says in ("'-1' among the weights", "The hold-out table has no column 'PWGTP'"):
+        assert any(says in line for line in lines)
+    for says in ("a null among its strata", "no column 'x' (clusters)"):
+        assert any(says in line for line in lines)
+
+
+def test_columns_that_nobody_named_are_still_refused(folder):
+    only(surveyed(), "PWGTP", "block").to_csv(folder / "people.csv", index=False)
+    words = (*WORDS, "--weights", "PWGTP", "-o", "out")
+    declined(*words, cwd=folder, says="column 'block' that the schema")
+
+
+def test_a_column_of_texts_has_no_weights():
+    with pytest.raises(InputError, match=r"'[fm]' among the weights of column 'sex'"):
+        evaluate(make_people(60), make_people(60, 1), schema=make_schema(), weights="sex")
+
+
+@pytest.mark.parametrize(
+    "design", [{"weight": "PWGTP", "max_weight": 40}, {"unit": "who", "max_rows_per_unit": 3}]
+)
+def test_a_published_report_of_weights_or_units_is_refused(folder, design):
+    """It counts rows, which are neither people of a population nor units."""
+    schema = Schema(make_schema().columns, null_values=("N",), **design)
+    name = design.get("weight") or design["unit"]
+    people = only(surveyed()).assign(**{name: np.arange(160) // 4})
+    with pytest.raises(InputError, match=f"the schema declares .* '{name}'"):
+        evaluate_private(people, make_people(60, 1), schema=schema, epsilon=1.0)
+    schema.save(folder / "schema.json")
+    people.to_csv(folder / "people.csv", index=False)
+    words = (*WORDS, "--epsilon", 1, "-o", "out")
+    declined(*words, cwd=folder, says=["Published figures", f"'{name}'"])
