@@ -13,6 +13,7 @@ from tabsynth import MargNet, Schema, evaluate, evaluate_private
 from tabsynth.cli import app
 from tabsynth.errors import InputError
 from tabsynth.report import compare
+from tabsynth.report.summary import equal_rows
 
 WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
 REPLICATES = 6
@@ -117,6 +118,10 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
     )
     array = evaluate(only(people), made, weights=people["PWGTP"], **{**about, "schema": plain})
     assert report.evaluation.weights == named.evaluation.weights
+    effective = report.evaluation.weights.effective
+    assert f"as much as {effective['holdout']:,.0f} rows of equal weights" in equal_rows(
+        report.evaluation
+    )
     assert array.evaluation.weights.name == "given"
     assert array.evaluation["tvd2"].value == report.evaluation["tvd2"].value
     frames = [item.to_frame()["value"] for item in (report, named)]
