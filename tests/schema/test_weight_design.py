@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabsynth import Numeric, Schema
@@ -27,6 +27,7 @@ def table(weights: list[float]) -> pd.DataFrame:
     return pd.DataFrame({"a": rng.integers(0, 4, n), "b": rng.integers(0, 3, n), "w": weights})
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 14), max_size=30))
 def test_counts_of_whole_weights_are_those_of_repeated_rows(weights: list[int]) -> None:
     frame = table([float(w) for w in weights]).astype({"a": "int64", "b": "int64"})
@@ -39,6 +40,7 @@ def test_counts_of_whole_weights_are_those_of_repeated_rows(weights: list[int]) 
         assert np.array_equal(ours, theirs)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
     st.floats(1e-3, 1e6),
@@ -68,7 +70,7 @@ def test_what_a_row_weighs_does_not_depend_on_others() -> None:
 def test_a_weight_that_is_none_is_named(value: object) -> None:
     frame = table([1.0, 2.0, 3.0]).astype({"w": object})
     frame.loc[1, "w"] = value
-    with pytest.raises(InputError, match="Column 'w' has weight .* weights are numbers from 0"):
+    with pytest.raises(InputError, match=r"Column 'w' has weight .* weights are numbers from 0"):
         TableEncoder(SCHEMA).to_rows(frame, KEY)
 
 
