@@ -164,11 +164,6 @@ def release(
         )
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    if schema.unit is not None:
-        raise InputError(
-            f"Published figures protect one record, and the schema declares unit {shown(schema.unit)}; evaluate without"
-            " publishing (tabsynth.evaluate)."
-        )
     fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
     encoder = TableEncoder(schema)
     table = indexed_synthetic(encoder, synthetic, rules)
