@@ -176,9 +176,10 @@ class _ScoringCounts(NoisyCounts[np.ndarray]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
+        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """As :meth:`NoisyCounts.measure`; half of the other canaries are expected in each cell."""
-        released = self._inner.measure(account, sets, shares, bits, groups)
+        released = self._inner.measure(account, sets, shares, bits, groups, weighted)
         inserted = self._inserted
         for i, item in enumerate(released):
             value_groups = by_value(self.sizes) if groups is None else groups[i]

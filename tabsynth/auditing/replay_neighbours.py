@@ -15,6 +15,7 @@ from tabsynth.tables.frames import to_pandas
 
 ADDED, REMOVED = "added", "removed"
 EXCESS = 2  # rows of the unit beyond its bound
+WEIGHTS = (2.0, 1.0, 0.95)  # of a record, over the cap
 KINDS = (
     "outlier",
     "undeclared",
@@ -64,7 +65,7 @@ def neighbours(
 
     Under a schema with a unit, the record is there several times, more often than the bound allows, as the rows of a
     new unit, at random places. The names of new units are of several types, so that the column's dtype changes. A new
-    record weighs twice the cap, but for ``twin``.
+    record weighs more than the cap, as much or less, by its kind, but for ``twin``.
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ def _with_record(
 ) -> pd.DataFrame:
     """The table with the record, or with a unit of such records, at random places."""
     if design.weight is not None and kind != "twin":
-        record = record.assign(**{design.weight: 2 * float(design.max_weight or 0)})
+        times = WEIGHTS[KINDS.index(kind) % len(WEIGHTS)]
+        record = record.assign(**{design.weight: times * float(design.max_weight or 0)})
     if design.unit is not None:
         others = {"undeclared": "a unit of its own", "null": 0.5, "extreme": 2**53 + 1}
         record = record.assign(**{design.unit: others.get(kind, len(base) + 1_000)})

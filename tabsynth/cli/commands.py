@@ -15,7 +15,7 @@ from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
-    is_linked,
+    is_linked_schema,
     measured,
     measured_privately,
     print_summary,
@@ -44,6 +44,7 @@ from tabsynth.cli.options import (
     Label,
     Labels,
     LedgerOption,
+    LinkedOption,
     MaxDraws,
     Method,
     Mode,
@@ -152,6 +153,7 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The model file to write.")],
     schema: DraftedUnlessGiven = None,
+    linked: LinkedOption = None,
     save_schema: SaveSchema = None,
     method: Method = "margnet",
     delta: Annotated[
@@ -200,6 +202,16 @@ def fit(
     started = time.monotonic()
     from tabsynth.synthesizers import METHODS, load
 
+    if linked is not None:
+        from tabsynth.cli.linked import fit_linked
+
+        budget = {"epsilon": epsilon, "delta": delta, "rows": rows, "device": device}
+        budget |= {"time_limit": None if time_limit is None else seconds(time_limit)}
+        budget |= {"random_state": seed, "accept_drafted_domain": accept_drafted_domain}
+        check_not_input(out, linked, ledger)
+        options = reading(sep, encoding, decimal, sheet)
+        fit_linked(table, linked, out, budget, options, checkpoint, ledger, started)
+        return
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
@@ -352,7 +364,8 @@ def sample(
         typer.Option(
             "-o",
             "--out",
-            help="The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, …",
+            help="The table to write, of a format by its suffix: .csv, .tsv, .csv.gz, .parquet, .xlsx, … Of linked tables the"
+            " folder to write, with a .csv file for each table.",
         ),
     ],
     n: RowsToDraw = None,
@@ -373,15 +386,20 @@ def sample(
 
     Sampling has no further privacy cost.
     """
+    from tabsynth.cli.linked import is_linked, sample_linked
     from tabsynth.privacy.certificate.certificate import certify, check_complete
     from tabsynth.synthesizers import load
 
-    suffix(out, writing=True)
     one_of("--formulas", formulas, HANDLINGS)
     written = {"formulas": formulas, **reading(sep, None, decimal, None)}
     check_not_input(out, model, sign)
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
+    if is_linked(synthesizer):
+        given = {"where": where, "max_draws": max_draws, "label": label}
+        sample_linked(synthesizer, out, n, seed, written, key, given)
+        return
+    suffix(out, writing=True)
     if key is not None:
         check_complete(synthesizer.certificate(), f"The certificate of {model}")
     options = condition(synthesizer, where) if where else {}
@@ -499,10 +517,10 @@ def evaluate(
         "clusters": clusters,
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
-    if is_linked(schema):
-        reads = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
-        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger, "key": key, **reads}
-        write_linked(real, synthetic, holdout, schema, out, refused)
+    if is_linked_schema(schema):
+        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger}
+        given = reading(sep, encoding, decimal, sheet)
+        write_linked(real, synthetic, holdout, schema, out, key, given, refused)
         return
     facts = Schema.load(schema)
     check_folder(out)

@@ -223,6 +223,14 @@ AcceptDrafted = Annotated[
         " is conditional on these being public.",
     ),
 ]
+LinkedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--linked",
+        help="A linked schema, a JSON file, in place of --schema. TABLE is then a folder with a file for each table, such as"
+        " households.csv and persons.csv.",
+    ),
+]
 CountViolations = Annotated[
     bool,
     typer.Option(

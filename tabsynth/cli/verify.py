@@ -124,7 +124,10 @@ def _audits(path: Path, of: "Verification") -> list[Mapping[str, Any]]:
 @guarded
 def verify_command(
     table: Annotated[
-        Path, typer.Argument(help="A synthetic table with its certificate beside it.")
+        Path,
+        typer.Argument(
+            help="A synthetic table with its certificate beside it, or a folder of linked tables."
+        ),
     ],
     key: Annotated[
         Path | None,
@@ -150,6 +153,9 @@ def verify_command(
     """
     from tabsynth.privacy.certificate.verification import verify
 
+    if table.is_dir():
+        _verify_folder(table, key, as_json)
+        return
     verification = verify(table, key)
     if as_json:
         say(json.dumps(_facts(verification)))
@@ -162,6 +168,40 @@ def verify_command(
             say(line)
     if EXIT[verification.state.value]:
         raise typer.Exit(EXIT[verification.state.value])
+
+
+def _verify_folder(folder: Path, key: Path | None, as_json: bool) -> None:
+    """Verify every table of a folder of linked tables; the exit code is that of the worst."""
+    from tabsynth.privacy.certificate.certificate import beside
+    from tabsynth.privacy.certificate.verification import verify
+
+    ending = beside("").name
+    tables = [
+        path.with_name(path.name.removesuffix(ending)) for path in sorted(folder.glob(f"*{ending}"))
+    ]
+    if not tables:
+        raise InputError(f"{folder} has no table with a certificate beside it.")
+    codes, results = [], {}
+    for table in tables:
+        verification = verify(table, key)
+        results[table.name] = _facts(verification)
+        state = verification.state.value if verification.consistent else "refused"
+        codes.append(EXIT[state])
+        if as_json:
+            continue
+        say(f"{table}:")
+        _print_result(verification)
+        for line in _outcome(table, verification) if verification.consistent else ():
+            say(line)
+    claims = {json.dumps([v["state"], v["epsilon"]]) for v in results.values()}
+    if as_json:
+        say(json.dumps(results))
+    if EXIT["refused"] in codes:
+        fail(f"{folder} has a table that does not agree with its certificate.")
+    if len(claims) > 1:
+        fail(f"The tables of {folder} have certificates of different claims.")
+    if max(codes):
+        raise typer.Exit(max(codes))
 
 
 def _facts(verification: "Verification") -> dict[str, Any]:

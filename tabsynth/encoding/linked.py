@@ -9,6 +9,8 @@ Of each table but the root, the records of later children are counted; of the ro
 hangs on it is one unit of privacy, so its records in one table share a weight of 1: see :meth:`LinkedEncoder.to_rows`.
 """
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +32,7 @@ OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION = (
     "own", "children", "ancestor", "first", "previous", "position",
 )  # fmt: skip
 MORE = "more"
-GRID = 2.0**-20  # weights of records are its multiples, which add up exactly in float64
+GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +154,21 @@ def _texts(values: pd.Series) -> np.ndarray:
     )
 
 
+def _sortable(value: Any) -> tuple[int, Any]:
+    """What a value of an order column is compared by, whatever other rows hold: numbers come before times and texts."""
+    if isinstance(value, pd.Timestamp | pd.Timedelta):
+        return 1, value.value
+    try:
+        number = (
+            int(value) if re.fullmatch(r"\s*[+-]?[0-9]{1,400}\s*", str(value)) else float(value)
+        )
+        if math.isfinite(number):
+            return 0, number
+    except (TypeError, ValueError):
+        pass
+    return 2, str(value)
+
+
 class LinkedEncoder:
     """Encoder of the tables of one linked schema; like :class:`tabsynth.encoding.table.TableEncoder` it has no ``fit``.
 
@@ -267,13 +284,14 @@ class LinkedEncoder:
             try:
                 codes[name] = self._codes(name, frames[name])
             except InputError as error:
-                problems.append(str(error))
+                own = error.problems if isinstance(error, TableError) else [str(error)]
+                problems += [f"Table {shown(name)}: {problem}" for problem in own]
         for name in names if not problems else ():
             self._check_keys(name, keys, problems)
         if len(problems) == 1:
             raise InputError(problems[0])
         if problems:
-            raise TableError("the tables", problems, problems[0])
+            raise TableError("the set of tables", problems, problems[0])
         return self._linked(frames, keys, codes)
 
     def _keys(self, name: str, frame: pd.DataFrame, problems: list[str]) -> dict[str, np.ndarray]:
@@ -384,10 +402,9 @@ class LinkedEncoder:
         schema = self.schema.tables[name]
         if order in schema.names:
             return np.asarray(schema[order].amounts(values), dtype=float)
-        try:
-            return values.rank(method="dense").to_numpy(dtype=float)
-        except TypeError:  # of several types
-            return values.astype(str).rank(method="dense").to_numpy(dtype=float)
+        keys = [_sortable(value) for value in values]
+        rank = {key: i for i, key in enumerate(sorted(set(keys)))}
+        return np.array([rank[key] for key in keys], dtype=float)
 
     def enter_first(self, name: str, tables: dict[str, CodedTable]) -> None:
         """Enter the numbers of first children into the parents' table."""
@@ -426,7 +443,7 @@ class LinkedEncoder:
             else:
                 rows = np.flatnonzero(table.position > 0)
                 each = parts[of][table.parent[rows]] * (number[rows] - 1)
-                weights = (round(1 / GRID) // each) * GRID
+                weights = (GRID // each) / GRID
             codes = np.concatenate(
                 [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
                 axis=1,

@@ -1,6 +1,6 @@
 """Private rows with what they stand for: category codes, survey weights, and the unit that each row is of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,11 @@ PrivateRows = np.ndarray | Rows  # category codes alone, or with weights and uni
 def codes_of(rows: PrivateRows) -> np.ndarray:
     """The category codes, shape (n, columns)."""
     return rows.codes if isinstance(rows, Rows) else rows
+
+
+def unweighted(rows: Any) -> Any:
+    """The rows without their weights: each counts once. What has none stays as it is."""
+    return replace(rows, weights=None) if isinstance(rows, Rows) else rows
 
 
 def weights_of(rows: PrivateRows) -> np.ndarray | None:

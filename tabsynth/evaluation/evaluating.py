@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from tabsynth._validate import integer, shown
@@ -31,7 +32,13 @@ from tabsynth.evaluation.inputs import (
 )
 from tabsynth.evaluation.metric import Evaluation, Weights
 from tabsynth.evaluation.suite import measure
-from tabsynth.evaluation.survey_columns import SurveyNames, SurveyReader, apart, survey_names
+from tabsynth.evaluation.survey_columns import (
+    DesignColumns,
+    SurveyNames,
+    SurveyReader,
+    apart,
+    survey_names,
+)
 from tabsynth.evaluation.utility.constraints import rule_checks
 from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.conforming import conformed
@@ -143,45 +150,33 @@ def evaluate(
         strata,
         clusters,
     )
-    reader = SurveyReader(survey, whole.decimal)
     training = _given(real, REAL, survey, whole)
     made = _given(synthetic, SYNTHETIC, survey, whole)
     kept_apart = None if holdout is None else _given(holdout, HOLDOUT, survey, whole)
-    weighted = survey.weights is not None
-    real_weights = made_weights = other_weights = None
-    design_columns = None
-    if weighted:
-        design_columns = reader.design_columns(training.survey, REAL)
-        real_weights = reader.weights(training.survey, len(training.rows), REAL)
-        if survey.weights in made.survey.columns if isinstance(survey.weights, str) else False:
-            made_weights = reader.weights(made.survey, len(made.rows), SYNTHETIC)
-        if kept_apart is not None and isinstance(survey.weights, str):
-            other_weights = reader.weights(kept_apart.survey, len(kept_apart.rows), HOLDOUT)
-        elif kept_apart is not None:
-            raise InputError(
-                "weights is a number for each training row, and the hold-out has none; name a column of both tables."
-            )
-    reader.refuse()
-    indexed_table = indexed_synthetic(encoder, made.rows, whole.rules, made_weights)
+    weighing = _weights(survey, whole.decimal, training, made, kept_apart)
+    indexed_table = indexed_synthetic(encoder, made.rows, whole.rules, weighing.synthetic)
     train, train_rows = kept_index(encoder, training.rows, REAL)
     refuse_no_rows(len(train), REAL)
-    others = None
+    others, of_others = None, None
     if kept_apart is not None:
         others, other_rows = indexed_holdout(encoder, kept_apart.rows, train, indexed_table.index)
-        if other_weights is not None:  # who has no weight stands for nobody
-            others = others[other_weights[other_rows] > 0]
-            other_weights = other_weights[other_rows][other_weights[other_rows] > 0]
-    of_tables = design = None
-    if real_weights is not None and design_columns is not None:
-        if made_weights is not None:
-            made_weights = made_weights[indexed_table.fits]
+        if weighing.holdout is not None:
+            of_others = weighing.holdout[other_rows]
+            others, of_others = others[of_others > 0], of_others[of_others > 0]
+            _refuse_no_weight(of_others, HOLDOUT)
+    of_tables = design = of_made = None
+    if weighing.real is not None and weighing.design is not None:
+        if weighing.synthetic is not None:
+            of_made = weighing.synthetic[indexed_table.fits]
+            _refuse_no_weight(of_made, SYNTHETIC)
         of_tables = Weights(
-            train=real_weights[train_rows],
-            synthetic=made_weights,
-            holdout=other_weights,
+            train=weighing.real[train_rows],
+            synthetic=of_made,
+            holdout=of_others,
             column=_place_of_weights(whole, schema, survey),
         )
-        design = design_columns.design(survey, real_weights, train_rows, REAL)
+        _refuse_no_weight(of_tables.train, REAL)
+        design = weighing.design.design(survey, weighing.real, train_rows, REAL)
     seed = integer("random_state", random_state, least=0)
     extra = [indexed_table.violations]
     if shadow is not None:
@@ -204,7 +199,7 @@ def evaluate(
         progress=progress,
     )
     real_rows = named_by_text(conformed(training.rows, whole))
-    both = real_weights, made_weights
+    both = weighing.real, of_made
     heaped = {
         column.name: found
         for column in whole.columns
@@ -213,7 +208,7 @@ def evaluate(
             found := heaping(column, real_rows[column.name], indexed_table.rows[column.name], both)
         )
     }
-    of_codes = None if of_tables is None else of_tables.train, made_weights
+    of_codes = None if of_tables is None else of_tables.train, of_made
     if measured.weights is not None:
         measured = replace(measured, weights=replace(measured.weights, name=survey.label))
     return replace(
@@ -243,6 +238,57 @@ class _Given(NamedTuple):
 def _given(table: Any, what: str, survey: SurveyNames, schema: Schema) -> _Given:
     declared = {*schema.names, *schema.design.names}
     return _Given(*apart(to_pandas(table, what), survey, tuple(declared)))
+
+
+class _Weighing(NamedTuple):
+    """Weights of all rows of each table, None where they have none, and the survey's design."""
+
+    real: np.ndarray | None = None
+    synthetic: np.ndarray | None = None
+    holdout: np.ndarray | None = None
+    design: DesignColumns | None = None
+
+
+def _weights(
+    survey: SurveyNames,
+    decimal: str | None,
+    real: _Given,
+    synthetic: _Given,
+    holdout: _Given | None,
+) -> _Weighing:
+    """What the survey's columns hold.
+
+    Raises
+    ------
+    InputError
+        With all of their problems.
+    """
+    if survey.weights is None:
+        return _Weighing()
+    named = isinstance(survey.weights, str)
+    if holdout is not None and not named:
+        raise InputError(
+            "weights is a number for each training row, and the hold-out has none; name a column of both tables."
+        )
+    reader = SurveyReader(survey, decimal)
+    design = reader.design_columns(real.survey, REAL)
+    carried = named and survey.weights in synthetic.survey.columns
+    weighing = _Weighing(
+        reader.weights(real.survey, len(real.rows), REAL),
+        reader.weights(synthetic.survey, len(synthetic.rows), SYNTHETIC) if carried else None,
+        None if holdout is None else reader.weights(holdout.survey, len(holdout.rows), HOLDOUT),
+        design,
+    )
+    reader.refuse()
+    return weighing
+
+
+def _refuse_no_weight(weights: np.ndarray, what: str) -> None:
+    """InputError if the rows that fit the schema stand for nobody."""
+    if weights.sum() <= 0:
+        raise InputError(
+            f"The rows of the {what} that fit the schema have only weights of 0; give rows that stand for somebody."
+        )
 
 
 def _place_of_weights(whole: Schema, schema: Schema, survey: SurveyNames) -> int | None:

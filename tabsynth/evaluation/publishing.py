@@ -156,14 +156,18 @@ def release(
     rng: np.random.Generator | None = None,
 ) -> PrivateEvaluation:
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
-    if schema.design:
-        raise InputError(
-            f"A published report counts rows, and the schema declares column {shown(schema.design.names[0])} as its"
-            f" {'weight' if schema.weight else 'unit'}: one unit would move its figures further than their noise covers."
-            " Use evaluate, whose report is confidential."
-        )
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
+    if schema.unit is not None:
+        raise InputError(
+            f"Published figures protect one record, and the schema declares unit {shown(schema.unit)}; evaluate without"
+            " publishing (tabsynth.evaluate)."
+        )
+    if schema.weight is not None:
+        raise InputError(
+            f"Published figures count rows, and the schema declares weight {shown(schema.weight)}; evaluate without"
+            " publishing (tabsynth.evaluate)."
+        )
     fingerprint, rules, schema = schema.fingerprint(), schema.rules, schema.coded
     encoder = TableEncoder(schema)
     table = indexed_synthetic(encoder, synthetic, rules)

@@ -17,6 +17,7 @@ from typing import Any
 from tabsynth._files import parse_json, read_json_text, write_text
 from tabsynth._validate import check_text, integer, shown
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 
 FORMAT = "tabsynth-linked-schema/1"
@@ -279,22 +280,14 @@ class LinkedSchema:
         return tuple(f"{name}.{c}" for name, schema in self.tables.items() for c in schema.drafted)
 
     @property
-    def privacy_unit(self) -> str:
-        """What privacy protects, in words."""
-        bounds = [
-            f"the first {keys.max_children} rows of table {name} for each row of {keys.parent}"
-            for name, keys in self.keys.items()
-            if keys.parent is not None
-        ]
-        return (
-            f"one row of table {self.root} with all rows of other tables that hang on it, of which are used:"
-            f" {'; '.join(bounds)}"
-        )
+    def unit(self) -> str:
+        """The column whose values are the units of privacy: the key of the root."""
+        return str(self.keys[self.root].key)
 
     @property
-    def adjacency(self) -> str:
-        """What neighbouring datasets differ by, in words."""
-        return f"add or remove one row of table {self.root} with all rows that hang on it"
+    def design(self) -> Design:
+        """What the rows of the root stand for: each is a unit."""
+        return Design(unit=self.unit, max_rows_per_unit=1)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

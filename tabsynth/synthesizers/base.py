@@ -820,7 +820,7 @@ class Synthesizer(BaseEstimator):
         if self.rows is not None:
             integer("rows", self.rows)
             between("rows", self.rows, 1, MAX_ROWS)
-            if self.schema.weight is not None and self.rows > MOST_WEIGHTED:
+            if self.schema.design.weight is not None and self.rows > MOST_WEIGHTED:
                 raise InputError(
                     f"Expected rows of at most {MOST_WEIGHTED:,} with survey weights, whose sums are exact up to there;"
                     f" got {self.rows:,}."

@@ -237,7 +237,7 @@ def test_what_protects_records_is_refused_under_a_unit(model: MargNet) -> None:
         Schema.from_dict({**drafted.to_dict(), "unit": {"column": UNIT, "max_rows": 2}})
     with pytest.raises(InputError, match="Suggestions of rules protect one record"):
         suggest_constraints(stays(), schema(), 1.0)
-    with pytest.raises(InputError, match="A published report counts rows"):
+    with pytest.raises(InputError, match="Published figures protect one record"):
         evaluate_private(stays(), model.sample(20), schema=schema(), epsilon=1.0)
 
 

@@ -34,7 +34,7 @@ import pandas as pd
 from tabsynth._files import read_json, sha256, write_text
 from tabsynth._validate import shown
 from tabsynth.errors import FileFormatError, InputError
-from tabsynth.methods import METHODS, OVERLAP, Fit, Required
+from tabsynth.methods import LINKED, METHODS, OVERLAP, Fit, Required
 from tabsynth.privacy.accounting.mechanisms import LAPLACE, NoisyVote, NoPrivacy, mechanism_from
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.schema.design import NO_DESIGN, Design, design_from
@@ -152,7 +152,8 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
     if not items:
         return ["it lists no mechanism that read private rows, so its claim has no basis"]
     method = certificate.get("method")
-    if not isinstance(method, str) or method not in METHODS:
+    registered = {**METHODS, **LINKED}
+    if not isinstance(method, str) or method not in registered:
         return [
             f"its method {shown(method)} is unknown, so its list of mechanisms cannot be checked"
         ]
@@ -165,20 +166,31 @@ def find_missing_mechanisms(certificate: Mapping[str, Any]) -> list[str]:
         stopped=training.get("stopped") is not None,
         private_autoencoder=settings.get("autoencoder") in ("dp-sgd", "no-noise"),
         class_votes=settings.get("mode") == "B",
+        tables=_counted_tables(public),
     )
     own = {
         str(item.get("purpose")) for item in items if "warm_start" not in _section(item, "details")
     }
-    required = METHODS[method].required(fit)
+    required = registered[method].required(fit)
     if isinstance(_section(public, "public_table").get("overlap"), Mapping):
         required.append((OVERLAP,))
     problems = _lacking(method, required, own)
     return problems if not warm else [*problems, *_of_warm_start(warm, items, fit.columns)]
 
 
+def _counted_tables(public: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of linked tables, those whose records a fit must have counted: the root, and where a row may have two children."""
+    tables = _section(public, "tables")
+    return tuple(
+        str(name) for name in tables if _section(tables, str(name)).get("max_children") != 1
+    )
+
+
 def columns_of(certificate: Mapping[str, Any]) -> int | None:
     """How many columns the certificate says that the table has, or None."""
     public = _section(certificate, "public")
+    if "tables" in public:
+        return None  # they are of several tables
     lists = [public.get(name) for name in ("declared", "drafted")]
     if isinstance(public.get("released"), list):
         lists.append(public["released"])
@@ -304,7 +316,21 @@ def protected_by(public: Any) -> dict[str, str]:
             f"all rows of the fitted table with one value of column {shown(design.unit)}; at most {design.rows} of them"
             " were used, and rows beyond were left out"
         )
+    tables = public.get("tables") if isinstance(public, Mapping) else None
+    if isinstance(tables, Mapping) and tables:
+        unit = _unit_of_tables(tables)
     return {"adjacency": design.adjacency, "privacy_unit": unit}
+
+
+def _unit_of_tables(tables: Mapping[str, Any]) -> str:
+    """The unit of linked tables in words; the first table is the root."""
+    root, *others = tables
+    bounds = [
+        f"of table {name} the first {_section(tables, name).get('max_children')} rows of each row of"
+        f" {_section(tables, name).get('parent')}"
+        for name in others
+    ]
+    return f"one row of table {root} with all rows of other tables that hang on it, of which were used: {'; '.join(bounds)}"
 
 
 def conditional_of(public: Any) -> list[str]:

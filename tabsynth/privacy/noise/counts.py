@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tabsynth.encoding.rows import PrivateRows, codes_of, weights_of
+from tabsynth.encoding.rows import PrivateRows, codes_of, unweighted, weights_of
 from tabsynth.privacy.ledger.ledger import Account, PrivateTable
 from tabsynth.privacy.ledger.ledger import exact as passed
 from tabsynth.privacy.noise import samplers as noise
@@ -91,10 +91,9 @@ class NoisyCounts(Generic[T]):
         the values of every column. Each row must add 1 to one cell and nothing to the others. Default:
         of an array of category codes.
     bound : float
-        The most that one unit of privacy adds to all cells of a set together: 1 for a row that counts once,
-        :attr:`tabsynth.schema.design.Design.bound` for units of several rows and for weighted rows. Public.
-    step : float, optional
-        The power of two that all counts are multiples of. None: counts are whole numbers.
+        The most rows that one unit of privacy adds: to all cells of a set together. Public.
+    heaviest : float
+        The most that one row adds to counts by weight: the cap. Public.
     """
 
     def __init__(
@@ -103,9 +102,9 @@ class NoisyCounts(Generic[T]):
         sizes: Sequence[int],
         count: Callable[[T, Sequence[int], Groups], np.ndarray] = count_rows,  # type: ignore[assignment]
         bound: float = 1.0,
-        step: float | None = None,
+        heaviest: float = 1.0,
     ) -> None:
-        self.bound, self.step = bound, step
+        self.bound, self.heaviest = bound, heaviest
         self.table = table
         self.sizes = tuple(sizes)
         self._count = count
@@ -117,6 +116,7 @@ class NoisyCounts(Generic[T]):
         shares: Sequence[float],
         bits: Bits,
         groups: Sequence[Groups] | None = None,
+        weighted: Sequence[bool] | None = None,
     ) -> list[Measured]:
         """Counts of each set of columns with Gaussian noise, for one use of ``account``.
 
@@ -131,25 +131,33 @@ class NoisyCounts(Generic[T]):
         groups : sequence of Groups, optional
             For each set, the groups of values to count, which must not follow from the rows, save by
             earlier releases. None: each value by itself.
+        weighted : sequence of bool, optional
+            For each set, whether rows count by their survey weight. Default: all of them count once.
 
         Formal guarantees
         -----------------
-        Adding or removing one unit of privacy changes the cells of each set by at most the bound b in L1, and so
-        in L2: a record changes one cell by 1. In the vector of all counts, each set's scaled by √share, that
-        is an L2 sensitivity of b√(Σ shares) = b. The noise on it is N(0, b²σ²) an entry, so that on a set's
-        counts it has standard deviation bσ/√share.
+        Adding or removing one unit of privacy changes the cells of a set by at most the bound b in L1, and so
+        in L2, if rows count once; and by at most bW if they count by weights clipped at W. In the vector of all counts,
+        each set's scaled by √share, and by 1/W if weighted, that is an L2 sensitivity of b√(Σ shares) = b. The noise on
+        it is N(0, b²σ²) an entry, so that on a set's counts it has standard deviation bσ/√share, or bWσ/√share.
         """
         if not math.isclose(math.fsum(shares), 1.0, rel_tol=1e-9) or min(shares) <= 0:
             raise ValueError("shares must be positive and sum to 1")
-        stds = [self.bound * noise_of(account, share) for share in shares]
+        by_weight = [False] * len(sets) if weighted is None else weighted
+        most = [self.heaviest if heavy else 1.0 for heavy in by_weight]
+        stds = [self.bound * w * noise_of(account, s) for w, s in zip(most, shares, strict=True)]
         rows = self.table.read(account)
+        once = unweighted(rows)
         by = [None] * len(sets) if groups is None else groups
-        counts = [self._exact(rows, s, g) for s, g in zip(sets, by, strict=True)]
-        # The certificate's unit: counts of a set scaled by the root of its share.
-        units = [1 / math.sqrt(share) for share in shares]
+        counts = [
+            self._exact(rows if heavy else once, s, g)
+            for s, g, heavy in zip(sets, by, by_weight, strict=True)
+        ]
+        # The certificate's unit: counts of a set scaled by the root of its share, over the cap if weighted.
+        units = [w / math.sqrt(share) for w, share in zip(most, shares, strict=True)]
         counts = passed(account, counts, stds, units=units)
         for i, std in enumerate(stds):  # each takes the place of the exact ones: half the memory
-            counts[i] = noise.noisy(counts[i], std, bits, whole=self.step is None)
+            counts[i] = noise.noisy(counts[i], std, bits, whole=not by_weight[i])
         return [Measured(tuple(s), c, std) for s, c, std in zip(sets, counts, stds, strict=True)]
 
     def distances(
@@ -171,20 +179,16 @@ class NoisyCounts(Generic[T]):
         -----------------
         Adding or removing one unit changes the cells of each set by at most the bound b in L1, so that each distance
         changes by at most b and the vector of m of them by b√m in L2. The noise is N(0, m b²σ²) on each. What is
-        expected is rounded to multiples of 2⁻²⁰, or of the step of weighted counts, so that sums below 2³³, or of
-        fewer than 2²⁸ weighted rows, have no rounding to add to that.
+        expected is rounded to multiples of 2⁻²⁰, so that sums below 2³³ have no rounding to add to that. Rows count once.
         """
         unit = math.sqrt(len(sets))
         std = account.whole_table_noise * self.bound * unit
-        rows = self.table.read(account)
+        rows = unweighted(self.table.read(account))
         exact = [
-            np.abs(self._exact(rows, s, groups) - self._on_grid(expected(s))).sum() for s in sets
+            np.abs(self._exact(rows, s, groups) - noise.on_grid(expected(s))).sum() for s in sets
         ]
         (distances,) = passed(account, [np.array(exact)], [std], units=[unit])
         return noise.noisy(distances, std, bits)
-
-    def _on_grid(self, expected: np.ndarray) -> np.ndarray:
-        return noise.on_grid(expected) if self.step is None else noise.on_grid(expected, self.step)
 
     def _exact(self, rows: T, columns: Sequence[int], groups: Groups | None) -> np.ndarray:
         return self._count(rows, columns, by_value(self.sizes) if groups is None else groups)

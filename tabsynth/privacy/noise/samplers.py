@@ -140,9 +140,9 @@ def grid(std: float, *, whole: bool = False, fineness: int = FINENESS) -> float:
     return max(1.0, step) if whole else step
 
 
-def on_grid(expected: np.ndarray, step: float = 2.0**-20) -> np.ndarray:
-    """Public numbers in multiples of a power of two: among counts they add up exactly in float64, to 2⁵³ steps."""
-    return np.rint(expected / step) * step
+def on_grid(expected: np.ndarray) -> np.ndarray:
+    """Public numbers in multiples of 2⁻²⁰: among counts they add up exactly in float64, to 2³³."""
+    return np.rint(expected * 2.0**20) * 2.0**-20
 
 
 def rounded_gaussian(centres: np.ndarray, ratio: float, bits: Bits) -> np.ndarray:

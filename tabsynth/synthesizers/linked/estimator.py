@@ -16,7 +16,7 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
-from tabsynth.encoding.linked import OWN, PREVIOUS, LinkedEncoder, Records
+from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
@@ -45,7 +45,12 @@ from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import least_noise
-from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import (
+    Measurements,
+    OneWay,
+    PrivateMarginals,
+    stages,
+)
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
@@ -65,6 +70,24 @@ def neighbours(records: Records, weight: float) -> Workload:
         if _is(c, PREVIOUS, records.table) and c.column.name in own
     ]
     return Workload(tuple(pairs), None, weight)
+
+
+def _more_children(records: Records, one_way: OneWay) -> list[str]:
+    """How many rows have more children than are used, by the noisy counts of numbers of children; a sentence each."""
+    out = []
+    for j, column in enumerate(records.columns):
+        if _is(column, CHILDREN, records.table):
+            counts = one_way.counts[j].counts
+            share = max(0.0, float(counts[column.column.size - 1])) / one_way.rows
+            child = column.column.name.removeprefix("number of ")
+            which = (
+                "" if not records.context else " (of those that are not the first of their parent)"
+            )
+            out.append(
+                f"About {share:.1%} of the rows of {records.table}{which} have more rows of {child} than are used, by a noisy"
+                " count; the rest of these was left out."
+            )
+    return out
 
 
 def _is(column: Any, role: str, table: str) -> bool:
@@ -283,6 +306,16 @@ class LinkedMargNet(Synthesizer):
                 )
         return spends
 
+    def _design_notes(self) -> list[str]:
+        bounds = [
+            f"{keys.max_children} rows of {name} for each row of {keys.parent}"
+            for name, keys in self.schema.keys.items()
+            if keys.parent is not None
+        ]
+        return [
+            f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        ]
+
     def _free_steps(self) -> dict[str, int]:
         names = LinkedEncoder(self.schema).records
         return {f"{name}: {STAGE}": self._settings().steps for name in names}
@@ -304,6 +337,7 @@ class LinkedMargNet(Synthesizer):
         noise, init_rng = randomness.noise(), randomness.torch()
         config, encoder = self._settings(), LinkedEncoder(self.schema)
         measured: dict[str, Measurements] = {}
+        notes: list[str] = []
         for name, records in encoder.records.items():
             root, of = name == self.schema.root, f"{name}: "
             marginals = PrivateMarginals(
@@ -321,6 +355,7 @@ class LinkedMargNet(Synthesizer):
                 first=len(records.context),
             )
             one_way = marginals.one_way()
+            notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
         rows = measured[self.schema.root].rows
         components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
@@ -348,7 +383,12 @@ class LinkedMargNet(Synthesizer):
             if name == self.schema.root:
                 generator.set_root(fit.mixture())
             curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
-        return Trained(generator=generator.to(self._device()), curves=curves, rows=rows)
+        return Trained(
+            generator=generator.to(self._device()),
+            curves=curves,
+            rows=rows,
+            notes={"children": notes},
+        )
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         schema = self.schema
@@ -369,12 +409,17 @@ class LinkedMargNet(Synthesizer):
                 "accepted_drafted_domain": bool(schema.drafted) and self.accept_drafted_domain,
                 "rows": None if self.rows is None else int(self.rows),
                 "public_table": None,
+                "design": schema.design.stated(),
                 "tables": {name: keys.to_dict() for name, keys in schema.keys.items()},
             },
             "versions": versions(),
             "code": code(),
             "noise": self._noise_facts(),
-            "training": {"stopped": monitor.stopped, "curves": trained.curves},
+            "training": {
+                "stopped": monitor.stopped,
+                "curves": trained.curves,
+                "notes": trained.notes["children"],
+            },
         }
 
     def _config(self) -> dict[str, Any]:
@@ -427,6 +472,7 @@ class LinkedMargNet(Synthesizer):
             model.config_ = facts["config"]
             model.facts_ = kept_facts(facts["facts"])
             project = model.facts_.get("project", {})
+            model.ledger_.unit = schema.unit
             model.ledger_.project = project.get("project")
             model.ledger_.run = str(project.get("run", ""))
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():

@@ -70,7 +70,7 @@ class LinkedGenerator(nn.Module):
 
     def contexts(self, name: str, n: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Contexts of later children of one table in ``n`` drawn groups, and the weight of each record."""
-        tables = self.sample(n, rng, upto=name)
+        tables = self.sample(n, rng, upto=name, rounded=False)
         rows = self.encoder.to_rows(tables)[name]
         width = len(self.encoder.records[name].context)
         if not len(rows) or rows.weights is None:  # no group has two: any context will do
@@ -78,11 +78,16 @@ class LinkedGenerator(nn.Module):
         return rows.codes[:, :width], rows.weights
 
     def sample(
-        self, n: int, rng: torch.Generator, upto: str | None = None
+        self,
+        n: int,
+        rng: torch.Generator,
+        upto: str | None = None,
+        *,
+        rounded: bool = True,
     ) -> dict[str, CodedTable]:
         """Codes of all tables of ``n`` rows of the root with all that hangs on them; children in the order of parents.
 
-        Later children of tables after ``upto`` are left out.
+        Later children of tables after ``upto`` are left out; ``rounded`` as of :meth:`Mixture.sample`.
         """
         schema = self.encoder.schema
         nothing = np.zeros(0, dtype=np.int64)
@@ -95,7 +100,7 @@ class LinkedGenerator(nn.Module):
             )
             for name in schema.names
         }
-        drawn = self.root.sample(n, rng)
+        drawn = self.root.sample(n, rng, rounded=rounded)
         zeros = np.zeros(n, dtype=np.int64)
         self._enter(schema.root, drawn, zeros, zeros, tables)
         for name in schema.names[1:]:

@@ -12,6 +12,7 @@ models, of which the child's columns alone are fitted.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,15 @@ from torch import Tensor, nn
 
 from tabsynth.encoding.linked import Records
 from tabsynth.synthesizers.margnet.estimation import MargNetFit
+from tabsynth.training.loop import TrainingMonitor
 from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
+LEAST_STEPS = (
+    200  # of a fit, also where the counts of all pairs together are hardly more than noise
+)
+MOST_STEPS = 600
 RENEWED = 100  # steps after which groups are drawn anew
 SMALLEST = 1e-12
 Pool = Callable[
@@ -102,7 +108,7 @@ class ContextNetwork(nn.Module):
             for j, q in enumerate(p.split(self.sizes, dim=1)):
                 mask = allowed(j, np.arange(rows.start, rows.stop))
                 if mask is not None:
-                    q = (q + SMALLEST) * torch.from_numpy(mask)
+                    q = (q + SMALLEST) * torch.from_numpy(mask.copy())
                 upto = q.cumsum(1)
                 u = torch.rand(len(q), 1, generator=rng, device=rng.device, dtype=torch.float64)
                 level = torch.minimum(u.cpu() * upto[:, -1:], upto[:, -1:] * (1 - 1e-12))
@@ -167,6 +173,20 @@ class ContextFit(MargNetFit):
 
     def _number_of_components(self, columns: int) -> int:
         return CONTEXTS
+
+    def fit(
+        self,
+        monitor: TrainingMonitor,
+        most: int | None = None,
+        of: str = "",
+        share: float = 1.0,
+    ) -> int:
+        """As of :class:`MargNetFit`, in at most ``MOST_STEPS`` steps."""
+        self.config = replace(self.config, steps=min(self.config.steps, MOST_STEPS))
+        return super().fit(monitor, most, of, share)
+
+    def _at_noise(self, loss: float) -> bool:
+        return len(self.errors) > LEAST_STEPS and super()._at_noise(loss)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
         context = len(self.layout.blocks) - len(self._drawing.sizes)

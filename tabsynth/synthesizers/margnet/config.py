@@ -70,6 +70,8 @@ class MargNetConfig:
         Triples are counted where their mean L1 noise is at most this share of the rows.
     max_triples : int
         The maximum number of triples.
+    weights_share : float
+        Share of the joint counts' budget for counts of columns by survey weight, where the schema declares one.
     workload_weight : float
         Weight of the errors of the sets in ``workload``, and of the target's pairs; other sets weigh 1.
     rows_tolerance : float
@@ -113,6 +115,7 @@ class MargNetConfig:
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
+    weights_share: float = 0.3
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
     zero_steps: int = 300
@@ -132,6 +135,7 @@ class MargNetConfig:
         for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
+        between("weights_share", self.weights_share, 0, 1, low_open=True, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
         for name in ("one_way_share", "scores_share"):

@@ -30,7 +30,7 @@ from tabsynth.synthesizers.margnet.conditioning import (
 )
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
-from tabsynth.synthesizers.margnet.measurement import PrivateMarginals, stages
+from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
 from tabsynth.synthesizers.margnet.selection import parsed_workload
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
@@ -50,7 +50,7 @@ def margnet(
     device: torch.device | str,
     monitor: TrainingMonitor,
     most: int | None = None,
-) -> MargNetFit:
+) -> tuple[MargNetFit, Measurements]:
     """The method in five steps: one-way counts, selection, joint counts, estimation, mixture.
 
     The first three read private rows, each through one Gaussian mechanism; the others process the releases.
@@ -62,14 +62,14 @@ def margnet(
         encoder.layout,
         config,
         measured.counts,
-        measured.rows,
+        measured.population or measured.rows,
         rng,
         measured.resolution,
         device,
         encoder.zeros,
     )
     estimate.fit(monitor, most)
-    return estimate  # estimate.mixture() is the generator
+    return estimate, measured  # estimate.mixture() is the generator
 
 
 def _derived_groups(schema: Schema) -> list[tuple[int, np.ndarray]]:
@@ -116,8 +116,7 @@ class MargNet(Synthesizer):
     delta : float
     rows : int, optional
         The exact number of rows, where it is public. Else, or where the noisy counts refute it, which a
-        warning says, it follows from these at no further privacy cost. Weighted counts show the size of the population,
-        and not how many records stand for it: then it is the default size of samples only.
+        warning says, it follows from these at no further privacy cost.
     time_limit : float, optional
         Seconds; the generator's fit stops there, with a valid model. It saves no budget: all of it
         is spent on the counts, which come first.
@@ -248,8 +247,11 @@ class MargNet(Synthesizer):
                 else Gaussian(noise_multiplier=noise / math.sqrt(share)),
                 count=1,
             )
-            for purpose, share in stages(self.schema.learned, self._settings()).items()
+            for purpose, share in self._stages().items()
         ]
+
+    def _stages(self) -> dict[str, float]:
+        return stages(self.schema.learned, self._settings(), self.schema.weight is not None)
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}
@@ -279,16 +281,17 @@ class MargNet(Synthesizer):
             _derived_groups(self.schema),
             self.schema.design,
         )
-        estimate = margnet(marginals, encoder, config, init_rng, self._device(), monitor, most)
+        estimate, measured = margnet(
+            marginals, encoder, config, init_rng, self._device(), monitor, most
+        )
         generator = estimate.mixture()
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
-        weighted = self.schema.weight is not None
         return Trained(
             generator=generator,
             curves=estimate.curves,
-            rows=self.rows if weighted else estimate.rows,
-            population=estimate.rows if weighted else None,
+            rows=measured.rows,
+            population=measured.population,
             likely_steps=estimate.likely_steps() if most is not None else {},
         )
 

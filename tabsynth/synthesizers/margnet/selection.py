@@ -179,12 +179,9 @@ def groups_of(
     return column.groups(shares, min(least, coarsest), merged)
 
 
-def chance_distance(expected: np.ndarray, heaviest: float = 1.0) -> float:
-    """L1 distance of the counts of independent columns from ``expected``, by chance alone.
-
-    A sum of weights up to ``heaviest`` has a variance of at most ``heaviest`` times its expectation: Σ w² ≤ heaviest · Σ w.
-    """
-    return float(np.sqrt(2 / np.pi * heaviest * np.clip(expected, 0, None)).sum())
+def chance_distance(expected: np.ndarray) -> float:
+    """L1 distance of the counts of independent columns from ``expected``, by chance alone."""
+    return float(np.sqrt(2 / np.pi * np.clip(expected, 0, None)).sum())
 
 
 def worth_counting(

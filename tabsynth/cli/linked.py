@@ -1,0 +1,73 @@
+"""Fits and samples of linked tables, which are folders with a file for each table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabsynth._files import check_writable
+from tabsynth.cli.console import say
+from tabsynth.cli.fit import fit_and_print
+from tabsynth.errors import InputError
+from tabsynth.schema.linked import LinkedSchema
+from tabsynth.tables.files import read_linked
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def fit_linked(
+    folder: Path,
+    schema: Path,
+    out: Path,
+    parameters: dict[str, Any],
+    reading: dict[str, str],
+    checkpoint: Path | None,
+    ledger: Path | None,
+    started: float,
+) -> None:
+    """Fit the tables of a folder, save the model and print the privacy cost."""
+    from tabsynth.synthesizers.linked.estimator import LinkedMargNet
+
+    facts = LinkedSchema.load(schema)
+    model = LinkedMargNet(facts, **parameters)
+    check_writable(out)
+    fit_and_print(
+        model, lambda: read_linked(folder, facts, **reading), out, checkpoint, ledger, started
+    )
+    for note in model.notes():
+        say(note)
+    say(f"Model: {out}")
+
+
+def is_linked(synthesizer: Any) -> bool:
+    """Whether a model is of linked tables."""
+    from tabsynth.methods import LINKED
+
+    return synthesizer.method in LINKED
+
+
+def sample_linked(
+    synthesizer: Any,
+    out: Path,
+    n: int | None,
+    seed: int | None,
+    written: dict[str, str],
+    key: "Ed25519PrivateKey | None",
+    options: dict[str, Any],
+) -> None:
+    """Write a folder of synthetic tables, each with its certificate."""
+    from tabsynth.privacy.certificate.certificate import certify
+
+    for name, value in options.items():
+        if value:
+            raise InputError(
+                f"A model of linked tables takes no --{name.replace('_', '-')}; leave it out."
+            )
+    synthesizer.sample_to(out, n, random_state=seed, **written)
+    for name in synthesizer.schema_.names:
+        if key is not None:
+            certify(out / f"{name}.csv", key=key)
+        say(f"Table: {out / name}.csv")
+    say(f"Certificates: beside each table in {out}")
+    claim = synthesizer.certificate()
+    if claim["conditional"]:
+        say(claim["statement"])

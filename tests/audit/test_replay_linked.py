@@ -1,0 +1,42 @@
+"""R1, R2, R26: a fit of linked tables is a function of its releases, on neighbours that differ by a whole root row."""
+
+import pytest
+from linked_tables import TINY, schema, tables
+
+from tabsynth import LinkedMargNet, MargNetConfig
+from tabsynth.auditing.replay_linked import linked_neighbours, replay_linked
+from tabsynth.synthesizers.linked import estimator, network
+
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
+PAIRS = {pair.kind: pair for pair in linked_neighbours(tables(25), schema(), seed=1)}
+
+
+@pytest.fixture(autouse=True)
+def few_contexts(monkeypatch):
+    monkeypatch.setattr(network, "CONTEXTS", 64)
+    monkeypatch.setattr(estimator, "LEAST_GROUPS", 50)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_replay_of_a_whole_root_row(kind):
+    """All else is the same to the bit, and no input moves by more than 1, however many rows hang on the root row."""
+    pair = PAIRS[kind]
+    moved = sum(abs(len(pair.tables[name]) - len(pair.neighbour[name])) for name in pair.tables)
+    assert kind == "alone" or moved > 1
+    model = LinkedMargNet(schema(), epsilon=3.0, config=TINY, device="cpu")
+    interrupted = 4 if kind == "full" else None
+    result = replay_linked(model, pair, seed=len(kind), interrupted=interrupted)
+    assert result.passed, result.first_difference
+    assert 0.5 < result.worst_move <= 1 + 1e-9
+    assert len({m.purpose.split(":")[0] for m in result.mechanisms}) == 3
+
+
+def test_replay_with_scores_and_a_declared_number():
+    settings = {"components": 20, "latent_dim": 5, "hidden": (8,), "steps": 5, "max_unscored": 0}
+    config = MargNetConfig(**settings)
+    model = LinkedMargNet(
+        schema(), epsilon=3.0, config=config, rows=25, device="cpu", root_share=0.3
+    )
+    result = replay_linked(model, PAIRS["beyond"], seed=2)
+    assert result.passed, result.first_difference
+    assert any("scores" in m.purpose for m in result.mechanisms)

@@ -1,0 +1,233 @@
+"""Linked tables from fit to file: keys that match, orders that hold, what a fit charges and claims."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from linked_tables import TINY, schema, tables
+
+from tabsynth import BudgetError, InputError, LinkedMargNet, ProjectLedger, load, verify
+from tabsynth.encoding.linked import LinkedEncoder
+from tabsynth.synthesizers.linked import estimator, network
+
+GIVEN = tables(60)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_contexts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "CONTEXTS", 64)
+        patch.setattr(estimator, "LEAST_GROUPS", 50)
+        yield
+
+
+def make(**given):
+    return LinkedMargNet(schema(), **{"epsilon": 2.0, "config": TINY, "device": "cpu", **given})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make().fit(GIVEN)
+
+
+def orphans(made):
+    """Rows that refer to no row, and keys that occur twice."""
+    patients, stays, events = made["patients"], made["stays"], made["events"]
+    lost = (~stays["patient"].isin(patients["patient"])).sum()
+    lost += (~events["stay"].isin(stays["stay"])).sum()
+    return lost + patients["patient"].duplicated().sum() + stays["stay"].duplicated().sum()
+
+
+def test_keys_match_and_groups_are_within_their_bounds(fitted):
+    made = fitted.sample(300)
+    assert orphans(made) == 0
+    assert len(made["patients"]) == 300 and len(made["stays"]) and len(made["events"])
+    assert made["stays"].groupby("patient").size().max() <= 4
+    assert made["events"].groupby("stay").size().max() <= 3
+    assert list(made["patients"].columns) == ["patient", "sex"]
+    assert list(made["stays"].columns) == ["stay", "patient", "day", "ward"]
+    assert list(made["events"].columns) == ["stay", "number", "code"]
+
+
+def test_orders_hold(fitted):
+    """Of a column that is learned, values do not fall within a parent; of another they are 1, 2, 3, …"""
+    made = fitted.sample(300)
+    assert (made["stays"].groupby("patient")["day"].diff().dropna() >= 0).all()
+    assert (made["stays"].groupby("patient")["day"].diff().dropna() > 0).any()
+    place = made["events"].groupby("stay").cumcount() + 1
+    assert (made["events"]["number"] == place).all()
+
+
+def test_a_table_is_read_as_any_table(fitted):
+    made = fitted.sample(40)
+    again = make(epsilon=math.inf).fit(made).sample(10)
+    assert orphans(again) == 0
+
+
+def test_the_plan_is_what_is_charged(fitted):
+    plan = make().plan()
+    assert plan.epsilon == pytest.approx(2.0, abs=1e-6)
+    charged = {item["purpose"]: item["noise_multiplier"] for item in fitted.ledger_.to_list()}
+    assert charged == {s.purpose: s.mechanism.noise_multiplier for s in plan.spends}
+    names = {purpose.split(":")[0] for purpose in charged}
+    assert names == {"patients", "stays", "events"}
+    assert "all rows that hang on it" in str(plan)
+    with pytest.raises(BudgetError):
+        fitted.fit(GIVEN)
+
+
+def test_the_certificate_names_the_unit_and_lists_what_a_fit_must_charge(fitted, tmp_path):
+    certificate = fitted.certificate()
+    assert certificate["private"] and certificate["epsilon"] <= 2.0
+    assert certificate["privacy_unit"].startswith(
+        "one row of table patients with all rows of other"
+    )
+    assert "the first 4 rows of each row of patients" in certificate["privacy_unit"]
+    assert certificate["public"]["tables"]["events"]["max_children"] == 3
+    fitted.sample_to(tmp_path / "made", 20)
+    for name in ("patients", "stays", "events"):
+        result = verify(tmp_path / "made" / f"{name}.csv")
+        assert result.consistent, result.problems
+    mechanisms = certificate["mechanisms"]
+    certificate["mechanisms"] = [m for m in mechanisms if m["purpose"] != "events: one-way counts"]
+    from tabsynth.privacy.certificate.certificate import find_missing_mechanisms
+
+    assert find_missing_mechanisms(certificate)
+
+
+def test_a_folder_is_whole_or_not_there(fitted, tmp_path, monkeypatch):
+    fitted.sample_to(tmp_path / "made", 5)
+    with pytest.raises(InputError, match="is there already"):
+        fitted.sample_to(tmp_path / "made", 5)
+    monkeypatch.setattr(estimator, "write_beside", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fitted.sample_to(tmp_path / "other", 5)
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_a_saved_model_samples_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    one, other = (model.sample(30, random_state=3) for model in (fitted, again))
+    for name in one:
+        pd.testing.assert_frame_equal(one[name], other[name])
+    assert again.certificate()["mechanisms"] == fitted.certificate()["mechanisms"]
+    assert again.notes() == fitted.notes() and fitted.notes()
+
+
+def test_an_interrupted_fit_is_resumed_within_the_budget(tmp_path):
+    seen = []
+
+    def stop(*report):
+        seen.append(report)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make().fit(GIVEN, checkpoint=tmp_path / "c", progress=stop)
+    resumed = make().fit(GIVEN, checkpoint=tmp_path / "c")
+    assert resumed.ledger_.spent <= 2.0 * (1 + 1e-9)
+    assert orphans(resumed.sample(20)) == 0
+
+
+def test_a_project_ledger_of_the_root_s_key_takes_the_fit(tmp_path):
+    ProjectLedger.create(tmp_path / "p", epsilon=3.0, delta=1e-5, unit="patient")
+    make(delta=1e-6).fit(GIVEN, ledger=tmp_path / "p")
+    ProjectLedger.create(tmp_path / "q", epsilon=3.0, delta=1e-5)
+    with pytest.raises(InputError, match="protects"):
+        make(delta=1e-6).fit(GIVEN, ledger=tmp_path / "q")
+
+
+def test_counts_have_the_noise_that_is_charged(monkeypatch):
+    """R2: noise of a root row, which adds 1 at most, on every table's counts."""
+    noises = []
+    from tabsynth.privacy.noise import counts
+
+    plain = counts.noise.noisy
+
+    def noisy(values, std, bits, **options):
+        released = plain(values, std, bits, **options)
+        noises.append((std, np.ravel(released - values)))
+        return released
+
+    monkeypatch.setattr(counts.noise, "noisy", noisy)
+    model = make().fit(GIVEN)
+    for std, errors in noises:
+        if len(errors) > 300:
+            assert np.std(errors) == pytest.approx(std, rel=0.2)
+    assert len(noises) > 10
+    # Each stage of each table has its own shares of the budget, which sum to 1.
+    mus = [item["noise_multiplier"] ** -2 for item in model.ledger_.to_list()]
+    from tabsynth.privacy.accounting.accountants import gaussian_mu
+
+    assert math.fsum(mus) == pytest.approx(gaussian_mu(2.0, 1e-5) ** 2)
+
+
+def test_without_noise_group_sizes_and_relations_are_those_of_the_data():
+    """Twins: the second child is like the first one; a mixture of one table could not tell."""
+    rng = np.random.default_rng(0)
+    first = rng.choice(["a", "c"], 400)
+    given = {
+        "patients": pd.DataFrame({"patient": range(400), "sex": rng.choice(["f", "m"], 400)}),
+        "stays": pd.DataFrame(
+            {
+                "stay": range(800),
+                "patient": np.repeat(range(400), 2),
+                "day": rng.integers(0, 100, 800),
+                "ward": np.repeat(first, 2),
+            }
+        ),
+        "events": GIVEN["events"].iloc[:0],
+    }
+    config = type(TINY)(components=40, hidden=(32,), steps=150)
+    made = make(epsilon=math.inf, config=config).fit(given).sample(200)
+    pairs = made["stays"].groupby("patient")["ward"].agg(["size", "nunique"])
+    assert (pairs["size"] == 2).mean() > 0.95
+    assert (pairs["nunique"] == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"root_share": 1.0}, "root_share"),
+        ({"config": 3}, "MargNetConfig"),
+        ({"rows": 0}, "rows"),
+        ({"epsilon": -1}, "epsilon"),
+    ],
+)
+def test_wrong_parameters_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        make(**given).fit(GIVEN)
+
+
+def test_a_schema_of_one_table_is_refused():
+    with pytest.raises(InputError, match=r"Schema\.linked"):
+        LinkedMargNet(schema().tables["stays"], epsilon=1.0).fit(GIVEN)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"patients": GIVEN["patients"]}, {**GIVEN, "more": GIVEN["stays"]}, GIVEN["stays"]],
+)
+def test_other_sets_of_tables_are_refused(given):
+    with pytest.raises(InputError, match="patients, stays, events"):
+        make().fit(given)
+
+
+def test_a_household_of_two_hundred_is_bounded_and_the_noisy_share_is_told():
+    given = tables(30, most=2)
+    many = pd.DataFrame({"stay": 10_000 + np.arange(200), "patient": 1000, "day": 7, "ward": "a"})
+    given["stays"] = pd.concat([given["stays"], many])
+    encoder = LinkedEncoder(schema())
+    stays = encoder.to_tables(given)["stays"]
+    assert np.bincount(stays.parent).max() == 4
+    model = make().fit(given)
+    assert any(
+        "more rows of stays than are used, by a noisy count" in note for note in model.notes()
+    )
+
+
+def test_no_rows_at_all():
+    empty = {name: table.iloc[:0] for name, table in GIVEN.items()}
+    assert orphans(make().fit(empty).sample(5)) == 0
