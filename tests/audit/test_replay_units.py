@@ -8,6 +8,7 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, checked, frame
 
+from tabsynth.auditing.blackbox import Setting, audit_black_box, make_small_fit
 from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
@@ -16,6 +17,7 @@ from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder, rows
+from tabsynth.encoding.rows import codes_of as rows_of
 from tabsynth.schema.design import Design
 from tabsynth.synthesizers.margnet import measurement
 
@@ -177,3 +179,18 @@ def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
 def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
     result = {r.part: r for r in audit_counts(8.0, runs=150, unit_rows=3, measuring=QuietMarginals)}
     assert result["whole fit, unit of 3 rows"].verdict == REFUTED
+
+
+def test_a_black_box_audit_takes_a_unit(tmp_path: Any) -> None:
+    """The attack looks for a unit of five rows, and fits use three; without noise it finds it."""
+    setting = Setting(method="margnet", epsilon=1.0, delta=1e-5, case="worst", rows=40, unit_rows=3)
+    datasets = setting.datasets()
+    assert len(datasets.table(True)) == 40 + 5 and datasets.schema.unit == "unit"
+    rows = make_small_fit(setting, datasets)(datasets.table(True))
+    assert rows.shape == (40, len(datasets.schema.columns))
+
+    def exact(table: pd.DataFrame) -> np.ndarray:
+        return rows_of(TableEncoder(datasets.schema).to_rows(table, bytes(16)))
+
+    audit = audit_black_box(setting, tmp_path / "runs", runs=100, fit=exact)
+    assert audit.part == "synthetic rows, worst case, unit of 3 rows" and audit.verdict == REFUTED
