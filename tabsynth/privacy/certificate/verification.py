@@ -293,6 +293,10 @@ def _table(data: dict[str, Any], table: Path) -> list[str]:
     if rows != actual_rows:
         problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
     columns = columns_of(data)
+    public = data.get("public")
+    design = public.get("design") if isinstance(public, dict) else None
+    if columns is not None and isinstance(design, dict) and design.get("weights_in_table") is True:
+        columns += 1
     if columns is not None and columns != width:
         problems.append(f"the table has {width} columns, the certificate says {columns}")
     return problems
