@@ -1,5 +1,6 @@
 """Neighbouring datasets for audits: a public table, and the same table with one more row, the canary."""
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,8 +8,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from tabsynth.auditing.fixtures import with_unit
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
@@ -19,7 +22,7 @@ COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the bundled census table, for 
 
 @dataclass(frozen=True, eq=False)
 class NeighbouringDatasets:
-    """Two datasets that differ in one record, the canary.
+    """Two datasets that differ in one record, the canary, or in one unit, whose records are equal.
 
     Attributes
     ----------
@@ -27,7 +30,7 @@ class NeighbouringDatasets:
     without : DataFrame
         The dataset without the canary.
     canary : DataFrame
-        One row.
+        One row, or all rows of a unit.
     """
 
     schema: Schema
@@ -39,6 +42,18 @@ class NeighbouringDatasets:
         if not present:
             return self.without
         return pd.concat([self.without, self.canary], ignore_index=True)
+
+    def as_unit(self, most: int) -> "NeighbouringDatasets":
+        """Each row as a unit of its own, and the canary as one of ``most`` equal rows and two more."""
+        schema = with_unit(self.schema, most)
+        canary = pd.concat([self.canary] * (most + 2), ignore_index=True).assign(unit="canary")
+        return NeighbouringDatasets(
+            schema, self.without.assign(unit=range(len(self.without))), canary
+        )
+
+    def rows(self, table: pd.DataFrame) -> PrivateRows:
+        """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""
+        return TableEncoder(self.schema).to_rows(table, secrets.token_bytes(KEY_BYTES))
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         """Return category codes, shape (rows, columns)."""
