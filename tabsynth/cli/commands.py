@@ -15,7 +15,7 @@ from tabsynth._validate import one_of
 from tabsynth.cli.console import Warnings, guarded, say
 from tabsynth.cli.evaluate import (
     certificate_of,
-    is_linked,
+    is_linked_schema,
     measured,
     measured_privately,
     print_summary,
@@ -517,10 +517,10 @@ def evaluate(
         "clusters": clusters,
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
-    if is_linked(schema):
-        reads = {"sep": sep, "encoding": encoding, "decimal": decimal, "sheet": sheet}
-        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger, "key": key, **reads}
-        write_linked(real, synthetic, holdout, schema, out, refused)
+    if is_linked_schema(schema):
+        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger}
+        given = reading(sep, encoding, decimal, sheet)
+        write_linked(real, synthetic, holdout, schema, out, key, given, refused)
         return
     facts = Schema.load(schema)
     check_folder(out)

@@ -127,6 +127,8 @@ def write_linked(
     holdout: Path | None,
     schema: Path,
     out: Path,
+    key: Path | None,
+    reading: dict[str, str],
     refused: dict[str, Any],
 ) -> None:
     """Evaluate folders of linked tables, write their report and a page for each table, and print the summary.
@@ -140,7 +142,7 @@ def write_linked(
     from tabsynth.privacy.certificate.certificate import beside
     from tabsynth.report import evaluate_linked
     from tabsynth.schema.linked import LinkedSchema
-    from tabsynth.tables.files import read_linked
+    from tabsynth.tables.files import linked_file, read_linked
 
     given = [f"--{name}" for name, value in refused.items() if value]
     if given:
@@ -149,25 +151,29 @@ def write_linked(
         )
     facts = LinkedSchema.load(schema)
     check_folder(out)
-    folders = [folder for folder in (real, synthetic, holdout) if folder is not None]
-    tables = [read_linked(folder, facts) for folder in folders]
-    certificate = None
-    for file in sorted(synthetic.glob(f"{facts.root}.*")):
-        if beside(file).exists():
-            certificate = certificate_of(file)
+    tables = [read_linked(real, facts, **reading), read_linked(synthetic, facts)]
+    if holdout is not None:
+        tables.append(read_linked(holdout, facts, **reading))
+    files = [linked_file(synthetic, name) for name in facts.names]
+    certificates = [
+        certificate_of(file, key) for file in files if key is not None or beside(file).exists()
+    ]
+    complete = len(certificates) == len(facts.names) and all(certificates)
+    if certificates and not complete:
+        warn(f"not every table of {synthetic} has a consistent certificate, so none is used.")
     with fractions() as progress:
         report = evaluate_linked(
             *tables,
             schema=facts,
-            certificate=None if certificate is None else certificate.certificate,
+            certificate=certificates[0] if complete else None,
             progress=progress,
         )
     pages = {f"table-{name}.html": part for name, part in report.reports.items()}
-    write_report(report, out, *folders, schema, pages=pages)
+    write_report(report, out, real, synthetic, holdout, schema, pages=pages)
     print_summary(report)
 
 
-def is_linked(schema: Path) -> bool:
+def is_linked_schema(schema: Path) -> bool:
     """Whether a schema file is one of linked tables, by the format that it names."""
     from tabsynth.schema.linked import FORMAT
 

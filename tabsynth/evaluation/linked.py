@@ -28,12 +28,14 @@ from tabsynth.evaluation.grouped import (
     of_roots,
     with_ancestors,
 )
-from tabsynth.evaluation.inputs import indexed, indexed_synthetic
+from tabsynth.evaluation.inputs import certificate_with, indexed, indexed_synthetic
 from tabsynth.evaluation.metric import UTILITY, Compared, Evaluation, Metric, Part, at_equal_rows
+from tabsynth.evaluation.overlap import same_rows
 from tabsynth.evaluation.results import Estimate, Result, reference_scale
 from tabsynth.evaluation.suite import Columns as SuiteColumns
 from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.utility.groups import group_metrics
+from tabsynth.privacy.certificate.verification import Verification
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.tables.frames import to_pandas
 
@@ -59,7 +61,7 @@ class LinkedEvaluation(Result):
         The evaluation of each child beside the columns of all tables above it.
     left_out : dict
         For each table, synthetic rows with values that are not declared, or that hang on such rows or on none.
-    label, certificate, schema_sha256, created, versions
+    label, certificate, authenticated, schema_sha256, created, versions
         As of :class:`tabsynth.evaluation.Evaluation`.
     """
 
@@ -71,6 +73,7 @@ class LinkedEvaluation(Result):
     left_out: Mapping[str, int]
     label: str = "synthetic"
     certificate: Mapping[str, Any] | None = None
+    authenticated: bool = False
     schema_sha256: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +92,7 @@ def evaluate_linked(
     holdout: Mapping[str, Any] | None = None,
     *,
     schema: LinkedSchema,
-    certificate: Mapping[str, Any] | None = None,
+    certificate: Mapping[str, Any] | Verification | None = None,
     shadow: Callable[[Frames], Mapping[str, Any]] | None = None,
     shadow_fits: int = 40,
     tables: bool = True,
@@ -109,8 +112,8 @@ def evaluate_linked(
     holdout : mapping of str to DataFrame, optional
         The tables of other roots, that the synthesizer never saw: references and controls of the attacks.
     schema : LinkedSchema
-    certificate : dict, optional
-        What came with the synthetic tables; taken on your word.
+    certificate : dict or Verification, optional
+        Of the table of the root, as :func:`tabsynth.evaluate` takes it. Default: the one that came with that table.
     shadow : callable, optional
         What made the tables: a function from real to synthetic linked tables. The shadow-model attack is then tried on
         the two most unusual roots, with all that hangs on them.
@@ -136,6 +139,7 @@ def evaluate_linked(
     seed = integer("random_state", random_state, least=0)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(synthetic, schema, SYNTHETIC)
+    came_with, authenticated = certificate_with(synthetic[schema.root], certificate)
     frames = Compared(drawn, None if holdout is None else _frames(holdout, schema, HOLDOUT), {})
     given = _frames(real, schema, REAL)
     train, _ = levels_of(given, schema, REAL)
@@ -151,6 +155,11 @@ def evaluate_linked(
             raise InputError(
                 f"Table {shown(schema.root)} of the {HOLDOUT} has no rows; give some, or no hold-out."
             )
+        for levels, what in ((train, "real"), (made, "synthetic")):
+            if all(same_rows(others[name].codes, levels[name].codes) for name in schema.names):
+                raise InputError(
+                    f"The {HOLDOUT} hold the rows of the {what} tables; give roots that the synthesizer never saw, or none."
+                )
         scale = reference_scale(*counts)
         chosen = np.sort(rng.permutation(counts[2])[: counts[1]])
         reference = of_roots(others, columns, chosen)
@@ -201,7 +210,8 @@ def evaluate_linked(
         joined=joined,
         left_out=left_out,
         label=str(label),
-        certificate=certificate,
+        certificate=came_with,
+        authenticated=authenticated,
         schema_sha256=schema.fingerprint(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
@@ -236,6 +246,7 @@ def _frames(tables: Any, schema: LinkedSchema, what: str) -> Frames:
     for name in schema.names:
         frame = to_pandas(tables[name], f"table {name} of the {what}")
         frame = frame.set_axis([str(column) for column in frame.columns], axis=1)
+        frame.attrs = {}  # a certificate is of the whole table, not of parts of it
         for column in schema.keys[name].columns:
             if column not in frame:
                 raise InputError(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from tabsynth._files import write_text
 from tabsynth.evaluation import linked
+from tabsynth.evaluation.claims import is_private
 from tabsynth.evaluation.linked import LinkedEvaluation
 from tabsynth.evaluation.metric import PRIVACY, UTILITY, Evaluation, Metric
 from tabsynth.report.certificates import epsilon_text
@@ -217,11 +218,13 @@ class LinkedReport:
         if certificate is None:
             return "No certificate was given with the tables, so the report makes no privacy claim."
         unit = certificate.get("privacy_unit")
-        words = f", privacy unit {unit}" if isinstance(unit, str) else ""
-        return (
-            f"Claimed by the certificate that was given, not authenticated: ε = {epsilon_text(certificate.get('epsilon'))}"
-            f"{words}."
-        )
+        words = f", privacy unit: {unit}" if isinstance(unit, str) else ""
+        how = "authenticated" if self.evaluation.authenticated else "not authenticated"
+        if not is_private(certificate):
+            return (
+                f"The certificate of the tables claims no privacy, or on a condition only ({how})."
+            )
+        return f"Claimed by the certificate of the tables ({how}): ε = {epsilon_text(certificate.get('epsilon'))}{words}."
 
 
 def _cells(metric: Metric, *, baseline: bool = True) -> list[str]:

@@ -211,16 +211,27 @@ def read_linked(
         )
     out = {}
     for name, of in schema.tables.items():
-        files = [path for path in sorted(place.iterdir()) if _is_table(path, name)]
-        if len(files) != 1:
-            found = f"has {', '.join(p.name for p in files)}" if files else "has no file"
-            raise InputError(
-                f"{place} {found} for table {shown(name)}; expected one, such as {name}.csv."
-            )
-        keys = schema.keys[name]
+        path, keys = linked_file(place, name), schema.keys[name]
         aside = [column for column in (*keys.columns, keys.order) if column is not None]
-        out[name] = read_table(files[0], of, aside=aside, **taken_by(files[0], reading))
+        out[name] = read_table(path, of, aside=aside, **taken_by(path, reading))
     return out
+
+
+def linked_file(folder: Path, name: str) -> Path:
+    """The one file of a table in a folder of linked tables.
+
+    Raises
+    ------
+    InputError
+        If there is none, or more than one.
+    """
+    files = [path for path in sorted(folder.iterdir()) if _is_table(path, name)]
+    if len(files) != 1:
+        found = f"has {', '.join(p.name for p in files)}" if files else "has no file"
+        raise InputError(
+            f"{folder} {found} for table {shown(name)}; expected one, such as {name}.csv."
+        )
+    return files[0]
 
 
 def _is_table(path: Path, name: str) -> bool:

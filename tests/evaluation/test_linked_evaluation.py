@@ -103,6 +103,12 @@ def test_real_tables_that_are_refused(real, says):
 def test_other_arguments_that_are_refused():
     with pytest.raises(InputError, match="Expected schema to be a LinkedSchema"):
         measured(OTHER, schema=SCHEMA.tables["homes"])
+    with pytest.raises(InputError, match="hold the rows of the real tables"):
+        measured(OTHER, holdout=REAL)
+    with pytest.raises(InputError, match="hold the rows of the synthetic tables"):
+        measured(HOLDOUT)
+    with pytest.raises(InputError, match="hold-out tables has no rows"):
+        measured(OTHER, holdout={name: table.iloc[:0] for name, table in REAL.items()})
     with pytest.raises(InputError, match="Expected shadow to be a function"):
         measured(OTHER, shadow=3)
     with pytest.raises(InputError, match="shadow_fits"):

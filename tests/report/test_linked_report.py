@@ -40,10 +40,10 @@ def test_a_leak_and_a_claim_are_named(report):
     presence = evaluation["homes.presence"]
     leak = replace(presence, synthetic=replace(presence.synthetic, value=0.9, low=0.85, high=0.95))
     metrics = tuple(leak if m is presence else m for m in evaluation.metrics)
-    claimed = {"epsilon": 1.0, "privacy_unit": "one row of table homes"}
+    claimed = {"private": True, "epsilon": 1.0, "privacy_unit": "one row of table homes"}
     words = LinkedReport(replace(evaluation, metrics=metrics, certificate=claimed)).summary()
     assert words[0].startswith(
-        "Claimed by the certificate that was given, not authenticated: ε = 1"
+        "Claimed by the certificate of the tables (not authenticated): ε = 1"
     )
     assert "one row of table homes" in words[0]
     assert words[-1].startswith("Evidence of leakage: Presence disclosure")
