@@ -53,7 +53,8 @@ class NeighbouringDatasets:
 
     def rows(self, table: pd.DataFrame) -> PrivateRows:
         """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""
-        return TableEncoder(self.schema).to_rows(table, secrets.token_bytes(KEY_BYTES))
+        key = bytes(KEY_BYTES) if self.schema.unit is None else secrets.token_bytes(KEY_BYTES)
+        return TableEncoder(self.schema).to_rows(table, key)
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         """Return category codes, shape (rows, columns)."""
