@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.encoding.rows import Rows
+from tabsynth.encoding.rows import SharedRows
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
@@ -414,7 +414,7 @@ class LinkedEncoder:
         first[tables[name].parent[at]] = np.flatnonzero(at)
         tables[parent].first[name] = first
 
-    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows]:
+    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, SharedRows]:
         """The records of each table that has some, with their weights.
 
         Formal guarantees
@@ -448,7 +448,7 @@ class LinkedEncoder:
                 [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
                 axis=1,
             )
-            out[name] = Rows(codes, weights)
+            out[name] = SharedRows(codes, weights)
         return out
 
     def context(

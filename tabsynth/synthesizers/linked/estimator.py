@@ -17,7 +17,7 @@ from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
-from tabsynth.encoding.rows import Rows
+from tabsynth.encoding.rows import SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, check_listed
@@ -29,7 +29,6 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
     MAX_ROWS,
@@ -56,8 +55,6 @@ from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
-# Of records whose weights sum to 1 for each row of the root; see LinkedEncoder.to_rows.
-WEIGHTED = Design(weight="share of a row of the root", max_weight=1.0)
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -327,7 +324,7 @@ class LinkedMargNet(Synthesizer):
 
     def _train(  # type: ignore[override]
         self,
-        index: dict[str, Rows],
+        index: dict[str, SharedRows],
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -350,7 +347,6 @@ class LinkedMargNet(Synthesizer):
                 noise,
                 monitor,
                 neighbours(records, config.workload_weight),
-                design=NO_DESIGN if root else WEIGHTED,
                 of=of,
                 first=len(records.context),
             )
