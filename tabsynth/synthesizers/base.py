@@ -581,7 +581,11 @@ class Synthesizer(BaseEstimator):
             columns[column.name] = column
         made = in_kind(table, columns, self.table_kind_, dataframe)
         if isinstance(made, pd.DataFrame):
-            attach(made, self.certificate())
+            certificate = self.certificate()
+            if weights is not None:
+                design = {**certificate["public"]["design"], "weights_in_table": True}
+                certificate["public"] = {**certificate["public"], "design": design}
+            attach(made, certificate)
             if condition is not None:
                 made.attrs["certificate"]["condition"] = condition.stated
         return made

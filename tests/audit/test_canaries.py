@@ -213,8 +213,10 @@ def test_counts_show_what_the_theory_says() -> None:
 class Quiet(NoisyCounts[np.ndarray]):
     """Noise half as large as is charged."""
 
-    def measure(self, account: Any, sets: Any, shares: Any, rng: Any, groups: Any = None) -> Any:
-        measured = super().measure(account, sets, shares, rng, groups)
+    def measure(
+        self, account: Any, sets: Any, shares: Any, rng: Any, groups: Any = None, *rest: Any
+    ) -> Any:
+        measured = super().measure(account, sets, shares, rng, groups, *rest)
         return quieter(self, measured, groups, 2)
 
 

@@ -293,6 +293,10 @@ def _table(data: dict[str, Any], table: Path) -> list[str]:
     if rows != actual_rows:
         problems.append(f"the table has {actual_rows} rows, the certificate says {shown(rows)}")
     columns = columns_of(data)
+    public = data.get("public")
+    design = public.get("design") if isinstance(public, dict) else None
+    if columns is not None and isinstance(design, dict) and design.get("weights_in_table") is True:
+        columns += 1
     if columns is not None and columns != width:
         problems.append(f"the table has {width} columns, the certificate says {columns}")
     return problems
@@ -338,7 +342,8 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
         problems.append("it claims not to be private, but its figures are those of a private run")
     if any(data[name] != words for name, words in protected_by(data["public"]).items()):
         problems.append("its unit of privacy is not that of its public facts")
-    stated = data["public"].get("design", {})
+    stated = {**data["public"].get("design", {})}
+    stated.pop("weights_in_table", None)
     if stated != design_of(data["public"]).stated():
         problems.append("the largest contribution of a unit is not that of its weight and bound")
     if data["composition"] != COMPOSITIONS[data["accountant"]["name"]]:

@@ -115,7 +115,7 @@ class MargNetConfig:
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
-    weights_share: float = 0.3
+    weights_share: float = 0.5
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
     zero_steps: int = 300

@@ -1,0 +1,312 @@
+"""Fits of rows with survey weights: counts estimate the population, and one row moves them by the cap at most."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from command_lines import refused, run
+from scipy import stats
+
+from tabsynth import DPWGAN, Categorical, MargNet, MargNetConfig, Schema, load
+from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import Rows
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.mechanisms import Gaussian
+from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.counts import (
+    Measured,
+    NoisyCounts,
+    noisy_marginals,
+    noisy_row_count,
+    noisy_total,
+)
+from tabsynth.synthesizers.gan.dpwgan import WGANConfig
+from tabsynth.synthesizers.margnet.selection import Resolution
+from tabsynth.synthesizers.margnet.weighting import mean_weights, of_population, raked
+from tabsynth.synthesizers.pate.aggregation import deal
+from tabsynth.synthesizers.pate.teachers import Teachers, TeacherTrainer
+from tabsynth.synthesizers.violations import release_number
+from tabsynth.training.private_step import PARTS_STEP, WeightedInputs
+
+torch.set_num_threads(1)
+COLUMNS = [
+    Categorical(name="a", dtype="str", categories=("x", "y", "z")),
+    Categorical(name="b", dtype="str", categories=("p", "q")),
+]
+CAP = 300.0
+SCHEMA = Schema(COLUMNS, weight="w", max_weight=CAP)
+SMALL = MargNetConfig(components=60, steps=150, hidden=(32,), latent_dim=16)
+
+
+def rows(n: int = 4000, seed: int = 0) -> pd.DataFrame:
+    """Rows of x weigh 20, of y 250, of z 900 on average."""
+    rng = np.random.default_rng(seed)
+    a = rng.choice(3, n, p=[0.6, 0.35, 0.05])
+    b = (rng.random(n) < np.array([0.2, 0.7, 0.5])[a]).astype(int)
+    weights = np.array([20.0, 250.0, 900.0])[a] * rng.uniform(0.9, 1.1, n)
+    return pd.DataFrame({"a": np.array(list("xyz"))[a], "b": np.array(list("pq"))[b], "w": weights})
+
+
+def guarded(weights: np.ndarray, sigma: float, uses: int) -> tuple[PrivateTable[Rows], object]:
+    ledger = Ledger(math.inf, 1e-5)
+    table = Rows(np.arange(len(weights))[:, None] % 3, weights)
+    account = ledger.open("counts", Gaussian(noise_multiplier=sigma), uses)
+    return PrivateTable(table, ledger), account
+
+
+def test_the_noise_of_weighted_counts_is_scaled_to_the_cap() -> None:
+    """R4: bWσ/√share on counts by weight, bσ/√share on counts of rows, for one use together."""
+    rng, sigma, uses = np.random.default_rng(0), 40.0, 4000
+    table, account = guarded(np.array([3.0, 300.0, 40.5, 7.25]), sigma, uses)
+    counts = NoisyCounts(table, (3,), bound=2.0, heaviest=CAP)
+    found = [
+        counts.measure(account, [(0,), (0,)], [0.2, 0.8], rng, weighted=[False, True])
+        for _ in range(uses)
+    ]
+    for i, (exact, std) in enumerate(
+        (
+            ([2, 1, 1], 2 * sigma / math.sqrt(0.2)),
+            ([10.25, 300, 40.5], 2 * CAP * sigma / math.sqrt(0.8)),
+        )
+    ):
+        noise = (np.array([f[i].counts for f in found]) - exact) / std
+        assert found[0][i].std == pytest.approx(std)
+        assert abs(noise.mean()) < 0.03 and noise.std() == pytest.approx(1, abs=0.03)
+        assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
+    assert account.spent == uses  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["marginals", "total", "rows"])
+def test_the_noise_of_a_gans_counts_is_scaled_to_the_bound(name: str) -> None:
+    rng, sigma, uses = np.random.default_rng(1), 2.5, 3000
+    weights = np.array([3.0, 300.0, 40.5, 7.25])
+    table, account = guarded(weights, sigma, uses)
+    release, exact, std = {
+        "marginals": (
+            lambda: noisy_marginals(table, account, (3,), rng, 2 * CAP, 2.0**-15)[0] + 0,
+            np.array([10.25, 300, 40.5]),
+            2 * CAP * sigma,
+        ),
+        "total": (lambda: noisy_total(table, account, rng, 2 * CAP), weights.sum(), 2 * CAP * sigma),
+        "rows": (lambda: noisy_row_count(table, account, rng, 2), 4.0, 2 * sigma),
+    }[name]  # fmt: skip
+    noise = (np.array([release() for _ in range(uses)]) - exact) / std
+    if name == "marginals":
+        assert noise.std() == pytest.approx(1, abs=0.04)
+    else:  # at least 1
+        above = noise[noise > (1 - exact) / std + 0.1]
+        assert above.max() < 6 and np.quantile(noise, 0.841) == pytest.approx(1, abs=0.1)
+
+
+def test_mean_weights_are_ratios_where_noise_is_small_and_that_of_all_rows_where_it_is_not() -> (
+    None
+):
+    counts, group = np.array([50.0, 50.0, 100.0]), np.array([0, 0, 1])
+    clear = mean_weights(counts, group, Measured((0,), np.array([1000.0, 500.0]), 1e-6), 1500.0)
+    assert clear == pytest.approx([10, 10, 5], rel=1e-2)
+    hidden = mean_weights(counts, group, Measured((0,), np.array([1000.0, 500.0]), 1e5), 1500.0)
+    assert hidden == pytest.approx([7.5] * 3, rel=1e-2)
+
+
+def test_counts_are_raked_to_the_margins_of_the_population() -> None:
+    """Against weights that are products of factors: then raking is exact."""
+    rng = np.random.default_rng(2)
+    counts = rng.integers(200, 900, (4, 5)).astype(float)
+    factors = np.outer(rng.uniform(0.5, 2, 4), rng.uniform(0.5, 2, 5))
+    people = counts * factors
+    found = raked(Measured((0, 1), counts, 0.0), [people.sum(1), people.sum(0)], counts.sum())
+    assert found.counts == pytest.approx(people, rel=5e-3)
+
+
+def test_all_counts_of_a_fit_become_those_of_the_population() -> None:
+    rng = np.random.default_rng(3)
+    joint = rng.integers(100, 500, (3, 2)).astype(float)
+    factors = np.outer([1.0, 2.0, 4.0], [1.0, 3.0])
+    people, n = joint * factors, joint.sum()
+    singles = [Measured((j,), joint.sum(1 - j), 0.0) for j in (0, 1)]
+    heavy = [Measured((j,), people.sum(1 - j), 0.0) for j in (0, 1)]
+    groups = [np.arange(3), np.arange(2)]
+    counts, population = of_population(
+        [*singles, Measured((0, 1), joint, 0.0)], heavy, groups, Resolution.by_value((3, 2)), n
+    )
+    assert population == pytest.approx(people.sum())
+    assert counts[0].counts == pytest.approx(people.sum(1), rel=5e-3)
+    assert counts[2].counts == pytest.approx(people, rel=2e-2)
+
+
+@pytest.mark.slow
+def test_a_fit_estimates_the_population(tmp_path) -> None:
+    table = rows()
+    model = MargNet(SCHEMA, epsilon=2, config=SMALL).fit(table, count_clipped=True)
+    clipped = np.minimum(table["w"], CAP)
+    assert model.population_ == pytest.approx(clipped.sum(), rel=0.05)
+    assert model.rows_ == pytest.approx(4000, abs=200)  # and not the population
+    made = model.sample(3000)
+    truth = clipped.groupby(table["a"]).sum() / clipped.sum()
+    found = made["a"].value_counts(normalize=True)
+    assert np.abs(found.reindex(truth.index, fill_value=0) - truth).max() < 0.06
+    assert (
+        np.abs(truth["x"] - (table["a"] == "x").mean()) > 0.3
+    )  # rows as they are tell another story
+    weighted = model.sample(500, weights="population", random_state=1)
+    assert list(weighted) == ["a", "b", "w"]
+    assert weighted["w"].sum() == pytest.approx(model.population_)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m").sample(500, weights="population", random_state=1)
+    assert again.equals(weighted)
+    certificate = model.certificate()
+    assert certificate["epsilon"] <= 2
+    assert certificate["public"]["design"]["weight"] == {"column": "w", "max": CAP}
+    (item,) = [i for i in certificate["mechanisms"] if "noisy_number" in i["details"]]
+    assert abs(item["details"]["noisy_number"] - (table["w"] > CAP).sum()) < 6 * 20
+    plan = str(MargNet(SCHEMA, epsilon=2).plan(estimate_time=False))
+    assert "weighted by 'w', clipped at 300" in plan
+
+
+@pytest.mark.slow
+def test_a_gan_estimates_the_population() -> None:
+    table = rows()
+    config = WGANConfig(critic_steps=60, critic_hidden=(16,), generator_hidden=(16,))
+    model = DPWGAN(SCHEMA, epsilon=8, autoencoder=None, config=config).fit(table)
+    clipped = np.minimum(table["w"], CAP)
+    assert model.population_ == pytest.approx(clipped.sum(), rel=0.05)
+    assert model.rows_ == pytest.approx(4000, abs=200)
+    truth = clipped.groupby(table["a"]).sum() / clipped.sum()
+    found = model.sample(3000)["a"].value_counts(normalize=True)
+    assert np.abs(found.reindex(truth.index, fill_value=0) - truth).max() < 0.12
+
+
+def test_weights_of_samples_that_there_cannot_be() -> None:
+    plain = MargNet(Schema(COLUMNS), epsilon=1, config=MargNetConfig(steps=3, components=10))
+    plain.fit(rows(50).drop(columns="w"))
+    with pytest.raises(InputError, match="released no total of survey weights"):
+        plain.sample(5, weights="population")
+    model = MargNet(SCHEMA, epsilon=1, config=MargNetConfig(steps=3, components=10)).fit(rows(50))
+    with pytest.raises(InputError, match="leave weights \\(--weights\\) or where"):
+        model.sample(5, weights="population", where={"a": "x"})
+    with pytest.raises(InputError, match="Expected weights to be one of"):
+        model.sample(5, weights="equal")
+    with pytest.raises(InputError, match="rows of at most 268,435,456 with survey weights"):
+        MargNet(SCHEMA, epsilon=1, rows=10**9).plan()
+
+
+def test_the_number_of_clipped_rows_has_the_noise_that_is_charged() -> None:
+    table = rows(300)
+    numbers = []
+    for _ in range(200):
+        ledger = Ledger(1.0, 1e-5)
+        encoder = TableEncoder(SCHEMA)
+        numbers.append(release_number("count_clipped", table, encoder, ledger, None))
+        (account,) = ledger.accounts
+        assert account.details["noisy_number"] == numbers[-1]
+    noise = account.noise_multiplier
+    assert abs(np.mean(numbers) - (table["w"] > CAP).sum()) < 4 * noise / math.sqrt(200)
+    assert np.std(numbers) == pytest.approx(noise, rel=0.2)
+
+
+def test_equal_rows_of_other_weights_keep_their_teachers() -> None:
+    """R15: a record's weight is a part of it, so that one record less moves no other."""
+    codes, weights = torch.zeros(40, 3), np.linspace(0.1, 1, 40)
+    key = np.arange(16, dtype="<u4")
+
+    def teachers(kept: np.ndarray) -> dict[float, int]:
+        inputs = WeightedInputs.of(codes[kept], weights[kept], 1.0)
+        ordered, shard = deal(inputs, 7, key)
+        assert isinstance(ordered, WeightedInputs)
+        return dict(zip(ordered.parts.tolist(), shard.tolist(), strict=True))
+
+    whole, less = teachers(np.arange(40)), teachers(np.delete(np.arange(40), 11))
+    assert len(set(whole.values())) > 3
+    assert {part: shard for part, shard in whole.items() if part in less} == less
+
+
+def test_teachers_pick_rows_in_proportion_to_their_weights() -> None:
+    parts = torch.tensor([0.1, 0.9, 0.0, 0.5, 0.5, 0.0], dtype=torch.float64)
+    parts = (parts / PARTS_STEP).floor() * PARTS_STEP
+    shard = torch.tensor([0, 0, 0, 1, 1, 2])
+    teachers = Teachers(4, (2, 1), torch.Generator().manual_seed(0))
+    trainer = TeacherTrainer(teachers, torch.zeros(6, 2), None, shard, 0.1, "adam", parts)
+    picked = trainer.picked(20_000, torch.Generator().manual_seed(1))
+    assert torch.bincount(picked[0], minlength=3)[:3] / 20_000 == pytest.approx([0.1, 0.9, 0.0], abs=0.01)  # fmt: skip
+    assert set(picked[1].tolist()) == {3, 4}
+    assert trainer._empty.tolist() == [2, 3]  # a shard of weight 0 has no rows
+
+
+# At the command line.
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows(400).to_csv(tmp_path / "t.csv", index=False)
+    SCHEMA.save(tmp_path / "s.json")
+    return tmp_path
+
+
+WORDS = ("fit", "t.csv", "--schema", "s.json", "--epsilon", 1, "--rows", 400, "--time-limit", "2s")
+
+
+@pytest.mark.slow
+def test_from_a_file_to_a_weighted_sample(files) -> None:
+    schema = json.loads((files / "s.json").read_text())
+    schema.pop("weight")
+    column = {"name": "w", "kind": "numeric", "dtype": "float64", "low": 0, "high": 1000}
+    schema["columns"].append(column)
+    (files / "plain.json").write_text(json.dumps(schema))
+    run("schema", "edit", "plain.json", "-o", "s.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
+    assert Schema.load(files / "s.json").fingerprint() == SCHEMA.fingerprint()
+    said = run(*WORDS, "-o", "m", "--count-clipped", cwd=files).stdout
+    assert "weighted by 'w', clipped at 300" in said
+    assert "rows with a weight above the cap of the schema, by a noisy count" in said
+    run("sample", "m", "-o", "u.csv", "--weights", "population", cwd=files)
+    made = pd.read_csv(files / "u.csv")
+    assert list(made) == ["a", "b", "w"] and len(made) == 400 and made["w"].nunique() == 1
+    said = run("verify", "u.csv", cwd=files, code=1).stdout  # of nobody's key
+    assert "consistent" in said.lower()
+    refused("sample", "m", "-o", "v.csv", "--weights", "equal", cwd=files, says="weights")
+    drafted = run("schema", "t.csv", "-o", "d.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip
+    assert "'w'" not in drafted.stdout and Schema.load(files / "d.json").names == ("a", "b")
+    planned = run("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1, "--caps", "100,300", "--population", 50_000, cwd=files)  # fmt: skip
+    assert "2.4 times" in planned.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["zero", "no rows"])
+def test_a_table_without_people_is_fitted_as_an_empty_one(files, weights: str) -> None:
+    table = rows(400).assign(w=0.0)
+    (table if weights == "zero" else table[:0]).to_csv(files / "t.csv", index=False)
+    run(*WORDS, "-o", "m", cwd=files)
+    run("sample", "m", "-o", "u.csv", "-n", 5, "--weights", "population", cwd=files)
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("-3", "Column 'w' has weight"),
+        ("", "weights are numbers from 0"),
+        ("many", "Column 'w' has weight 'many'"),
+        (None, "lacks column 'w', the weight of the schema"),
+    ],
+)
+def test_weights_that_are_none_at_the_command_line(files, cell: str | None, says: str) -> None:
+    table = rows(400).astype({"w": object})
+    table.loc[7, "w"] = cell
+    (table.drop(columns="w") if cell is None else table).to_csv(files / "t.csv", index=False)
+    refused(*WORDS, "-o", "m", cwd=files, says=says)
+    assert not (files / "m").exists()
+
+
+def test_options_of_weights_that_cannot_be(files) -> None:
+    Schema(COLUMNS).save(files / "plain.json")
+    refused("schema", "edit", "plain.json", "--weight", "w", cwd=files, says="max_weight")
+    refused("schema", "t.csv", "-o", "d.json", "--weight", "x", "--max-weight", 3, cwd=files, says="no column 'x'")  # fmt: skip
+    plan = ("plan", "--rows", 400, "--method", "margnet", "--epsilon", 1)
+    refused(*plan, "--caps", "3", cwd=files, says="--caps and --population go together")
+    refused(
+        *plan, "--caps", "three", "--population", 9, cwd=files, says="Expected numbers in --caps"
+    )
+    table = rows(50).drop(columns="w")
+    with pytest.raises(InputError, match="declares no survey weight"):
+        MargNet(Schema(COLUMNS), epsilon=1).fit(table, count_clipped=True)
