@@ -1,5 +1,6 @@
 """Neighbouring datasets for audits: a public table, and the same table with one more row, the canary."""
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from tabsynth.auditing.fixtures import with_unit
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
@@ -49,6 +51,11 @@ class NeighbouringDatasets:
         canary = pd.concat([self.canary] * (most + 2), ignore_index=True).assign(unit="canary")
         without = self.without.assign(unit=range(len(self.without)))
         return NeighbouringDatasets(with_unit(self.schema, most), without, canary)
+
+    def rows(self, table: pd.DataFrame) -> PrivateRows:
+        """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""
+        key = bytes(KEY_BYTES) if self.schema.unit is None else secrets.token_bytes(KEY_BYTES)
+        return TableEncoder(self.schema).to_rows(table, key)
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         """Return category codes, shape (rows, columns)."""
