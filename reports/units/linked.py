@@ -45,9 +45,9 @@ RESULTS, PAGE = HERE / "results-linked.json", HERE / "linked.md"
 PEER, PACKAGE = "aim", "dpmm==0.1.9"
 EPSILON, DELTA = 1.0, 1e-5
 SEEDS = (0, 1, 2)
-SLOTS = {"persons": 6}  # of wide rows, where not as many as the bound: with eight, AIM does not end
+SLOTS = {"persons": 6}  # of wide rows, where not as many as the bound, to save AIM time
 LIMIT = 3600  # CPU seconds of a fit of AIM
-# Of AIM, so that it ends in this time: its model has no more than 8 MiB (80 in the paper), and is estimated in 100 steps.
+# Of AIM, to save time: its model has no more than 8 MiB (80 in the paper), and is estimated in 100 steps.
 AIM_OPTIONS = {"max_model_size": 8, "gen_kwargs": {"n_iters": 100}}
 HOW = {
     "linked": "LinkedMargNet",
@@ -369,7 +369,7 @@ def page(results: dict[str, Any]) -> str:
         "- **LinkedMargNet**: the model of linked tables.",
         "- **flattened**: one wide row a root, with a slot for each row by its order, and the sizes of groups as columns. Persons have"
         " six slots, visits five, and diagnoses three a stay. AIM is that of dpmm 0.1.9, its model bounded at"
-        f" {AIM_OPTIONS['max_model_size']} MiB, and estimated in {AIM_OPTIONS['gen_kwargs']['n_iters']} steps a round, so that it ends; it was"
+        f" {AIM_OPTIONS['max_model_size']} MiB, and estimated in {AIM_OPTIONS['gen_kwargs']['n_iters']} steps a round, to save time; it was"
         " not tried on three tables. An en dash is a run that was not made, or that did not end.",  # type: ignore[index]
         "- **independent children**: a MargNet for each table, with equal parts of the budget, and sizes of groups as columns of the"
         " parent; children are dealt to parents.",
