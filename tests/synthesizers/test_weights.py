@@ -263,7 +263,7 @@ def test_from_a_file_to_a_weighted_sample(files) -> None:
     run("sample", "m", "-o", "u.csv", "--weights", "population", cwd=files)
     made = pd.read_csv(files / "u.csv")
     assert list(made) == ["a", "b", "w"] and len(made) == 400 and made["w"].nunique() == 1
-    said = run("verify", "u.csv", cwd=files, code=1).stdout  # of nobody's key
+    said = run("verify", "u.csv", cwd=files, code=4).stdout  # of nobody's key
     assert "consistent" in said.lower()
     refused("sample", "m", "-o", "v.csv", "--weights", "equal", cwd=files, says="weights")
     drafted = run("schema", "t.csv", "-o", "d.json", "--weight", "w", "--max-weight", 300, cwd=files)  # fmt: skip

@@ -125,11 +125,13 @@ class LinkedMargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Neighbouring datasets differ in one row of the root with all rows that hang on it. Each table's records are read by up
-    to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights of a root row's records in one
-    table sum to 1 at most, so that the counts of each set of columns change by at most 1 in L1 and L2
-    (:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows`). All mechanisms together are exactly (epsilon, delta)-DP. Keys
-    only join and order rows: none is in a record. All the rest is post-processing.
+    Neighbouring datasets differ in one row of the root with all rows that hang on it; in both, each key occurs once and
+    refers to a row. Other tables are refused, and a refusal for a key of two rows is not noisy: whoever may add rows with
+    keys of their choice could learn which keys are taken. So keys must be assigned by whoever holds the tables. Each
+    table's records are read by up to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights
+    of a root row's records in one table sum to 1 at most, so that the counts of each set of columns change by at most 1
+    in L1 and L2 (:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows`). All mechanisms together are exactly (epsilon,
+    delta)-DP. Keys only join and order rows: none is in a record. All the rest is post-processing.
     """
 
     method: ClassVar[str] = "linked-margnet"
