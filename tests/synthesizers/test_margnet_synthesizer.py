@@ -71,8 +71,10 @@ def test_the_noise_is_what_the_ledger_says(epsilon: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         original = NoisyCounts.measure
 
-        def measure(self: Any, account: Any, sets: Any, shares: Any, rng: Any, groups: Any) -> Any:
-            result = original(self, account, sets, shares, rng, groups)
+        def measure(
+            self: Any, account: Any, sets: Any, shares: Any, rng: Any, groups: Any, *rest: Any
+        ) -> Any:
+            result = original(self, account, sets, shares, rng, groups, *rest)
             seen.append(list(zip(result, groups, strict=True)))
             return result
 
