@@ -105,7 +105,7 @@ class StepObserver:
         sums, noised = PrivateStep._sums, PrivateStep._noised
 
         def observe_sums(
-            step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any, _: Any
+            step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any, *_: Any
         ) -> tuple[list[Tensor], Tensor]:
             clipped = sums(step, losses, batch, keep, reference)
             own = (batch == self.canary).all(1) & keep

@@ -225,7 +225,7 @@ def observe_steps(inserted: InsertedCanaries) -> Iterator[np.ndarray]:
     step_inputs: list[Any] = []
 
     def observe_sums(
-        step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any, _: Any
+        step: PrivateStep, losses: Any, batch: Tensor, keep: Any, reference: Any, *_: Any
     ) -> Any:
         clipped = sums(step, losses, batch, keep, reference)
         other_rows = torch.tensor([row.tobytes() not in keys for row in batch.numpy()])

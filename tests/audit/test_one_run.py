@@ -84,7 +84,7 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
     """A claim of ε = 0.5, and hardly any noise."""
     right = NoisyCounts.measure
 
-    def measure(self, account, sets, shares, rng, groups=None):
+    def measure(self, account, sets, shares, rng, groups=None, *_):
         return quieter(self, right(self, account, sets, shares, rng, groups), groups, 1000)
 
     monkeypatch.setattr(NoisyCounts, "measure", measure)

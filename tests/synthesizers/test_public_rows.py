@@ -98,6 +98,7 @@ def test_frozen_counts_freeze_margnet(scored: bool) -> None:
             shares: Any,
             bits: Any,
             groups: Any,
+            *_: Any,
             asked: Any = asked,
         ) -> list[Measured]:
             self.table.read(account)
