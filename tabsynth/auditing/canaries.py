@@ -53,6 +53,7 @@ from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.gan.estimator import GAN, MARGINALS
 from tabsynth.training.loop import Progress
 from tabsynth.training.private_step import PrivateStep, poisson_sample
+from tabsynth.training.units import UnitPlaces
 
 KIND = "white-box"
 HIDDEN = (16, 16)  # units of a critic
@@ -75,7 +76,7 @@ class StepObserver:
     Parameters
     ----------
     canary : Tensor, shape (width,)
-        The canary's category codes as network inputs.
+        The canary's category codes as network inputs; of a unit, those of each of its rows.
     present : bool
         Whether the canary is in the table that is fitted.
     replicates : int
@@ -105,17 +106,29 @@ class StepObserver:
         sums, noised = PrivateStep._sums, PrivateStep._noised
 
         def observe_sums(
-            step: PrivateStep, losses: Any, batch: Tensor, keep: Tensor, reference: Any, *_: Any
+            step: PrivateStep,
+            losses: Any,
+            batch: Tensor,
+            keep: Tensor,
+            reference: Any,
+            _: Any,
+            units: UnitPlaces | None,
         ) -> tuple[list[Tensor], Tensor]:
-            clipped = sums(step, losses, batch, keep, reference)
+            clipped = sums(step, losses, batch, keep, reference, None, units)
             own = (batch == self.canary).all(1) & keep
             if own.any():  # the canary was sampled into this batch
-                without, _ = sums(step, losses, batch, keep & ~own, reference)
+                without, _ = sums(step, losses, batch, keep & ~own, reference, None, units)
                 part = [a - b for a, b in zip(clipped[0], without, strict=True)]
             else:
                 without = [s.clone() for s in clipped[0]]
-                alone = torch.ones(1, dtype=torch.bool)
-                part, _ = sums(step, losses, self.canary[None], alone, reference)
+                most = step.clipper.rows
+                unit = None
+                if units is not None:
+                    unit = UnitPlaces.of(torch.tensor([most]), torch.arange(most), most, most)
+                alone = torch.ones(most, dtype=torch.bool)
+                part, _ = sums(
+                    step, losses, self.canary.repeat(most, 1), alone, reference, None, unit
+                )
             self._exact_parts = without, part
             return clipped
 
@@ -292,6 +305,7 @@ def audit_gan(
     model: Callable[[NeighbouringDatasets], GAN] | None = None,
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
+    unit_rows: int | None = None,
 ) -> list[AuditResult]:
     """Audit whole fits of ``dp-wgan`` or ``dp-gan``: one-way counts, autoencoder and critic.
 
@@ -304,9 +318,13 @@ def audit_gan(
         Sampling rate of critic and autoencoder. Below 1 there is no μ, and results have only a bound on ε.
     model : callable, optional
         From the neighbouring datasets to an unfitted estimator to audit in place of the method's own.
+    unit_rows : int, optional
+        The bound of a schema with a unit. The canary is then a unit with two rows more than that, all of them equal.
     """
     started = time.monotonic()
     datasets = small_neighbouring_datasets()
+    if unit_rows is not None:
+        datasets = datasets.as_unit(unit_rows)
     make = model or (lambda d: make_small_gan(method, d, epsilon, delta, rate))
     replicates = -(-runs // fits)
     log_ratios: tuple[list[Ratios], list[Ratios]] = ([], [])
@@ -342,17 +360,16 @@ def observe_marginals(
     """Draw log-likelihood ratios of the canary from replicates of the noisy one-way counts."""
     ledger = Ledger(np.inf, 0.5)
     replicate_account = ledger.open(account.purpose, account.mechanism, replicates)
-    table = PrivateTable(datasets.codes(datasets.table(present)), ledger)
-    sizes, bits = datasets.schema.sizes, Keystream()
-    other_rows, (cells,) = datasets.codes(datasets.without), datasets.codes(datasets.canary)
+    table = PrivateTable(datasets.rows(datasets.table(present)), ledger)
+    sizes, bits, bound = datasets.schema.sizes, Keystream(), datasets.schema.design.bound
+    other_rows, cells = datasets.codes(datasets.without), datasets.codes(datasets.canary)[0]
     exact = np.array([(other_rows[:, j] == cell).sum() for j, cell in enumerate(cells)])
     z = np.empty(replicates)
     for replicate in range(replicates):
-        counts = noisy_marginals(table, replicate_account, sizes, bits)
+        counts = noisy_marginals(table, replicate_account, sizes, bits, bound)
         at = np.array([c[cell] for c, cell in zip(counts, cells, strict=True)])
-        z[replicate] = (at - exact).sum() / len(
-            sizes
-        )  # projection on the canary's direction, in units of the sensitivity √d
+        # Projection on the canary's direction, in units of the sensitivity, √d times the bound of a unit.
+        z[replicate] = (at - exact).sum() / (bound * len(sizes))
     return log_likelihood_ratios(z, replicate_account.noise_multiplier, 1.0)
 
 
