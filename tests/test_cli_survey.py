@@ -13,6 +13,7 @@ from tabsynth import MargNet, Schema, evaluate, evaluate_private
 from tabsynth.cli import app
 from tabsynth.errors import InputError
 from tabsynth.report import compare
+from tabsynth.report.summary import equal_rows
 
 WORDS = ("evaluate", "--real", "people.csv", "--synthetic", "made.csv", "--schema", "schema.json")
 REPLICATES = 6
@@ -53,7 +54,7 @@ def test_weights_and_a_design_are_in_the_report(folder):
     people = surveyed()
     design = ("--weights", "PWGTP", "--strata", "stratum", "--clusters", "block")
     only(people, "PWGTP", "stratum", "block").to_csv(folder / "people.csv", index=False)
-    done = run(*WORDS, *design, "--holdout", "holdout.csv", "-o", "out", cwd=folder)
+    done = run(*WORDS, *design, "-o", "out", cwd=folder)
     assert "the survey weights of PWGTP: the training rows stand for" in done.stdout
     assert (
         "12 clusters in 4 strata" in done.stdout and "synthetic rows count equally" in done.stdout
@@ -93,16 +94,16 @@ def test_replicate_weights_and_a_weighted_synthetic_table(folder):
     assert not result["weights"]["self_weighting"] and result["survey"]["degrees"] == 5
     total = surveyed()["PWGTP"].sum()
     assert metrics["population_total"]["value"] == pytest.approx(abs(160 * 20.5 / total - 1))
-    each = [word for name in names for word in ("--replicate-weights", name)][1:]
-    run(*words, *each, "--replicate-factor", 0.25, "-o", "own", cwd=folder)
-    other, _ = written(folder, "own")
-    assert "replication with 6 replicate weights and the factor 0.25" in other["survey"]["method"]
-    errors = [
-        {item["name"]: item["error"] for item in part["survey"]["estimates"]["share"]}
-        for part in (result, other)
-    ]
-    for name, error in errors[0].items():
-        assert errors[1][name] == pytest.approx(error * np.sqrt(0.25 / (4 / 6)))
+    about = {"schema": make_schema(), "m": 5, "k": (1,), "replicate_factor": 0.25}
+    people = pd.read_csv(folder / "people.csv", na_values="N")
+    people["job"] = people["job"].astype("Int64")
+    made["job"] = made["job"].astype("Int64")
+    other = evaluate(people, made, weights="PWGTP", replicate_weights=names, **about)
+    survey = other.evaluation.survey
+    assert "replication with 6 replicate weights and the factor 0.25" in survey.method
+    errors = {item.name: item.error for item in survey.estimates["share"]}
+    for item in result["survey"]["estimates"]["share"]:
+        assert errors[item["name"]] == pytest.approx(item["error"] * np.sqrt(0.25 / (4 / 6)))
 
 
 @pytest.mark.slow
@@ -117,6 +118,10 @@ def test_the_weight_of_the_schema_is_the_default(tmp_path):
     )
     array = evaluate(only(people), made, weights=people["PWGTP"], **{**about, "schema": plain})
     assert report.evaluation.weights == named.evaluation.weights
+    effective = report.evaluation.weights.effective
+    assert f"as much as {effective['holdout']:,.0f} rows of equal weights" in equal_rows(
+        report.evaluation
+    )
     assert array.evaluation.weights.name == "given"
     assert array.evaluation["tvd2"].value == report.evaluation["tvd2"].value
     frames = [item.to_frame()["value"] for item in (report, named)]

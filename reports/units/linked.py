@@ -35,6 +35,7 @@ from tabsynth.evaluation.linked import (  # noqa: E402
     evaluate_linked,
     levels_of,
 )
+from tabsynth.evaluation.results import reference_scale  # noqa: E402
 from tabsynth.evaluation.utility.marginals import distances  # noqa: E402
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu  # noqa: E402
 from tabsynth.privacy.certificate.certificate import code  # noqa: E402
@@ -262,7 +263,7 @@ def apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def figures(name: str, made: Frames) -> dict[str, Any]:
-    """All figures of synthetic tables, each with the hold-out's and the one of dealt children."""
+    """All figures of synthetic tables, each with the hold-out's at as many rows, and metrics with that of dealt children."""
     tables = tables_of(name)
     measured: LinkedEvaluation = evaluate_linked(
         tables.train, made, tables.holdout, schema=tables.schema, tables=False, label=name
@@ -281,13 +282,24 @@ def figures(name: str, made: Frames) -> dict[str, Any]:
     for table in tables.schema.names:
         encoder = TableEncoder(tables.schema.tables[table].coded)
         names, sizes = encoder.schema.names, encoder.schema.sizes
-        codes = [encoder.to_index(t[table][list(names)]) for t in (tables.train, made)]
+        parts = (tables.train, made, tables.holdout)
+        codes = [encoder.to_index(part[table][list(names)]) for part in parts]
+        scale = reference_scale(*map(len, codes))
         for order in range(1, min(3, len(names)) + 1):
-            found = distances(codes[0], (codes[1], codes[1], None), order, names=names, sizes=sizes)
-            out["tvd"][f"{table} {order}"] = round(found.synthetic.mean.value, 5)
+            others = (codes[1], codes[1], codes[2])
+            found = distances(codes[0], others, order, names=names, sizes=sizes)
+            assert found.holdout is not None
+            means = found.synthetic.mean.value, scale * found.holdout.mean.value
+            out["tvd"][f"{table} {order}"] = [round(value, 5) for value in means]
     if name == "census":
-        real, synthetic = ages(tables.train), ages(made)
-        out["ages"] = {key: round(apart(real[key], synthetic[key]), 5) for key in real}
+        real, synthetic, others = map(ages, (tables.train, made, tables.holdout))
+        out["ages"] = {
+            key: [
+                round(apart(real[key], synthetic[key]), 5),
+                round(scale * apart(real[key], others[key]), 5),
+            ]
+            for key in real
+        }
     return out
 
 
@@ -334,7 +346,15 @@ TITLES = {
 HALVED = ("transitions", "sibling_pairs")  # targets: at most half of flattened AIM's
 TARGET_SIZE, TARGET_SECONDS = 0.02, 600
 ATTACKS = ("presence", "density_ratio")
-COUNTED = ("duplicate_keys", "orphans", "unordered")
+GROUPS = (
+    "group_size",
+    "between_levels",
+    "sibling_pairs",
+    "sibling_differences",
+    "position",
+    "transitions",
+    "trigrams",
+)
 
 
 def page(results: dict[str, Any]) -> str:
@@ -352,7 +372,10 @@ def page(results: dict[str, Any]) -> str:
         f" {AIM_OPTIONS['max_model_size']} MiB, and estimated in {AIM_OPTIONS['gen_kwargs']['n_iters']} steps a round, so that it ends.",  # type: ignore[index]
         "- **independent children**: a MargNet for each table, with equal parts of the budget, and sizes of groups as columns of the"
         " parent; children are dealt to parents.",
-        "- *Hold-out*: a fifth of the roots, which no fit saw. *Dealt*: the real children dealt anew to the groups, without noise.",
+        "- *Hold-out*: a fifth of the roots, which no fit saw, corrected to as many roots as were fitted. *Dealt*: the real children"
+        " dealt anew to the groups, without noise.",
+        "- *tvd1*, *tvd2*, *tvd3*: distances of columns, pairs and triples of a table by itself. *Ages*: largest difference of the"
+        " cumulative shares of age differences, of two married members of a household, and of its first member and persons under 18.",
         "",
     ]  # fmt: skip
     lines += _targets(results)
@@ -430,22 +453,16 @@ def _of_table(results: dict[str, Any], name: str) -> list[str]:
         f"| figure | {' | '.join(header)} |",
         "|---" * (len(header) + 1) + "|",
     ]
-    shown = [
-        m
-        for m in found["metrics"]
-        if m.split(".")[-1] not in (*ATTACKS, *COUNTED, "nearest_distance")
-    ]
+    kinds = {metric: metric.split(".") for metric in sorted(found["metrics"])}
+    shown = [m for m, (_, kind) in kinds.items() if kind in GROUPS]
+    shown.sort(key=lambda metric: (kinds[metric][0], GROUPS.index(kinds[metric][1])))
     for metric in shown:
         lines.append(f"| {metric} | {' | '.join(_row(results, name, metric))} |")
-    for figure in found["tvd"]:
-        table, order = figure.rsplit(" ", 1)
-        cells = _cells(results, name, lambda row, figure=figure: row["tvd"][figure])  # type: ignore[misc]
-        lines.append(f"| {table} by itself, tvd{order} | {' | '.join(cells)} | – | – |")
-    for figure in found.get("ages", {}):
-        cells = _cells(results, name, lambda row, figure=figure: row["ages"][figure])  # type: ignore[misc]
-        lines.append(
-            f"| ages of {figure}, KS distance of differences | {' | '.join(cells)} | – | – |"
-        )
+    for group, title in (("tvd", "{} by itself, tvd{}"), ("ages", "ages of {}{}, differences")):
+        for figure, values in sorted(found.get(group, {}).items()):
+            words = figure.rsplit(" ", 1) if group == "tvd" else (figure, "")
+            cells = _cells(results, name, lambda row, at=(group, figure): row[at[0]][at[1]][0])  # type: ignore[misc]
+            lines.append(f"| {title.format(*words)} | {' | '.join(cells)} | {values[1]:.3f} | – |")
     cells = _cells(results, name, lambda row: row["cpu_seconds"], "{:.0f}")
     lines.append(f"| CPU seconds | {' | '.join(cells)} | – | – |")
     counts = [str(len(_rows(results, name, how))) for how in HOW]

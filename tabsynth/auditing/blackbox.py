@@ -43,22 +43,29 @@ Fit = Callable[[pd.DataFrame], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The settings that all runs of one audit share."""
+    """The settings that all runs of one audit share.
+
+    With ``unit_rows``, the schema has a unit with that bound, and the canary is a unit with two rows more.
+    """
 
     method: str
     epsilon: float
     delta: float
     case: str = "average"
     rows: int = 100
+    unit_rows: int | None = None
 
     def __post_init__(self) -> None:
         one_of("method", self.method, METHODS)
         one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
+        if self.unit_rows is not None:
+            integer("unit_rows", self.unit_rows)
 
     def datasets(self) -> NeighbouringDatasets:
         """Return the neighbouring datasets."""
-        return census_neighbouring_datasets(self.rows, self.case)
+        datasets = census_neighbouring_datasets(self.rows, self.case)
+        return datasets if self.unit_rows is None else datasets.as_unit(self.unit_rows)
 
 
 class RunStore:
@@ -218,7 +225,7 @@ def distinguish(
     return AuditResult(
         kind=KIND,
         method=setting.method,
-        part=f"synthetic rows, {setting.case} case",
+        part=f"synthetic rows, {setting.case} case{_unit(setting)}",
         verdict=verdict,
         sentence=(
             f"{finding}: from synthetic rows the attack is correct in {1 - wrong / (2 * counted):.1%} of the runs"
@@ -244,6 +251,10 @@ def distinguish(
             "seconds": round(seconds, 1),
         },
     )
+
+
+def _unit(setting: Setting) -> str:
+    return "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
 
 
 def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:

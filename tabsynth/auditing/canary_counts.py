@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tabsynth.auditing.canaries import (
     KIND,
@@ -21,7 +20,6 @@ from tabsynth.auditing.canaries import (
     log_likelihood_ratios,
     make_canary_results,
 )
-from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.lower_bounds import CONFIDENCE
 from tabsynth.auditing.neighbouring_datasets import (
     NeighbouringDatasets,
@@ -141,7 +139,7 @@ def audit_counts(
     started = time.monotonic()
     datasets = small_neighbouring_datasets()
     if unit_rows is not None:
-        datasets = _as_unit(datasets, unit_rows)
+        datasets = datasets.as_unit(unit_rows)
     model = MargNet(
         datasets.schema, epsilon=epsilon, delta=delta, rows=len(datasets.without), config=config
     )
@@ -164,15 +162,6 @@ def audit_counts(
     if unit_rows is None:
         return results
     return [replace(r, part=f"{r.part}, unit of {unit_rows} rows") for r in results]
-
-
-def _as_unit(datasets: NeighbouringDatasets, most: int) -> NeighbouringDatasets:
-    """Each row as a unit of its own, and the canary as one of ``most`` equal rows and two more."""
-    schema = with_unit(datasets.schema, most)
-    canary = pd.concat([datasets.canary] * (most + 2), ignore_index=True).assign(unit="canary")
-    return NeighbouringDatasets(
-        schema, datasets.without.assign(unit=range(len(datasets.without))), canary
-    )
 
 
 class _MeasurementRuns:

@@ -1,5 +1,6 @@
 """Neighbouring datasets for audits: a public table, and the same table with one more row, the canary."""
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,8 +8,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from tabsynth.auditing.fixtures import with_unit
 from tabsynth.datasets import load_census
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 
@@ -19,7 +22,7 @@ COLUMNS = ("SEX", "MSP", "EDU", "OWN_RENT")  # of the bundled census table, for 
 
 @dataclass(frozen=True, eq=False)
 class NeighbouringDatasets:
-    """Two datasets that differ in one record, the canary.
+    """Two datasets that differ in one record, the canary, or in the records of one unit.
 
     Attributes
     ----------
@@ -27,7 +30,7 @@ class NeighbouringDatasets:
     without : DataFrame
         The dataset without the canary.
     canary : DataFrame
-        One row.
+        One row, or those of a unit.
     """
 
     schema: Schema
@@ -35,10 +38,24 @@ class NeighbouringDatasets:
     canary: pd.DataFrame
 
     def table(self, present: bool) -> pd.DataFrame:
-        """Return the dataset with the canary as its last row if ``present``, else the one without it."""
+        """Return the dataset with the canary as its last row or rows if ``present``, else the one without it."""
         if not present:
             return self.without
         return pd.concat([self.without, self.canary], ignore_index=True)
+
+    def as_unit(self, most: int) -> "NeighbouringDatasets":
+        """Return the datasets under a unit, of which so many rows are used.
+
+        Each row is a unit of its own, and the canary one of equal rows, two more than are used.
+        """
+        canary = pd.concat([self.canary] * (most + 2), ignore_index=True).assign(unit="canary")
+        without = self.without.assign(unit=range(len(self.without)))
+        return NeighbouringDatasets(with_unit(self.schema, most), without, canary)
+
+    def rows(self, table: pd.DataFrame) -> PrivateRows:
+        """Return what a fit reads of a table: of each unit at most as many rows as its bound says."""
+        key = bytes(KEY_BYTES) if self.schema.unit is None else secrets.token_bytes(KEY_BYTES)
+        return TableEncoder(self.schema).to_rows(table, key)
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         """Return category codes, shape (rows, columns)."""

@@ -200,18 +200,9 @@ def fit(
     With one, the planned privacy cost is printed before the table is read.
     """
     started = time.monotonic()
+    from tabsynth.cli.linked import fit_linked, refuse_for_linked
     from tabsynth.synthesizers import METHODS, load
 
-    if linked is not None:
-        from tabsynth.cli.linked import fit_linked
-
-        budget = {"epsilon": epsilon, "delta": delta, "rows": rows, "device": device}
-        budget |= {"time_limit": None if time_limit is None else seconds(time_limit)}
-        budget |= {"random_state": seed, "accept_drafted_domain": accept_drafted_domain}
-        check_not_input(out, linked, ledger)
-        options = reading(sep, encoding, decimal, sheet)
-        fit_linked(table, linked, out, budget, options, checkpoint, ledger, started)
-        return
     given: dict[str, Any] = {"preset": preset, "variant": variant, "autoencoder": autoencoder}
     given |= {"public": public, "provenance": public_source, "overlap": overlap}
     given |= {"warm_start": warm_start, "step_rule": step_rule, "rows": rows}
@@ -219,6 +210,18 @@ def fit(
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
     given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
+    if linked is not None:
+        of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given}
+        of_one |= {"count_violations": count_violations, "count_clipped": count_clipped}
+        of_one |= {"count_bounded": count_bounded, "count_repeated": count_repeated}
+        refuse_for_linked(of_one, ("rows", "time_limit"))
+        check_not_input(out, linked, ledger)
+        parameters = {"epsilon": epsilon, "delta": delta, "device": device, "random_state": seed}
+        parameters |= {"rows": rows, "time_limit": given["time_limit"]}
+        parameters |= {"accept_drafted_domain": accept_drafted_domain}
+        options = reading(sep, encoding, decimal, sheet)
+        fit_linked(table, linked, out, parameters, options, checkpoint, ledger, started)
+        return
     arguments = taken(method, {**given, "random_state": seed})
     facts = None if schema is None else Schema.load(schema)
     options = reading(sep, encoding, decimal, sheet)

@@ -144,7 +144,7 @@ def write_linked(
     from tabsynth.schema.linked import LinkedSchema
     from tabsynth.tables.files import linked_file, read_linked
 
-    given = [f"--{name}" for name, value in refused.items() if value]
+    given = [f"--{name.replace('_', '-')}" for name, value in refused.items() if value]
     if given:
         raise InputError(
             f"Linked tables are evaluated without {', '.join(given)}; leave these options out."

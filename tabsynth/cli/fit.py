@@ -47,6 +47,7 @@ def fit_and_print(
     if synthesizer.time_limit is not None:
         left = synthesizer.time_limit - (time.monotonic() - started)
         synthesizer.set_params(time_limit=max(left, LEAST_LIMIT))
+    options: dict[str, Any] = dict.fromkeys(counted, True)
     with one_interrupt():
         try:
             with progress_bar(True) as progress:
@@ -55,10 +56,7 @@ def fit_and_print(
                     progress=progress,
                     checkpoint=checkpoint,
                     ledger=ledger,
-                    count_violations="count_violations" in counted,
-                    count_clipped="count_clipped" in counted,
-                    count_bounded="count_bounded" in counted,
-                    count_repeated="count_repeated" in counted,
+                    **options,
                 )
         except KeyboardInterrupt:
             _interrupted(synthesizer, out, checkpoint)

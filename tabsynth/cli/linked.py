@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tabsynth._files import check_writable
 from tabsynth.cli.console import say
 from tabsynth.cli.fit import fit_and_print
+from tabsynth.cli.options import FLAGS
 from tabsynth.errors import InputError
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.tables.files import read_linked
@@ -38,6 +39,14 @@ def fit_linked(
     say(f"Model: {out}")
 
 
+def refuse_for_linked(options: dict[str, Any], taken: tuple[str, ...] = ()) -> None:
+    """Refuse options that were given and that linked tables do not take."""
+    for name, value in options.items():
+        if value and name not in taken:
+            flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+            raise InputError(f"Linked tables take no {flag}; leave it out.")
+
+
 def is_linked(synthesizer: Any) -> bool:
     """Whether a model is of linked tables."""
     from tabsynth.methods import LINKED
@@ -57,11 +66,7 @@ def sample_linked(
     """Write a folder of synthetic tables, each with its certificate."""
     from tabsynth.privacy.certificate.certificate import certify
 
-    for name, value in options.items():
-        if value:
-            raise InputError(
-                f"A model of linked tables takes no --{name.replace('_', '-')}; leave it out."
-            )
+    refuse_for_linked(options)
     synthesizer.sample_to(out, n, random_state=seed, **written)
     for name in synthesizer.schema_.names:
         if key is not None:

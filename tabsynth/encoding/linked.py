@@ -20,10 +20,11 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.encoding.rows import Rows
+from tabsynth.encoding.rows import SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
+from tabsynth.schema.design import beyond_floats
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
@@ -141,17 +142,6 @@ class CodedTable:
     first: dict[str, np.ndarray] = field(
         default_factory=dict
     )  # by child table; -1 where there is none
-
-
-def _texts(values: pd.Series) -> np.ndarray:
-    """Keys as texts, by which they are compared: 1, 1.0 and "1" are the same."""
-    return np.array(
-        [
-            str(int(v)) if isinstance(v, float | np.floating) and float(v).is_integer() else str(v)
-            for v in values
-        ],
-        dtype=object,
-    )
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
@@ -313,7 +303,13 @@ class LinkedEncoder:
                     f"Table {shown(name)} has a null in column {shown(column)} of its keys; fill it in, or take the row out."
                 )
             elif column in keys.columns:
-                out[column] = _texts(values)
+                value = beyond_floats(values)
+                if value is not None:
+                    problems.append(
+                        f"Table {shown(name)} has {column}={shown(value)}, which is too large for a float to tell from others;"
+                        " give keys as whole numbers or texts."
+                    )
+                out[column] = names_of(values)
         return out
 
     def _codes(self, name: str, frame: pd.DataFrame) -> np.ndarray:
@@ -414,7 +410,7 @@ class LinkedEncoder:
         first[tables[name].parent[at]] = np.flatnonzero(at)
         tables[parent].first[name] = first
 
-    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows]:
+    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, SharedRows]:
         """The records of each table that has some, with their weights.
 
         Formal guarantees
@@ -448,7 +444,7 @@ class LinkedEncoder:
                 [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
                 axis=1,
             )
-            out[name] = Rows(codes, weights)
+            out[name] = SharedRows(codes, weights)
         return out
 
     def context(

@@ -41,6 +41,26 @@ def codes_of(rows: PrivateRows) -> np.ndarray:
     return rows.codes if isinstance(rows, Rows) else rows
 
 
+@dataclass(frozen=True, eq=False)
+class SharedRows:
+    """Rows that share the weight of the unit of privacy that they are of, such as all persons of a household.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (n, columns), int64
+        Category codes.
+    shares : ndarray, shape (n,), float64, or None
+        What each row adds to a count: multiples of 2⁻²⁰, at most 1 for all rows of a unit together. None: each row is a
+        unit.
+    """
+
+    codes: np.ndarray
+    shares: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
 def unweighted(rows: Any) -> Any:
     """The rows without their weights: each counts once. What has none stays as it is."""
     return replace(rows, weights=None) if isinstance(rows, Rows) else rows

@@ -56,7 +56,7 @@ class LinkedEvaluation(Result):
     metrics : tuple of Metric
         Of keys, groups, siblings, sequences and levels, and the attacks on units.
     tables : dict
-        The evaluation of each table by itself.
+        The evaluation of each table by itself, of those that have rows.
     joined : dict
         The evaluation of each child beside the columns of all tables above it.
     left_out : dict
@@ -190,11 +190,14 @@ def evaluate_linked(
             )
         )
     alone, joined = {}, {}
-    if tables:
-        for name in schema.names:
-            alone[name] = _alone(name, given, drawn, frames.holdout, schema, seed, label, progress)
-            if columns[name].parent is not None:
-                joined[name] = _joined(train, made, others, columns, name, seed, progress)
+    for name in schema.names if tables else ():
+        if not len(train[name]) or not len(made[name]):
+            continue  # there is nothing to compare
+        known = None if others is None or not len(others[name]) else others
+        part = None if known is None else frames.holdout
+        alone[name] = _alone(name, given, drawn, part, schema, seed, label, progress)
+        if columns[name].parent is not None:
+            joined[name] = _joined(train, made, known, columns, name, seed, progress)
     return LinkedEvaluation(
         root=schema.root,
         rows={

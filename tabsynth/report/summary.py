@@ -82,16 +82,23 @@ def equal_rows(evaluation: Evaluation) -> str:
         "The hold-out is compared at the number of rows of the synthetic table, because a table with fewer rows is"
         " further from the training table by sampling error alone."
     )
+    corrected = (
+        "its distances, k-marginal score, associations, probabilities and totals are corrected by the expected sampling"
+        f" error, which is proportional to √(1/n + 1/m) (factor {evaluation.reference_scale:.2f}). Where most cells hold"
+        " at most one row, the corrected reference is somewhat too good. Other metrics are not corrected: there, a smaller"
+        " hold-out can look worse than it is."
+    )
+    if evaluation.weights is not None:
+        effective = evaluation.weights.effective
+        return (
+            f"{text} With survey weights, it says as much as {effective['holdout']:,.0f} rows of equal weights, and the"
+            f" synthetic table as much as {effective['synthetic']:,.0f}: {corrected}"
+        )
     if holdout == synthetic:
         return f"{text} Both have {synthetic:,} rows, so nothing was corrected."
     if holdout > synthetic:
         return f"{text} Of its {holdout:,} rows, {synthetic:,} drawn at random were used."
-    return (
-        f"{text} It has {holdout:,} rows and the synthetic table {synthetic:,}: its distances, k-marginal score,"
-        " associations, probabilities and totals are corrected by the expected sampling error, which is proportional"
-        f" to √(1/n + 1/m) (factor {evaluation.reference_scale:.2f}). Where most cells hold at most one row, the corrected reference is"
-        " somewhat too good. Other metrics are not corrected: there, a smaller hold-out can look worse than it is."
-    )
+    return f"{text} It has {holdout:,} rows and the synthetic table {synthetic:,}: {corrected}"
 
 
 def summarise(evaluation: Evaluation) -> list[str]:

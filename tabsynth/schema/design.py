@@ -162,7 +162,7 @@ class Design:
                 )
             )
         elif self.unit in names:
-            value = _beyond_floats(table.iloc[:, names.index(self.unit)])
+            value = beyond_floats(table.iloc[:, names.index(self.unit)])
             if value is not None:
                 out.append(
                     (
@@ -199,7 +199,7 @@ def neighbour_of(unit: str | None) -> str:
     return "one record" if unit is None else f"all records of one {shown(unit)}"
 
 
-def _beyond_floats(units: pd.Series) -> Any:
+def beyond_floats(units: pd.Series) -> Any:
     """The first float that several whole numbers may have become; None if there is none."""
     limit = 2.0**24 if units.dtype == np.float32 else 2.0**53
     for unit in units:

@@ -53,7 +53,15 @@ from tabsynth.schema.design import MOST_WEIGHTED
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run, check_left, duration, planned
+from tabsynth.synthesizers.fitting import (
+    Plan,
+    PlannedSpend,
+    Run,
+    check_left,
+    check_sources,
+    duration,
+    planned,
+)
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
 from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
@@ -469,13 +477,14 @@ class Synthesizer(BaseEstimator):
         numbers = import_module("tabsynth.synthesizers.violations")  # most fits do without
         for option in counted:
             numbers.check_counted(option, self.schema, table, on_disk=on_disk)
+        check_sources(self, None)
         encoder = TableEncoder(self.schema, self._encoding())
         self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
         spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
+        spent.unit = self.schema.unit
+        self.ledger_ = spent  # what is released is spent, whatever comes of the rest
         for option in counted:
             numbers.release_number(option, table, encoder, spent, self.random_state)
-        spent.unit = self.schema.unit
-        self.ledger_ = spent
 
     @property
     def schema_(self) -> Schema:

@@ -116,6 +116,44 @@ def duration(seconds: float) -> str:
 logger = logging.getLogger(__name__)
 
 
+def check_sources(model: Any, project: ProjectLedger | None) -> None:
+    """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
+    # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
+    if project is not None and model._seeded() and recorder() is None:
+        raise InputError(
+            "A seeded fit is not private, so ledger"
+            f" {project.name} cannot count it; leave out the seed, or the ledger."
+        )
+    unit = getattr(model.schema, "unit", None)
+    if project is not None:
+        project.check_unit(unit)
+    sources: list[tuple[str, Any, Any]] = []
+    for what, before in (
+        ("What this synthesizer was fitted to", model),
+        ("warm_start", getattr(model, "warm_start", None)),
+    ):
+        source_ledger: Ledger | None = getattr(before, "ledger_", None)
+        if source_ledger is not None and source_ledger.spends():
+            if source_ledger.unit != unit:
+                raise InputError(
+                    f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
+                    " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
+                )
+            sources.append((what, source_ledger.project, source_ledger.run))
+    released = getattr(model.schema, "released", None)
+    if released is not None:
+        draft = ("The draft of the schema", released.get("project"), released.get("run"))
+        sources.append(draft)
+    for what, project_id, run in sources:
+        if project is not None:
+            project.check_on_it(what, project_id, run)
+        elif project_id:
+            raise InputError(
+                f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
+                " there too."
+            )
+
+
 class Run:
     """The ledger and the plan of a fit; locks the checkpoint while it is open.
 
@@ -139,7 +177,7 @@ class Run:
         self.spends: list[PlannedSpend] = []
         self.project = None if ledger is None else ProjectLedger(ledger)
         try:
-            self._check_sources(self.project)
+            check_sources(self.model, self.project)
             if self.path is not None and (self.path / INDEX).exists():
                 self._open(self.path)
             elif model.schema is None:
@@ -158,43 +196,6 @@ class Run:
         ledger = self.project.ledger(model.epsilon, model.delta, earlier=model._earlier_spends())
         check_left(ledger)
         return ledger
-
-    def _check_sources(self, project: ProjectLedger | None) -> None:
-        """Refuse what a project's ledger cannot count, and what would be counted nowhere."""
-        # A recorded run is seeded so that it can be replayed, on a ledger that is thrown away.
-        if project is not None and self.model._seeded() and recorder() is None:
-            raise InputError(
-                "A seeded fit is not private, so ledger"
-                f" {project.name} cannot count it; leave out the seed, or the ledger."
-            )
-        unit = getattr(self.model.schema, "unit", None)
-        if project is not None:
-            project.check_unit(unit)
-        sources: list[tuple[str, Any, Any]] = []
-        for what, before in (
-            ("What this synthesizer was fitted to", self.model),
-            ("warm_start", getattr(self.model, "warm_start", None)),
-        ):
-            source_ledger: Ledger | None = getattr(before, "ledger_", None)
-            if source_ledger is not None and source_ledger.spends():
-                if source_ledger.unit != unit:
-                    raise InputError(
-                        f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
-                        " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
-                    )
-                sources.append((what, source_ledger.project, source_ledger.run))
-        released = getattr(self.model.schema, "released", None)
-        if released is not None:
-            draft = ("The draft of the schema", released.get("project"), released.get("run"))
-            sources.append(draft)
-        for what, project_id, run in sources:
-            if project is not None:
-                project.check_on_it(what, project_id, run)
-            elif project_id:
-                raise InputError(
-                    f"{what} is on a project's ledger; give that as ledger, so that this fit is counted"
-                    " there too."
-                )
 
     def __enter__(self) -> Self:
         return self

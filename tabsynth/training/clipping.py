@@ -413,7 +413,7 @@ class PerExampleClipper:
         counts = (whole & counted[:, None]).double()
         if parts is not None:
             scale = scale * parts[:, None]
-            if units is None:  # the products of rows of units are rounded in float64
+            if self.rows == 1:  # the products of units of several rows are rounded in float64
                 scale = scale.masked_fill(scale < LEAST_SCALE, 0)
             counts = counts * parts[:, None]
         sums = grads.weighted_sums(self, scale, _blank(bad), reference)

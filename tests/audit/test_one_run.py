@@ -84,8 +84,8 @@ def test_counts_without_noise_are_refuted(inserted, monkeypatch):
     """A claim of ε = 0.5, and hardly any noise."""
     right = NoisyCounts.measure
 
-    def measure(self, account, sets, shares, rng, groups=None, *_):
-        return quieter(self, right(self, account, sets, shares, rng, groups), groups, 1000)
+    def measure(self, account, sets, shares, rng, groups=None, *rest):
+        return quieter(self, right(self, account, sets, shares, rng, groups, *rest), groups, 1000)
 
     monkeypatch.setattr(NoisyCounts, "measure", measure)
     model = MargNet(inserted.schema, epsilon=0.5, rows=450, config=QUICK)

@@ -8,16 +8,20 @@ import pytest
 import torch
 from replayed_tables import EPSILON, SCHEMA, checked, frame
 
+from tabsynth.auditing.blackbox import Setting, audit_black_box, make_small_fit
 from tabsynth.auditing.canary_counts import audit_counts
 from tabsynth.auditing.fixtures import with_unit
 from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
 from tabsynth.auditing.replay import ReplayResult, replay
 from tabsynth.auditing.replay_neighbours import EXCESS, KINDS, neighbours
+from tabsynth.auditing.replay_readers import FORMS, READ_SCHEMA, read_table_of
 from tabsynth.auditing.replay_systems import make_tiny_model
 from tabsynth.auditing.run_trace import RecordRandomness
 from tabsynth.encoding import TableEncoder, rows
+from tabsynth.encoding.rows import codes_of as rows_of
 from tabsynth.schema.design import Design
 from tabsynth.synthesizers.margnet import measurement
+from tabsynth.tables.frames import to_pandas
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
@@ -138,6 +142,7 @@ def test_mistakes_are_found(mistake: Any, monkeypatch: Patch) -> None:
     assert "its input moved by" in (replayed().first_difference or "")
 
 
+@pytest.mark.slow
 def test_a_name_that_follows_from_the_column_is_found(monkeypatch: Patch) -> None:
     named_by_the_column(monkeypatch)
     (pair,) = (n for n in neighbours(frame(60), UNITS) if (n.kind, n.change) == ("null", "added"))
@@ -177,3 +182,39 @@ def test_a_canary_of_a_unit_shows_what_the_theory_says() -> None:
 def test_noise_of_a_row_is_refuted_by_a_unit() -> None:
     result = {r.part: r for r in audit_counts(8.0, runs=150, unit_rows=3, measuring=QuietMarginals)}
     assert result["whole fit, unit of 3 rows"].verdict == REFUTED
+
+
+@pytest.mark.slow
+def test_a_black_box_audit_takes_a_unit(tmp_path: Any) -> None:
+    """The attack looks for a unit of five rows, and fits use three; without noise it finds it."""
+    setting = Setting(method="margnet", epsilon=1.0, delta=1e-5, case="worst", rows=40, unit_rows=3)
+    datasets = setting.datasets()
+    assert len(datasets.table(True)) == 40 + 5 and datasets.schema.unit == "unit"
+    rows = make_small_fit(setting, datasets)(datasets.table(True))
+    assert rows.shape == (40, len(datasets.schema.columns))
+
+    def exact(table: pd.DataFrame) -> np.ndarray:
+        return rows_of(TableEncoder(datasets.schema).to_rows(table, bytes(16)))
+
+    audit = audit_black_box(setting, tmp_path / "runs", runs=100, fit=exact)
+    assert audit.part == "synthetic rows, worst case, unit of 3 rows" and audit.verdict == REFUTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_every_reader_gives_units_the_same_names(form: str, tmp_path: Any) -> None:
+    """R22: a unit with another type of name changes no other's; of text files, units are the texts that are there."""
+    for library in {"polars": ["polars"], "Excel": ["openpyxl"]}.get(form, []):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    if form == "Parquet folder":
+        pytest.skip("counts do not show units, and a fit refuses them")
+    schema = with_unit(READ_SCHEMA, 2)
+    table = read_table_of(20, 0).assign(unit=np.arange(20) // 4)
+    names = []
+    for number, last in enumerate((7, 2**53 + 1, -3)):
+        given = table.assign(unit=[*table["unit"][:-1], last])
+        (tmp_path / str(number)).mkdir()
+        read = to_pandas(FORMS[form](given, schema, tmp_path / str(number)))
+        names.append(rows.names_of(read["unit"]).tolist())
+        assert names[-1][-1] == str(last) or form == "Excel"
+    assert names[0][:-1] == names[1][:-1] == names[2][:-1] == [str(i // 4) for i in range(19)]

@@ -12,7 +12,6 @@ from linked_tables import schema, tables, without
 
 from tabsynth import InputError
 from tabsynth.encoding.linked import LinkedEncoder
-from tabsynth.encoding.rows import codes_of, weights_of
 
 
 def records_of(given, **bounds):
@@ -22,7 +21,7 @@ def records_of(given, **bounds):
 
 def counts(rows, columns):
     """Weighted counts of a set of columns, counted row by row."""
-    codes, weights = codes_of(rows), weights_of(rows)
+    codes, weights = rows.codes, rows.shares
     out = Counter()
     for i, row in enumerate(codes[:, columns]):
         out[tuple(row)] += 1.0 if weights is None else weights[i]
@@ -49,7 +48,7 @@ def test_one_root_row_with_all_that_hangs_on_it_moves_counts_by_one(seed, stays,
                 moves = [one[cell] - other[cell] for cell in one | other]
                 assert min(moves, default=0.0) >= 0
                 assert sum(moves) <= 1
-        weights = weights_of(with_it[name])
+        weights = with_it[name].shares
         assert weights is None or (weights * 2**20 % 1 == 0).all()
 
 
@@ -61,8 +60,8 @@ def test_the_bound_is_reached():
     )
     given["events"] = pd.DataFrame({"stay": [0, 0], "number": [1, 2], "code": ["u", "v"]})
     _, rows = records_of(given)
-    assert weights_of(rows["stays"]).sum() == pytest.approx(1, abs=1e-5)
-    assert weights_of(rows["events"]).sum() == pytest.approx(1 / 4, abs=1e-5)  # one stay of four
+    assert rows["stays"].shares.sum() == pytest.approx(1, abs=1e-5)
+    assert rows["events"].shares.sum() == pytest.approx(1 / 4, abs=1e-5)  # one stay of four
 
 
 @settings(max_examples=15)
@@ -74,7 +73,7 @@ def test_rows_of_others_do_not_change_what_a_root_becomes(seed, patient):
     _, others = records_of(without(whole, 1000 + patient))
 
     def multiset(rows):
-        codes, weights = codes_of(rows), weights_of(rows)
+        codes, weights = rows.codes, rows.shares
         weights = np.ones(len(codes)) if weights is None else weights
         return Counter((row.tobytes(), w) for row, w in zip(codes, weights, strict=True))
 
@@ -131,7 +130,7 @@ def test_no_key_is_in_a_record():
     _, first = records_of(one)
     _, second = records_of(other)
     for name in first:
-        assert (codes_of(first[name]) == codes_of(second[name])).all()
+        assert (first[name].codes == second[name].codes).all()
 
 
 @pytest.mark.parametrize(
@@ -140,6 +139,7 @@ def test_no_key_is_in_a_record():
         ("stays", lambda t: t.assign(patient=[5, *t["patient"][1:]]), "patient='5', which is no key of table 'patients'"),
         ("patients", lambda t: pd.concat([t, t[:1]]), "has key patient='.*' twice"),
         ("stays", lambda t: t.assign(stay=[None, *t["stay"][1:]]), "has a null in column 'stay' of its keys"),
+        ("stays", lambda t: t.assign(patient=t["patient"] + 2.0**53), "too large for a float to tell from others"),
         ("stays", lambda t: t.drop(columns="patient"), "lacks column 'patient' of its keys"),
         ("stays", lambda t: t.assign(ward="z"), "ward"),
     ],
@@ -164,4 +164,4 @@ def test_all_problems_of_all_tables_are_told_together():
 def test_parents_without_children_are_taken():
     given = tables(5, most=0)
     _, rows = records_of(given)
-    assert len(codes_of(rows["patients"])) == 5 and len(codes_of(rows["stays"])) == 0
+    assert len(rows["patients"].codes) == 5 and len(rows["stays"].codes) == 0

@@ -78,6 +78,7 @@ def test_parents_without_children_and_tables_without_rows():
     assert result["people.between_levels"].value == 1
     for key in ("people.orphans", "people.unordered"):
         assert result[key].value == 0
+    assert result.tables == {} and result.joined == {}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,8 @@ def test_each_table_and_each_child_with_its_parents():
     names = {name for item in joined.distances[1].synthetic.marginals for name in item.columns}
     assert names == {"homes.town", "homes.kind", "people.age", "people.sex"}
     assert {"groups of people", "attacks on units"} <= set(stages)
+    alone = {**OTHER, "people": OTHER["people"].iloc[:0]}
+    assert list(measured(alone, tables=True).tables) == ["homes"]
 
 
 def test_a_copy_of_some_households_is_found_and_fresh_ones_are_not():

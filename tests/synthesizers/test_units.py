@@ -230,6 +230,16 @@ def test_a_refit_under_another_unit_is_refused(model: MargNet, tmp_path: Any) ->
         one.set_params(schema=schema(), epsilon=1.0)
 
 
+def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
+    """Nothing is released, and the cost of the first fit stays that of single records."""
+    model = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
+    before = model.ledger_.to_list()
+    model.set_params(schema=schema(), epsilon=8.0)
+    with pytest.raises(InputError, match="protects one record, and this fit all records of one"):
+        model.fit(stays(), count_bounded=True)
+    assert model.ledger_.to_list() == before and model.ledger_.unit is None
+
+
 def test_what_protects_records_is_refused_under_a_unit(model: MargNet) -> None:
     """Private drafts, suggestions of rules and published figures are of single records."""
     drafted = draft_private(stays()[["ward"]], 5.0)

@@ -17,7 +17,7 @@ from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
-from tabsynth.encoding.rows import Rows
+from tabsynth.encoding.rows import SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, check_listed
@@ -29,7 +29,6 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
     MAX_ROWS,
@@ -56,8 +55,6 @@ from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
-# Of records whose weights sum to 1 for each row of the root; see LinkedEncoder.to_rows.
-WEIGHTED = Design(weight="share of a row of the root", max_weight=1.0)
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -128,11 +125,13 @@ class LinkedMargNet(Synthesizer):
 
     Formal guarantees
     -----------------
-    Neighbouring datasets differ in one row of the root with all rows that hang on it. Each table's records are read by up
-    to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights of a root row's records in one
-    table sum to 1 at most, so that the counts of each set of columns change by at most 1 in L1 and L2
-    (:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows`). All mechanisms together are exactly (epsilon, delta)-DP. Keys
-    only join and order rows: none is in a record. All the rest is post-processing.
+    Neighbouring datasets differ in one row of the root with all rows that hang on it; in both, each key occurs once and
+    refers to a row. Other tables are refused, and a refusal for a key of two rows is not noisy: whoever may add rows with
+    keys of their choice could learn which keys are taken. So keys must be assigned by whoever holds the tables. Each
+    table's records are read by up to three Gaussian mechanisms, as those of :class:`tabsynth.MargNet` are. The weights
+    of a root row's records in one table sum to 1 at most, so that the counts of each set of columns change by at most 1
+    in L1 and L2 (:meth:`tabsynth.encoding.linked.LinkedEncoder.to_rows`). All mechanisms together are exactly (epsilon,
+    delta)-DP. Keys only join and order rows: none is in a record. All the rest is post-processing.
     """
 
     method: ClassVar[str] = "linked-margnet"
@@ -327,7 +326,7 @@ class LinkedMargNet(Synthesizer):
 
     def _train(  # type: ignore[override]
         self,
-        index: dict[str, Rows],
+        index: dict[str, SharedRows],
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -350,7 +349,6 @@ class LinkedMargNet(Synthesizer):
                 noise,
                 monitor,
                 neighbours(records, config.workload_weight),
-                design=NO_DESIGN if root else WEIGHTED,
                 of=of,
                 first=len(records.context),
             )

@@ -73,9 +73,9 @@ class LinkedGenerator(nn.Module):
         tables = self.sample(n, rng, upto=name, rounded=False)
         rows = self.encoder.to_rows(tables)[name]
         width = len(self.encoder.records[name].context)
-        if not len(rows) or rows.weights is None:  # no group has two: any context will do
+        if not len(rows) or rows.shares is None:  # no group has two: any context will do
             return np.zeros((1, width), dtype=np.int64), np.ones(1)
-        return rows.codes[:, :width], rows.weights
+        return rows.codes[:, :width], rows.shares
 
     def sample(
         self,

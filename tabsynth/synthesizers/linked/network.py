@@ -26,9 +26,7 @@ from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
-LEAST_STEPS = (
-    200  # of a fit, also where the counts of all pairs together are hardly more than noise
-)
+LEAST_STEPS = 150  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
 RENEWED = 100  # steps after which groups are drawn anew
 SMALLEST = 1e-12

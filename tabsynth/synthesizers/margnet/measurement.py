@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tabsynth.encoding.rows import PrivateRows
+from tabsynth.encoding.rows import PrivateRows, SharedRows
 from tabsynth.privacy.accounting.mechanisms import of_sum
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import (
@@ -162,10 +162,12 @@ def in_agreement(
 
 
 def _count(
-    schema: Any, rows: PrivateRows | RowCounter, columns: Sequence[int], groups: Groups
+    schema: Any, rows: PrivateRows | SharedRows | RowCounter, columns: Sequence[int], groups: Groups
 ) -> np.ndarray:
     if isinstance(rows, RowCounter):
         return count_by(schema, rows, columns, groups)
+    if isinstance(rows, SharedRows):  # a unit adds 1 at most to each set of columns
+        return count_rows(rows.codes, columns, groups, rows.shares)
     return count_rows(rows, columns, groups)
 
 
