@@ -1,5 +1,6 @@
 """Fits that protect a unit: what is used of it, what is charged, what certificates and ledgers say."""
 
+import copy
 import json
 import logging
 import math
@@ -12,10 +13,12 @@ import pytest
 from tabsynth import Column, Identifier, InputError, MargNet, MargNetConfig, Schema
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
+from tabsynth.errors import FileFormatError
 from tabsynth.evaluation.publishing import evaluate_private
 from tabsynth.privacy.accounting.accountants import gaussian_mu
-from tabsynth.privacy.certificate.certificate import beside
-from tabsynth.privacy.certificate.verification import verify
+from tabsynth.privacy.accounting.mechanisms import mechanism_from
+from tabsynth.privacy.certificate.certificate import beside, describe_mechanism
+from tabsynth.privacy.certificate.verification import FIGURES, verify
 from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.synthesizers.loading import load
@@ -99,6 +102,22 @@ def test_certificates_name_the_unit(model: MargNet, tmp_path: Any) -> None:
         beside(path).write_text(json.dumps({**written, **change}))
         assert any(problem in text for text in verify(path).problems), change
         beside(path).write_text(json.dumps(written))
+    written = json.loads(beside(path).read_text())
+    honest = copy.deepcopy(written)
+    for item in written["mechanisms"]:  # a row's sensitivity and noise, where a unit adds two rows
+        item["details"]["l2_sensitivity"] = 1.0
+    written["mechanisms"] = [
+        describe_mechanism(
+            {**{k: v for k, v in i.items() if k not in FIGURES}, **mechanism_from(i).to_dict()}
+        )
+        for i in written["mechanisms"]
+    ]
+    beside(path).write_text(json.dumps(written))
+    assert any("below what one unit may add" in text for text in verify(path).problems)
+    honest["public"]["design"]["unit"]["max_rows"] = 10**9
+    beside(path).write_text(json.dumps(honest))
+    with pytest.raises(FileFormatError, match=f"{beside(path).name}: Expected max_rows_per_unit"):
+        verify(path)
     rows = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
     assert rows.certificate()["adjacency"] == "add or remove one record"
     assert rows.certificate()["privacy_unit"] == "one row of the fitted table"

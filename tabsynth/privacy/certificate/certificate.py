@@ -323,8 +323,11 @@ def protected_by(public: Any) -> dict[str, str]:
 
 
 def _unit_of_tables(tables: Mapping[str, Any]) -> str:
-    """The unit of linked tables in words; the first table is the root."""
-    root, *others = tables
+    """The unit of linked tables in words; the root is the table without a parent."""
+    root = next(
+        (t for t in tables if _section(tables, t).get("parent") is None), next(iter(tables))
+    )
+    others = [name for name in tables if name != root]
     bounds = [
         f"of table {name} the first {_section(tables, name).get('max_children')} rows of each row of"
         f" {_section(tables, name).get('parent')}"

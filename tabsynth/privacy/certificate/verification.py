@@ -225,6 +225,10 @@ def verify(table: str | Path, key: str | Path | None = None) -> Verification:
     """
     path = beside(table)
     data = read_certificate(path)
+    try:
+        design_of(data.get("public"))
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error}") from None
     claimed, ledger = _claim(data, path)
     problems, notes = [*find_missing_mechanisms(data), *_table(data, Path(table))], []
     spends = ledger.spends()
@@ -355,6 +359,9 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
             problems.append(
                 f"sampling, sensitivity or noise of {what} are not those of its figures"
             )
+        if _below_unit(item, data["public"]):
+            what = shown(item["purpose"])
+            problems.append(f"the sensitivity of {what} is below what one unit may add to a count")
         bound = _of_groups(item["details"])
         if bound is not None and not math.isclose(bound, item["sensitivity"]["value"] or 0.0):
             what = shown(item["purpose"])
@@ -369,6 +376,19 @@ def _form(data: dict[str, Any], claimed: float) -> list[str]:
                 f" claim is {claimed:.4g}"
             )
     return problems
+
+
+def _below_unit(item: Mapping[str, Any], public: Any) -> bool:
+    """Whether a mechanism of the last fit counts rows, with a sensitivity below the most rows of a unit.
+
+    Earlier fits may have had smaller bounds of the same unit.
+    """
+    details = item["details"]
+    unit, value = str(details.get("unit", "")), details.get("l2_sensitivity")
+    counts = unit == "rows" or "counts of each set" in unit or unit == "weighted counts"
+    if item.get("earlier") or not counts or not isinstance(value, int | float):
+        return False
+    return bool(value < design_of(public).rows)
 
 
 def _of_groups(details: Mapping[str, Any]) -> float | None:
