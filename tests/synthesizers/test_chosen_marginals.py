@@ -256,6 +256,8 @@ def test_what_is_named_is_counted() -> None:
     assert (0, 2, 3) in everything and len(everything) == 10
     # One-way counts are never important by themselves, pairs of a target are.
     sets = [(2,), (0, 1), (1, 2), (0, 1, 2)]
+    singles = [(0,), (1,), (0, 1)]
+    assert Workload(weight=9.0, columns=(1,)).importance(singles).tolist() == [1.0, 9.0, 1.0]
     assert Workload(target=2).importance(sets).tolist() == [
         1,
         1,

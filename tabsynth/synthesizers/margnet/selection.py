@@ -40,12 +40,15 @@ class Workload:
         A column to be predicted from the others: its pairs are important, and counted if they are
         worth it.
     weight : float
-        Of the errors of these sets; other sets weigh 1.
+        Of the errors of these sets and columns; others weigh 1.
+    columns : tuple of int
+        Columns whose own counts are important.
     """
 
     sets: tuple[tuple[int, ...], ...] = ()
     target: int | None = None
     weight: float = MargNetConfig.workload_weight
+    columns: tuple[int, ...] = ()
 
     def names(self, columns: Sequence[int]) -> bool:
         """Whether a set is named, or a part of one that is."""
@@ -54,7 +57,10 @@ class Workload:
     def importance(self, sets: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Weights of the errors of sets of columns, shape (sets,)."""
         important = [
-            len(columns) > 1 and (self.target in columns or self.names(columns)) for columns in sets
+            columns[0] in self.columns
+            if len(columns) == 1
+            else self.target in columns or self.names(columns)
+            for columns in sets
         ]
         return np.where(important, self.weight, 1.0)
 
