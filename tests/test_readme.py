@@ -40,12 +40,15 @@ def guide(name: str) -> str:
 @pytest.fixture
 def people(tmp_path):
     rng = np.random.default_rng(0)
-    sex = rng.choice(["f", "m"], 300)
+    rows = 1500  # so many that private drafts with ε = 0.5 release their columns
+    sex = rng.choice(["f", "m"], rows)
     frame = pd.DataFrame(
         {
             "sex": sex,
-            "age": rng.integers(0, 90, 300),
-            "income": np.where(sex == "f", rng.normal(30, 5, 300), rng.normal(20, 5, 300)).round(1),
+            "age": rng.integers(0, 90, rows),
+            "income": np.where(sex == "f", rng.normal(30, 5, rows), rng.normal(20, 5, rows)).round(
+                1
+            ),
         }
     )
     frame.loc[:9, "income"] = np.nan

@@ -84,7 +84,7 @@ def test_every_method_has_the_same_signature() -> None:
     for method in METHODS.values():
         parameters = inspect.signature(method.sample).parameters
         names = [name for name in parameters if name not in own]
-        assert names == ["self", "n", "where", "max_draws", "random_state", "dataframe"]
+        assert names == ["self", "n", "where", "max_draws", "random_state", "dataframe", "weights"]
 
 
 @pytest.mark.parametrize("make", [small, small_dpgan, small_pate, small_acgan])
