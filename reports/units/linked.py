@@ -374,7 +374,7 @@ def page(results: dict[str, Any]) -> str:
         "- **independent children**: a MargNet for each table, with equal parts of the budget, and sizes of groups as columns of the"
         " parent; children are dealt to parents.",
         "- *Hold-out*: a fifth of the roots, which no fit saw, corrected to as many roots as were fitted. *Dealt*: the real children"
-        " dealt anew to the groups, without noise.",
+        " assigned to the groups again, at random, without noise.",
         "- *tvd1*, *tvd2*, *tvd3*: distances of columns, pairs and triples of a table by itself. *Ages*: largest difference of the"
         " cumulative shares of age differences, of two married members of a household, and of its first member and persons under 18.",
         "",
