@@ -94,7 +94,7 @@ def of_roots(levels: Levels, columns: Mapping[str, Columns], roots: np.ndarray) 
 def independent_children(
     levels: Levels, columns: Mapping[str, Columns], rng: np.random.Generator
 ) -> dict[str, Level]:
-    """The tables with the rows of each child dealt anew to all groups, whose sizes stay.
+    """The tables with the rows of each child assigned again at random to all groups, whose sizes stay.
 
     Rows are kept whole, and so is every table by itself. What is lost are the relations within groups and between
     tables.

@@ -24,7 +24,7 @@ from tabsynth.report.tabular import escaped, metrics_frame, table, with_interval
 FORMAT = "tabsynth-linked-report/1"
 KEYS = ("duplicate_keys", "orphans", "unordered")
 HEADER = ("Synthetic", "Hold-out reference")
-INDEPENDENT = "Independent children: the rows of each child table dealt anew to all groups; they keep no relation between rows."
+INDEPENDENT = "Independent children: the rows of each child table, assigned at random to all groups; they keep no relation between rows."
 GLOSSARY = (
     ("Siblings", "Rows of one table with the same parent, such as the persons of a household."),
     ("Group size", "The number of rows of a child table that one row of its parent has; 0 counts."),

@@ -1043,6 +1043,18 @@ class Synthesizer(BaseEstimator):
             )
         return out
 
+    def _take_facts(self, facts: Mapping[str, Any]) -> None:
+        """Take the ledger, the settings and what a certificate needs from the facts of a model file."""
+        check_listed(facts["ledger"])
+        self.ledger_ = Ledger.from_list(self.epsilon, self.delta, facts["ledger"])
+        self.seeded_ = bool(facts["seeded"])
+        self.config_ = facts["config"]
+        self.facts_ = kept_facts(facts["facts"])
+        project = self.facts_.get("project", {})
+        self.ledger_.unit = self.schema.unit
+        self.ledger_.project = project.get("project")
+        self.ledger_.run = str(project.get("run", ""))
+
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
         """A fitted synthesizer from the facts and weights of a model file.
@@ -1062,19 +1074,9 @@ class Synthesizer(BaseEstimator):
                 "encoding": facts["encoding"],
             }
             model = cls._from_config(schema, facts["config"], **shared)
-            check_listed(facts["ledger"])
-            model.ledger_ = Ledger.from_list(epsilon, shared["delta"], facts["ledger"])
-            model.ledger_.unit = schema.unit
-            model.seeded_ = bool(facts["seeded"])
-            model.config_ = facts["config"]
-            model.facts_ = kept_facts(facts["facts"])
+            model._take_facts(facts)
             kind = facts.get("table")  # older files have none
             model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
-            project = model.facts_.get("project", {})
-            model.ledger_.project, model.ledger_.run = (
-                project.get("project"),
-                str(project.get("run", "")),
-            )
             # An untrusted file must not make us build more than it holds: neither codebooks …
             weight_count = sum(tensor.numel() for tensor in weights.values())
             if _one_hot(schema.learned, model._encoding()) > weight_count:

@@ -52,9 +52,8 @@ def poisson_sample(n: int, rate: float, bits: Bits) -> Tensor:
     return torch.from_numpy(picked[: np.searchsorted(picked, n)])
 
 
-PARTS_STEP = (
-    2.0**-30
-)  # parts are its multiples, so that 2²² halves of them add up exactly in float64
+# Parts are its multiples, so that 2²² halves of them add up exactly in float64.
+PARTS_STEP = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)

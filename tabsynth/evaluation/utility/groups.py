@@ -69,7 +69,7 @@ def group_metrics(
         _metric(
             f"{table}.group_size", f"Group size, {table} of {about.parent}",
             "Share of parents whose number of children would have to change: total variation distance of the numbers of"
-            f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Dealing children anew keeps"
+            f" {table} of each row of {about.parent}, 0 included. 0 is equal, 1 is disjoint. Assigning children at random keeps"
             " the sizes, so independent children are no reference.",
             train, others, lambda levels: _sizes(levels, columns, table), [(0,)], (LARGEST_SIZE + 1,),
             ("rows",), of_relations=False,

@@ -6,7 +6,7 @@ simply are then wrong. Two standard estimators of the variance are here:
 * Taylor linearisation (Binder 1983; Särndal, Swensson & Wretman 1992, chapter 5): the weighted estimate is linearised,
   and the totals of the primary clusters within each stratum vary as if clusters were drawn with replacement. There is
   no finite population correction, so intervals are a little too wide where much of a stratum was drawn.
-* Replicate weights (Wolter 2007, "Introduction to Variance Estimation"): the estimate is computed anew with each
+* Replicate weights (Wolter 2007, "Introduction to Variance Estimation"): the estimate is computed again with each
   column of weights, and the variance is a factor times the sum of squared differences from the estimate of all rows.
   The factor is 4/R for the successive difference replication of the American Community Survey, which has R = 80 (U.S.
   Census Bureau, "PUMS Accuracy of the Data"), 1/R for balanced repeated replication, 1/(R (1 − ρ)²) for Fay's variant,

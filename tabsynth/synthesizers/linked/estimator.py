@@ -20,7 +20,7 @@ from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Rec
 from tabsynth.encoding.rows import SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
-from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy, check_listed
+from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
 from tabsynth.privacy.certificate.certificate import (
     attach,
     code,
@@ -36,7 +36,6 @@ from tabsynth.synthesizers.base import (
     Trained,
     check_identifiers,
     check_size,
-    kept_facts,
 )
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
@@ -469,15 +468,7 @@ class LinkedMargNet(Synthesizer):
                 root_share=share,
                 config=MargNetConfig(**config),
             )
-            check_listed(facts["ledger"])
-            model.ledger_ = Ledger.from_list(epsilon, model.delta, facts["ledger"])
-            model.seeded_ = bool(facts["seeded"])
-            model.config_ = facts["config"]
-            model.facts_ = kept_facts(facts["facts"])
-            project = model.facts_.get("project", {})
-            model.ledger_.unit = schema.unit
-            model.ledger_.project = project.get("project")
-            model.ledger_.run = str(project.get("run", ""))
+            model._take_facts(facts)
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             rows = facts["rows"]

@@ -28,7 +28,7 @@ LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
 LEAST_STEPS = 150  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
-RENEWED = 100  # steps after which groups are drawn anew
+RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
@@ -162,7 +162,7 @@ class ContextFit(MargNetFit):
     ----------
     network : ContextNetwork
     pool : callable
-        Draws groups anew: their contexts, and the weight of each.
+        Draws groups again: their contexts, and the weight of each.
     """
 
     def __init__(self, network: ContextNetwork, pool: Pool, *given: Any, **named: Any) -> None:
