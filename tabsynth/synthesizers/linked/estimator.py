@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
     MAX_ROWS,
@@ -71,6 +72,33 @@ def neighbours(records: Records, weight: float) -> Workload:
     ]
     sizes = tuple(j for j, column in enumerate(records.columns) if column.role == CHILDREN)
     return Workload(tuple(pairs), None, weight, sizes)
+
+
+def private_marginals(
+    encoder: LinkedEncoder,
+    name: str,
+    table: PrivateTable[SharedRows],
+    config: MargNetConfig,
+    rows: int | None,
+    spends: Sequence[PlannedSpend],
+    noise: Bits,
+    monitor: TrainingMonitor,
+) -> PrivateMarginals:
+    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public."""
+    records, of = encoder.records[name], f"{name}: "
+    return PrivateMarginals(
+        table,
+        records,
+        config,
+        rows if name == encoder.schema.root else None,
+        [spend for spend in spends if spend.purpose.startswith(of)],
+        table.ledger,
+        noise,
+        monitor,
+        neighbours(records, config.workload_weight),
+        of=of,
+        first=len(records.context),
+    )
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
@@ -342,19 +370,8 @@ class LinkedMargNet(Synthesizer):
         measured: dict[str, Measurements] = {}
         notes: list[str] = []
         for name, records in encoder.records.items():
-            root, of = name == self.schema.root, f"{name}: "
-            marginals = PrivateMarginals(
-                PrivateTable(index[name], ledger),
-                records,
-                config,
-                self.rows if root else None,
-                [spend for spend in spends if spend.purpose.startswith(of)],
-                ledger,
-                noise,
-                monitor,
-                neighbours(records, config.workload_weight),
-                of=of,
-                first=len(records.context),
+            marginals = private_marginals(
+                encoder, name, PrivateTable(index[name], ledger), config, self.rows, spends, noise, monitor
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
