@@ -126,9 +126,7 @@ def _parts(rows: np.ndarray | SharedRows) -> tuple[np.ndarray, np.ndarray | None
     return (rows.codes, rows.shares) if isinstance(rows, SharedRows) else (rows, None)
 
 
-def _count(
-    rows: np.ndarray | SharedRows, columns: Sequence[int], groups: Groups
-) -> np.ndarray:
+def _count(rows: np.ndarray | SharedRows, columns: Sequence[int], groups: Groups) -> np.ndarray:
     codes, shares = _parts(rows)
     return count_rows(codes, columns, groups, shares)
 

@@ -72,6 +72,10 @@ class LinkedDatasets:
         encoder = LinkedEncoder(self.schema)
         return encoder.to_rows(encoder.to_tables(tables))
 
+    def canary_codes(self) -> dict[str, np.ndarray]:
+        """Return the last record of the canary in each table, shape (columns,)."""
+        return {name: rows.codes[-1] for name, rows in self.records(self.canary).items()}
+
 
 def make_tables(seed: int, patients: int = 25) -> Tables:
     """Draw tables of so many patients, some with more stays and events than are used."""
@@ -135,9 +139,12 @@ def _tables(
     return {
         PATIENTS: pd.DataFrame({"patient": first + np.arange(len(sex)), "sex": sex}),
         STAYS: pd.DataFrame(
-            {"stay": first + np.arange(len(owner)), "patient": first + owner, "day": day, "ward": ward}
+            {
+                "stay": first + np.arange(len(owner)),
+                "patient": first + owner,
+                "day": day,
+                "ward": ward,
+            }
         ),
-        EVENTS: pd.DataFrame(
-            {"stay": first + stay, "number": np.arange(len(stay)), "code": code}
-        ),
+        EVENTS: pd.DataFrame({"stay": first + stay, "number": np.arange(len(stay)), "code": code}),
     }

@@ -1,6 +1,7 @@
 """The options that several commands share, and their conversion to arguments of a method."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from tabsynth._validate import one_of
 from tabsynth.errors import InputError
-from tabsynth.methods import METHODS
+from tabsynth.methods import LINKED, METHODS
 from tabsynth.schema.number_texts import DECIMAL_MARKS
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 
@@ -59,6 +60,9 @@ AuditCase = Annotated[
     typer.Option(
         help="For black-box: average (rows of the census table) or worst (equal rows and one that differs)."
     ),
+]
+AuditedMethod = Annotated[
+    str, typer.Option("--method", help=f"The synthesizer: {', '.join((*METHODS, *LINKED))}.")
 ]
 Method = Annotated[str, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
@@ -387,10 +391,10 @@ Steps = Annotated[
 FLAGS = {"provenance": "--public-source", "encoding": "--network-encoding"}
 
 
-def check_method(method: str) -> None:
-    """Reject an unknown method."""
-    if method not in METHODS:
-        names = ", ".join(METHODS)
+def check_method(method: str, registered: Collection[str] = METHODS) -> None:
+    """Reject a method that is not among those of a command."""
+    if method not in registered:
+        names = ", ".join(registered)
         raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
 
 

@@ -371,7 +371,14 @@ class LinkedMargNet(Synthesizer):
         notes: list[str] = []
         for name, records in encoder.records.items():
             marginals = private_marginals(
-                encoder, name, PrivateTable(index[name], ledger), config, self.rows, spends, noise, monitor
+                encoder,
+                name,
+                PrivateTable(index[name], ledger),
+                config,
+                self.rows,
+                spends,
+                noise,
+                monitor,
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
