@@ -289,6 +289,11 @@ class LinkedSchema:
         """What the rows of the root stand for: each is a unit."""
         return Design(unit=self.unit, max_rows_per_unit=1)
 
+    @property
+    def contributions(self) -> Any:
+        """What of one unit is used, which a certificate states for all its charges: rows of each table by parent."""
+        return {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {

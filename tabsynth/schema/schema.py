@@ -313,6 +313,11 @@ class Schema:
         return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
 
     @property
+    def contributions(self) -> Any:
+        """What of one unit is used, which a certificate states for all its charges."""
+        return self.design
+
+    @property
     def identifiers(self) -> tuple[str, ...]:
         """The columns that are declared to identify people or records."""
         return tuple(column.name for column in self.columns if column.kind == "identifier")

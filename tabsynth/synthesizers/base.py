@@ -481,7 +481,7 @@ class Synthesizer(BaseEstimator):
         encoder = TableEncoder(self.schema, self._encoding())
         self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
         spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
-        spent.unit = self.schema.unit
+        spent.unit, spent.contributions = self.schema.unit, self.schema.contributions
         self.ledger_ = spent  # what is released is spent, whatever comes of the rest
         for option in counted:
             numbers.release_number(option, table, encoder, spent, self.random_state)
@@ -1052,6 +1052,7 @@ class Synthesizer(BaseEstimator):
         self.facts_ = kept_facts(facts["facts"])
         project = self.facts_.get("project", {})
         self.ledger_.unit = self.schema.unit
+        self.ledger_.contributions = self.schema.contributions
         self.ledger_.project = project.get("project")
         self.ledger_.run = str(project.get("run", ""))
 

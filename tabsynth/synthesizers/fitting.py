@@ -139,6 +139,12 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
                     f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
                     " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
                 )
+            used = getattr(model.schema, "contributions", None)
+            if before is model and source_ledger.contributions not in (None, used):
+                raise InputError(
+                    "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
+                    " certificate states one for all charges. Give both fits the same, or fit a new synthesizer."
+                )
             sources.append((what, source_ledger.project, source_ledger.run))
     released = getattr(model.schema, "released", None)
     if released is not None:
@@ -297,6 +303,7 @@ class Run:
             if self.project is not None:
                 self.project.begin(self.ledger.run, self.model.method)
             self.ledger.unit = self.model.schema.unit
+            self.ledger.contributions = self.model.schema.contributions
             self.model.ledger_ = self.ledger
             monitor.checkpoint = self.checkpoint
             try:

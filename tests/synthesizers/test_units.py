@@ -249,6 +249,32 @@ def test_a_refit_under_another_unit_is_refused(model: MargNet, tmp_path: Any) ->
         one.set_params(schema=schema(), epsilon=1.0)
 
 
+@pytest.mark.parametrize("weight", [None, "days"])
+def test_a_refit_under_another_bound_is_refused(weight: str | None, tmp_path: Any) -> None:
+    """R28: its certificate would state the bound of the last fit for the charges of both."""
+    columns = COLUMNS if weight is None else COLUMNS[:1]
+    caps = {} if weight is None else {"weight": weight, "max_weight": 9}
+
+    def declared(most: int, **more: Any) -> Schema:
+        return Schema(columns, unit="patient", max_rows_per_unit=most, **{**caps, **more})
+
+    first, table = declared(2), stays().assign(days=1.0 if weight else 1)
+    model = MargNet(first, epsilon=1.0, config=SMALL).fit(table)
+    model.save(tmp_path / "m")
+    others = [declared(5), declared(1)] + ([declared(2, max_weight=30)] if weight else [])
+    for one in (model, load(tmp_path / "m")):
+        before = one.ledger_.to_list()
+        for other in others:
+            one.set_params(schema=other, epsilon=8.0, config=SMALL)
+            for options in ({}, {"count_bounded": True}):
+                with pytest.raises(InputError, match="other bounds of a unit, or another cap"):
+                    one.fit(table, **options)
+        assert one.ledger_.to_list() == before
+        one.set_params(schema=first, epsilon=2.0).fit(table)  # the same bound goes on
+        assert "at most 2 of them" in one.certificate()["privacy_unit"]
+        assert len(one.ledger_.to_list()) > len(before)
+
+
 def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
     """Nothing is released, and the cost of the first fit stays that of single records."""
     model = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
