@@ -272,7 +272,7 @@ Where = Annotated[
     typer.Option(
         help="A condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
         " Repeatable; several values of one column are alternatives. margnet draws such rows directly; other methods"
-        " draw rows until enough satisfy it."
+        " draw rows until enough satisfy it. Of linked tables ROOT.COLUMN=VALUE, where ROOT is the table without a parent."
     ),
 ]
 MaxDraws = Annotated[

@@ -492,16 +492,22 @@ class LinkedEncoder:
     # Records to tables.
 
     def from_tables(
-        self, tables: Mapping[str, CodedTable], rng: np.random.Generator
+        self,
+        tables: Mapping[str, CodedTable],
+        rng: np.random.Generator,
+        within: Mapping[str, Any] | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table."""
+        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table.
+
+        ``within``, of columns of the root, as of :meth:`tabsynth.encoding.table.TableEncoder.from_index`.
+        """
         out: dict[str, pd.DataFrame] = {}
         for name in self.schema.names:
             table, encoder, keys = tables[name], self.encoders[name], self.schema.keys[name]
             index = table.codes[:, : len(encoder.schema.columns)]
             if len(index) and encoder.whole.ruled and encoder.rules.broken(index).any():
                 index = encoder.rules.hold(index, rng)
-            frame = encoder.from_index(index, rng)
+            frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
             if keys.parent_key is not None:
                 numbers[keys.parent_key] = table.parent + 1

@@ -256,5 +256,5 @@ def test_the_blocks_of_the_guide_run(tmp_path, monkeypatch):
     names: dict = {}
     for block in blocks:
         exec(block.replace("time_limit=5.0", "time_limit=1.0"), names)
-    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 3
+    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 4
     assert (tmp_path / "linked.json").is_file()

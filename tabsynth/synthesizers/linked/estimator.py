@@ -38,9 +38,11 @@ from tabsynth.synthesizers.base import (
     check_identifiers,
     check_size,
 )
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
+from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import least_noise
@@ -51,6 +53,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.mixture import EVERYTHING, Box
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
@@ -212,7 +215,11 @@ class LinkedMargNet(Synthesizer):
         return self
 
     def sample(  # type: ignore[override]
-        self, n: int | None = None, *, random_state: int | None = None
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -220,6 +227,9 @@ class LinkedMargNet(Synthesizer):
         ----------
         n : int, optional
             Number of rows of the root. Default: the declared or noisy number of the fit.
+        where : dict, optional
+            From the root's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
+            ``{"households": {"rooms": [3, 4]}}``. Rows are drawn from the fitted mixture given the condition, exactly.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
 
@@ -228,23 +238,64 @@ class LinkedMargNet(Synthesizer):
         dict of str to DataFrame
             By table, each with its keys, which are 1, 2, 3, …: each parent's key is there, and no key occurs twice.
             Rows of one parent are together, in their order. ``attrs["certificate"]`` of each holds the certificate.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        condition = None if where is None or where == {} else self._condition(where)
         for_codes, for_cells = self._streams(random_state)
-        codes = self.trained_.generator.sample(n, for_codes)
-        tables = self.encoder_.from_tables(codes, for_cells)
+        generator: LinkedGenerator = self.trained_.generator
+        root, within = self.schema_.root, None
+        boxes: Sequence[Box] = EVERYTHING
+        if condition is not None:
+            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition)
+            within = condition.within
+        codes = generator.sample(n, for_codes, boxes=boxes)
+        tables = self.encoder_.from_tables(codes, for_cells, within)
+        if condition is not None and not condition.allows(tables[root]).all():
+            raise InputError(
+                f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
+            )
         certificate = self.certificate()
+        if condition is not None:
+            stated = {f"{root}.{name}": values for name, values in condition.stated.items()}
+            certificate["condition"] = stated
         for table in tables.values():
             attach(table, certificate)
         return tables
+
+    def _condition(self, where: Any) -> Condition:
+        """A condition on rows of the root; one on other tables is refused."""
+        root, names = self.schema_.root, self.schema_.names
+        if not isinstance(where, Mapping):
+            raise InputError(
+                f"Expected where to be a dict from table {shown(root)} to a condition, got {shown(where)}."
+            )
+        for name in where:
+            if name != root:
+                what = "puts a condition on" if name in names else "names no table by"
+                raise InputError(
+                    f"where {what} {shown(name)}; of linked tables, conditions are on the root, {shown(root)}."
+                )
+        condition = Condition(self.schema_.tables[root], where[root])
+        if condition.computed:
+            raise InputError(
+                f"where: column {shown(condition.computed[0])} of table {shown(root)} is computed; put the condition on"
+                " other columns."
+            )
+        return condition
 
     def sample_to(  # type: ignore[override]
         self,
         path: str | Path,
         n: int | None = None,
         *,
+        where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
         suffix: str = ".csv",
         formulas: str = "refuse",
@@ -253,11 +304,11 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
+        ``n`` and ``where`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
         not be there yet.
         """
         with new_folder(path) as folder:
-            for name, table in self.sample(n, random_state=random_state).items():
+            for name, table in self.sample(n, where=where, random_state=random_state).items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
