@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import math
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -28,7 +27,7 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
-from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
+from tabsynth.encoding.rows import PrivateRows, key_of
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend
 from tabsynth.privacy.accounting.calibration import UNSPENT
@@ -49,7 +48,7 @@ from tabsynth.privacy.certificate.certificate import (
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
-from tabsynth.schema.design import MOST_WEIGHTED
+from tabsynth.schema.design import MOST_WEIGHTED, NO_DESIGN, Design
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
@@ -63,6 +62,7 @@ from tabsynth.synthesizers.fitting import (
     planned,
 )
 from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.private_schema import OPTIONS, check_design
 from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
@@ -423,11 +423,14 @@ class Synthesizer(BaseEstimator):
         for name in SPEAKS_OF_SCHEMA:
             if getattr(self, name, None) is not None:
                 raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
-        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
+        options = dict(self.draft_options or {})
+        names = (*OPTIONS, *NO_DESIGN.parameters())
+        for name in options.keys() - set(names):
             raise InputError(
-                f"draft_options has {shown(name)}; its options are null_values and decimal."
+                f"draft_options has {shown(name)}; its options are {', '.join(names)}."
             )
         kind, table = TableKind.of(table), to_pandas(table)
+        check_design(table, self._design, options.get("decimal"))
         self._stand_in(table)._check_parameters()
         with Run(self, checkpoint, ledger) as run:
             if run.finished:
@@ -458,11 +461,21 @@ class Synthesizer(BaseEstimator):
 
         It serves for what must be refused before a draft is charged.
         """
+        design = self._design
         columns = [
             Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
             for name in table.columns
+            if str(name) not in design.names
         ]
-        return self._with(Schema(columns))
+        return self._with(Schema(columns, **design.parameters()))
+
+    @property
+    def _design(self) -> Design:
+        """What rows stand for: as the schema declares it, or the options of its draft."""
+        if self.schema is None:
+            return Design.among(dict(self.draft_options or {}))
+        design: Design = self.schema.design
+        return design
 
     def _plan_after_draft(self, table: pd.DataFrame) -> Callable[[Ledger], list[Spend]]:
         """From a ledger with a draft on it to what a fit of the table's columns spends."""
@@ -772,10 +785,7 @@ class Synthesizer(BaseEstimator):
 
     def _key(self) -> bytes:
         """A secret of 16 bytes, which chooses the rows of a unit that are used; of a seeded fit always the same."""
-        if self.random_state is None:
-            return secrets.token_bytes(KEY_BYTES)
-        seed = f"rows of units {int(self.random_state)}"
-        return hashlib.blake2b(seed.encode(), digest_size=KEY_BYTES).digest()
+        return key_of(self.random_state)
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
@@ -818,6 +828,13 @@ class Synthesizer(BaseEstimator):
             given = "none" if self.schema is None else type(self.schema).__name__
             raise InputError(f"Expected schema to be a Schema, got {given}; only fit drafts one.")
         self._check_shared()
+        declared = self.schema.design.parameters()
+        for name, value in dict(self.draft_options or {}).items():
+            if value is not None and declared.get(name, value) != value:
+                raise InputError(
+                    f"draft_options has {name}={shown(value)}, and the schema {name}={shown(declared[name])}; declare it in"
+                    " the schema."
+                )
         for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
             raise InputError(
                 f"Method {self.method} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
@@ -1030,7 +1047,7 @@ class Synthesizer(BaseEstimator):
 
     def _design_notes(self) -> list[str]:
         """What the plan says of survey weights and of the unit."""
-        design, out = self.schema.design, []
+        design, out = self._design, []
         if design.weight is not None:
             out.append(
                 f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"

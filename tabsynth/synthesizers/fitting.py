@@ -19,7 +19,7 @@ from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier,
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
+from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
 
@@ -124,7 +124,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
             "A seeded fit is not private, so ledger"
             f" {project.name} cannot count it; leave out the seed, or the ledger."
         )
-    unit = getattr(model.schema, "unit", None)
+    unit = model._design.unit
     if project is not None:
         project.check_unit(unit)
     sources: list[tuple[str, Any, Any]] = []
@@ -256,7 +256,9 @@ class Run:
                 self.ledger = self.checkpoint.ledger()
             self.checkpoint.begin(None, seeded=self.seeded)
         check_left(self.ledger)
-        mu = draft_share(self.model.epsilon, self.model.delta, table.shape[1])
+        design = self.model._design
+        drafted = table.shape[1] - len(design.names)
+        mu = draft_share(self.model.epsilon, self.model.delta, drafted)
         composition = self.model.composition
         if self.project is not None:
             if (
@@ -264,14 +266,21 @@ class Run:
             ):  # what the project does not admit is not planned
                 composition = RENYI
             self.project.admit_draft(self.ledger, mu, composition, after)
+        self.ledger.unit = design.unit
         self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = self.model.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
             resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
             seed = int(seed) + (1 << 127) + (resumes << 128)
-        options = dict(self.model.draft_options or {})
+        options = {n: v for n, v in dict(self.model.draft_options or {}).items() if n in OPTIONS}
         schema = draft_on_ledger(
-            table, mu, self.ledger, random_state=seed, composition=composition, **options
+            table,
+            mu,
+            self.ledger,
+            random_state=seed,
+            composition=composition,
+            design=design,
+            **options,
         )
         if self.checkpoint is not None:
             self.checkpoint.keep_schema(schema.to_dict())
