@@ -291,7 +291,7 @@ def _suggest(
         f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
     )
     say(
-        "removing one record. Their cost counts in every fit that takes the schema. They do not hold in samples"
+        f"removing {facts.design.neighbour}. Their cost counts in every fit that takes the schema. They do not hold in samples"
     )
     say(
         "until you accept them: compare each with a codebook, then tabsynth schema edit --accept-suggested NUMBER."
