@@ -61,6 +61,17 @@ def test_a_fit_that_drafts_under_a_unit(kind: str, interrupted: int | None) -> N
     assert purposes[0] == "schema: formats of columns" and "one-way counts" in purposes
 
 
+@pytest.mark.slow
+def test_a_gan_that_drafts_under_a_unit() -> None:
+    """Its batches are of the units whose rows the draft's design leaves."""
+    model = make_tiny_model("dp-wgan", SCHEMA, epsilon=EPSILON)
+    model.set_params(schema=None, draft_options={"unit": "unit", "max_rows_per_unit": 3})
+    pairs = [pair for pair in neighbours(frame(60), UNITS) if pair.kind == "outlier"]
+    result = replay(model, pairs[0].table, pairs[0].neighbour, seed=2)
+    assert result.passed, result.first_difference
+    assert {"critic", "autoencoder"} <= {call.purpose for call in result.mechanisms}
+
+
 # Mistakes.
 
 
