@@ -31,13 +31,18 @@ from tabsynth.privacy.certificate.certificate import (
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
-    MAX_ROWS,
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
 )
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
+from tabsynth.synthesizers.fitting import (
+    Plan,
+    PlannedSpend,
+    Run,
+    noise_facts,
+    stated_settings,
+)
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -50,6 +55,7 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
@@ -397,7 +403,7 @@ class LinkedMargNet(Synthesizer):
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
         declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
         return {
-            "settings": self._stated_settings(),
+            "settings": stated_settings(self),
             "public": {
                 "schema_sha256": schema.fingerprint(),
                 "declared": declared,
@@ -416,7 +422,7 @@ class LinkedMargNet(Synthesizer):
             },
             "versions": versions(),
             "code": code(),
-            "noise": self._noise_facts(),
+            "noise": noise_facts(self),
             "training": {
                 "stopped": monitor.stopped,
                 "curves": trained.curves,
@@ -468,7 +474,7 @@ class LinkedMargNet(Synthesizer):
                 root_share=share,
                 config=MargNetConfig(**config),
             )
-            model._take_facts(facts)
+            take_facts(model, facts)
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             rows = facts["rows"]
