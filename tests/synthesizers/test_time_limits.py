@@ -15,7 +15,7 @@ from tabsynth import Categorical, MargNet, MargNetConfig, Numeric, Schema
 from tabsynth.cli import commands
 from tabsynth.cli import fit as command
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.synthesizers import METHODS, drafted_fits
+from tabsynth.synthesizers import METHODS, base, drafted_fits
 from tabsynth.synthesizers.fitting import Run
 from tabsynth.training.loop import TrainingMonitor
 
