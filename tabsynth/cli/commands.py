@@ -419,7 +419,7 @@ def sample(
     synthesizer = load(model)
     if is_linked(synthesizer):
         given = {"where": where, "max_draws": max_draws, "label": label}
-        sample_linked(synthesizer, out, n, seed, written, key, given)
+        sample_linked(synthesizer, out, n, seed, written, key, weights, given)
         return
     suffix(out, writing=True)
     if key is not None:

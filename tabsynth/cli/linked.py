@@ -61,13 +61,14 @@ def sample_linked(
     seed: int | None,
     written: dict[str, str],
     key: "Ed25519PrivateKey | None",
+    weights: str | None,
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
     from tabsynth.privacy.certificate.certificate import certify
 
     refuse_for_linked(options)
-    synthesizer.sample_to(out, n, random_state=seed, **written)
+    synthesizer.sample_to(out, n, random_state=seed, weights=weights, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

@@ -100,6 +100,12 @@ def check_size(n: int, columns: int) -> None:
         )
 
 
+def state_weights(certificate: dict[str, Any]) -> None:
+    """Let the certificate of a table state that it has a column of weights."""
+    design = {**certificate["public"]["design"], "weights_in_table": True}
+    certificate["public"] = {**certificate["public"], "design": design}
+
+
 def device_of(name: str) -> torch.device:
     """The device called ``name``; ``auto`` is a GPU where there is one."""
     one_of("device", str(name).split(":")[0], ("auto", "cpu", "cuda"))
@@ -437,8 +443,7 @@ class Synthesizer(BaseEstimator):
         if isinstance(made, pd.DataFrame):
             certificate = self.certificate()
             if weights is not None:
-                design = {**certificate["public"]["design"], "weights_in_table": True}
-                certificate["public"] = {**certificate["public"], "design": design}
+                state_weights(certificate)
             attach(made, certificate)
             if condition is not None:
                 made.attrs["certificate"]["condition"] = condition.stated
@@ -449,7 +454,7 @@ class Synthesizer(BaseEstimator):
         one_of("weights", weights, (None, POPULATION))
         if weights is None:
             return
-        if self.encoder_.whole.weight is None or self.trained_.population is None:
+        if self.schema_.design.weight is None or self.trained_.population is None:
             raise InputError(
                 "This fit released no total of survey weights; leave weights (--weights) out, or fit with a schema that"
                 " declares a weight."
@@ -462,7 +467,7 @@ class Synthesizer(BaseEstimator):
 
     def _weight_column(self, n: int) -> Column:
         """The column of weights of a sample of ``n`` rows."""
-        name, most = self.encoder_.whole.weight, self.trained_.population
+        name, most = str(self.schema_.design.weight), self.trained_.population
         return Column(
             name=name, kind="numeric", dtype="float64", low=0.0, high=float(most or 0) / n
         )
@@ -760,18 +765,23 @@ class Synthesizer(BaseEstimator):
 
     def _design_notes(self) -> list[str]:
         """What the plan says of survey weights and of the unit."""
-        design, out = self._design, []
-        if design.weight is not None:
-            out.append(
-                f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
-                " and noise is scaled to it; counts and samples are of the population"
-            )
+        design, out = self._design, self._weight_notes()
         if design.unit is not None:
             out.append(
                 f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
                 " noise is scaled to that, and rows beyond are left out without being counted (--count-bounded)"
             )
         return out
+
+    def _weight_notes(self) -> list[str]:
+        """What the plan says of survey weights."""
+        design = self._design
+        if design.weight is None:
+            return []
+        return [
+            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
+            " and noise is scaled to it; counts and samples are of the population"
+        ]
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
