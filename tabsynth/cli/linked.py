@@ -85,12 +85,8 @@ def sample_linked(
     from tabsynth.privacy.certificate.certificate import certify
 
     refuse_for_linked(options)
-<<<<<<< HEAD
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    synthesizer.sample_to(out, n, where=condition, random_state=seed, **written)
-=======
-    synthesizer.sample_to(out, n, random_state=seed, weights=weights, **written)
->>>>>>> unitfeat
+    synthesizer.sample_to(out, n, where=condition, random_state=seed, weights=weights, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)
