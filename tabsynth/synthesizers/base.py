@@ -62,7 +62,7 @@ from tabsynth.synthesizers.model_file import (
     write_model,
 )
 from tabsynth.synthesizers.timing import estimated_seconds
-from tabsynth.tables.counter import RowCounter
+from tabsynth.tables.counter import RowCounter, counting
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import CHOICES, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
@@ -240,7 +240,9 @@ class Synthesizer(BaseEstimator):
         Parameters
         ----------
         table : DataFrame
-            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
+            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. MargNet also takes
+            tables that count their own rows: a :class:`tabsynth.RowCounter`, a DuckDB relation, a polars LazyFrame or
+            a PySpark DataFrame.
         progress : callable, optional
             ``progress(stage, done, total)``.
         checkpoint : path, optional
@@ -280,6 +282,7 @@ class Synthesizer(BaseEstimator):
             "count_repeated": count_repeated,
         }
         counted = [name for name, chosen in options.items() if chosen]
+        table = counting(table)
         if not isinstance(self.schema, Schema):
             fit_with_schema(self, table, progress, checkpoint, ledger, counted)
             return self

@@ -25,11 +25,17 @@ from tabsynth.tables.frames import table_from_arrow
 
 MOST_CELLS = 10**6  # that one query may return
 MOST_VALUES = 10_000  # of a column whose codes the engine finds by comparing values
-MOST_SETS = 100  # of columns in one query
-MOST_KEYS = 40  # different columns, or groups of their values, in one query
+MOST_SETS = 256  # of columns in one query
+MOST_KEYS = 60  # different columns, or groups of their values, in one query
+BLOCK = 15  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 UNKNOWN = -1  # instead of a code: the schema does not take the value
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
 ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
+
+
+def is_lazy(table: Any) -> bool:
+    """Whether narwhals reads a table lazily."""
+    return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
 
 
 class EngineCounter(RowCounter):
@@ -57,18 +63,14 @@ class EngineCounter(RowCounter):
     most_cells = MOST_CELLS
 
     def __init__(self, table: Any) -> None:
-        try:
-            frame = nw.from_native(table)
-        except TypeError:
-            frame = None
-        if not isinstance(frame, nw.LazyFrame):
+        if not is_lazy(table):
             raise InputError(
                 f"Expected a lazy table of DuckDB, Polars or Spark, got {type(table).__name__}."
             )
-        self._frame = frame
+        self._frame = frame = nw.from_native(table)
         self._library = str(frame.implementation.value)
         self._rows: int | None = None
-        self._values: dict[Column, Listed] = {}
+        self._values: dict[str, tuple[Column, Listed]] = {}
         self._types: Mapping[str, Any] | None = None
 
     @property
@@ -126,7 +128,7 @@ class EngineCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
+        """As :meth:`RowCounter.count_all`: up to 256 sets in one scan."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         keys = dict[Any, _Key]()
         asked = list[list[_Key]]()
@@ -151,8 +153,10 @@ class EngineCounter(RowCounter):
             asked.append(of_set)
         refuse_all(problems)
         answers = dict[tuple[str, ...], np.ndarray]()
-        different = list({tuple(key.name for key in of_set): of_set for of_set in asked}.values())
-        for batch in _batches(different):
+        different = {tuple(key.name for key in of_set): of_set for of_set in asked}
+        places = {key.name: place for place, key in enumerate(keys.values())}
+        near = sorted(different, key=lambda names: [places[name] // BLOCK for name in names])
+        for batch in _batches([different[names] for names in near]):
             answers |= self._answers(batch)
         self._refuse_undeclared(asked, answers)
         counts = [answers[tuple(key.name for key in of_set)] for of_set in asked]
@@ -160,12 +164,10 @@ class EngineCounter(RowCounter):
         return [c[(slice(1, None),) * c.ndim].copy() for c in counts]
 
     def _check_rows(self, totals: Sequence[int]) -> None:
-        """Refuse a table without rows, and one whose answers differ in their number of rows."""
+        """Refuse a table whose answers differ in their number of rows. One without rows is as good as any."""
         self._rows = totals[0] if self._rows is None and totals else self._rows
         if any(total != self._rows for total in totals):
             raise InputError(CHANGED)
-        if self._rows == 0:
-            raise InputError("The table has no rows; give one with at least one row.")
 
     def _refuse_undeclared(
         self, asked: Sequence[Sequence["_Key"]], answers: Mapping[tuple[str, ...], np.ndarray]
@@ -199,8 +201,9 @@ class EngineCounter(RowCounter):
         if isinstance(placing, Listed) and len(placing.codes) > MOST_VALUES:
             placing = None
         if placing is None:
-            placing = self._values.get(column) or self._observed(column)
-        values = nw.col(column.name)
+            known = self._values.get(column.name)
+            placing = known[1] if known and known[0] == column else self._observed(column)
+        values = _values_of(column.name, kind)
         null = int(group[column.size - 1]) if column.nulls else UNKNOWN
         if isinstance(placing, Cells):
             expression = _of_cells(placing, values, group, kind)
@@ -216,7 +219,7 @@ class EngineCounter(RowCounter):
 
     def _observed(self, column: Column) -> Listed:
         """The codes of the distinct values of a column, by :meth:`Column.encode`."""
-        named = self._frame.select(nw.col(column.name).alias("k0"))
+        named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
         distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
         arrow = self._run(lambda: _arrow(distinct))
         if arrow.num_rows > MOST_VALUES + 1:
@@ -231,8 +234,8 @@ class EngineCounter(RowCounter):
         present = values.notna().to_numpy()
         cells = arrow.column("k0").to_pylist()
         known = {cells[i]: int(codes[i]) for i in np.flatnonzero(present)}
-        self._values[column] = Listed(known, None)
-        return self._values[column]
+        self._values[column.name] = column, Listed(known, None)
+        return self._values[column.name][1]
 
     # Counts.
 
@@ -278,10 +281,18 @@ def _held(kind: Any) -> str:
         nw.Float64: "float64",
         nw.Boolean: "bool",
         nw.String: "text",
+        nw.Categorical: "text",
+        nw.Enum: "text",
         nw.Date: "date",
         nw.Time: "time",
     }
     return next((word for dtype, word in words.items() if kind == dtype), str(kind))
+
+
+def _values_of(name: str, kind: Any) -> Any:
+    """A column's values; those of types that number their texts as texts."""
+    values = nw.col(name)
+    return values.cast(nw.String) if kind in (nw.Categorical, nw.Enum) else values
 
 
 def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
