@@ -45,9 +45,9 @@ from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.base import Synthesizer, counting
 from tabsynth.synthesizers.model_file import read_model
-from tabsynth.tables.counter import RowCounter, counting
+from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.frames import to_pandas
 from tabsynth.training import checkpoint as index
 

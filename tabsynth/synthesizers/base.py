@@ -62,7 +62,7 @@ from tabsynth.synthesizers.model_file import (
     write_model,
 )
 from tabsynth.synthesizers.timing import estimated_seconds
-from tabsynth.tables.counter import RowCounter, counting
+from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
 from tabsynth.tables.frames import CHOICES, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
@@ -74,6 +74,8 @@ Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as ma
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+# Packages whose lazy tables count their own rows; none is imported to find it out.
+LAZY = ("duckdb", "polars", "pyspark", "ibis", "daft", "sqlframe", "dask", "narwhals")
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 
 
@@ -118,6 +120,15 @@ def device_of(name: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
+
+
+def counting(table: Any) -> Any:
+    """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
+    if type(table).__module__.partition(".")[0] not in LAZY:
+        return table
+    from tabsynth.tables.engines import EngineCounter, is_lazy
+
+    return EngineCounter(table) if is_lazy(table) else table
 
 
 def public_table(index: np.ndarray) -> dict[str, Any]:

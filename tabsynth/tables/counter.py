@@ -20,8 +20,6 @@ from tabsynth.tables.arrow_files import is_plain
 from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
 
 MOST_PROBLEMS = 5  # listed in one error
-# Packages whose lazy tables count their own rows; none is imported to find it out.
-LAZY = ("duckdb", "polars", "pyspark", "ibis", "daft", "sqlframe", "dask", "narwhals")
 
 
 class RowCounter(ABC):
@@ -103,15 +101,6 @@ class RowCounter(ABC):
         ------
         InputError
         """
-
-
-def counting(table: Any) -> Any:
-    """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
-    if type(table).__module__.partition(".")[0] not in LAZY:
-        return table
-    from tabsynth.tables.engines import EngineCounter, is_lazy
-
-    return EngineCounter(table) if is_lazy(table) else table
 
 
 class ParquetCounter(RowCounter):

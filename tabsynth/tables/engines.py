@@ -454,6 +454,7 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         raise InputError(f"Cannot read {database}: there is no such file.")
     try:
         connection = duckdb.connect(str(database), read_only=True)
+        connection.execute("SET python_enable_replacements = false")  # views read no variables
         rows = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables"
         ).fetchall()
@@ -467,7 +468,12 @@ def duckdb_table(database: str | Path, table: str) -> EngineCounter:
         what = "several tables" if found else "no table"
         raise InputError(f"{database} has {what} {shown(table)}; its tables are {names}.")
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found[0])
-    return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
+    try:
+        return EngineCounter(connection.sql(f"SELECT * FROM {quoted}"))
+    except duckdb.Error as error:
+        raise InputError(
+            f"Cannot read table {shown(table)} of {database}: {one_line(error)}; correct it."
+        ) from None
 
 
 def spark_table(url: str, table: str) -> EngineCounter:

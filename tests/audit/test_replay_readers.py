@@ -19,8 +19,9 @@ from tabsynth.auditing.replay_neighbours import KINDS, neighbours
 from tabsynth.auditing.replay_readers import FORMS, LARGE, READ_SCHEMA, read_table_of
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
+from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables.counter import ParquetCounter, count_by, counting
+from tabsynth.tables.counter import ParquetCounter, count_by
 from tabsynth.tables.frames import to_pandas
 
 torch.set_num_threads(1)

@@ -25,9 +25,9 @@ from tabsynth import (
     ProjectLedger,
     Schema,
 )
+from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.counter import counting
 from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table
 from tabsynth.tables.frames import table_from_arrow
 
@@ -327,7 +327,8 @@ def database(tmp_path: Path) -> Path:
         connection.register("rows", some_rows(200))
         connection.execute('CREATE TABLE "pe""ople; --" AS SELECT * FROM rows')
         connection.execute("CREATE SCHEMA db")
-        connection.execute("CREATE VIEW db.numbers AS SELECT \"age\" || '!' AS age FROM rows")
+        connection.execute('CREATE VIEW db.numbers AS SELECT age FROM "pe""ople; --"')
+        connection.execute("CREATE VIEW lost AS SELECT * FROM rows")  # of a variable that was
     SMALL.save(tmp_path / "s.json")
     return path
 
@@ -356,6 +357,7 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
         (["--duckdb", "damaged.db", "--table", "x"], "Cannot read damaged.db"),
         (["--duckdb", database, "--table", "x"], "has no table 'x'"),
         (["--duckdb", database, "--table", "numbers"], "no column"),
+        (["--duckdb", database, "--table", "lost"], "rows does not exist"),
         (["--duckdb", database], "--duckdb needs --table"),
         (["--duckdb", database, "--table", "x", "--sep", ";"], "takes no --sep"),
         ([], "Name one private table"),
