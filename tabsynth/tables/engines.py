@@ -56,8 +56,8 @@ class EngineCounter(RowCounter):
     -----------------
     The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: the engine
     compares values with bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the
-    distinct values. All answers must have the same number of rows; otherwise the table changed, and the fit ends.
-    What was charged before stays charged.
+    distinct values. In all answers a column must have the same counts; otherwise the table changed, and the fit
+    ends. What was charged before stays charged.
     """
 
     most_cells = MOST_CELLS
@@ -69,7 +69,9 @@ class EngineCounter(RowCounter):
             )
         self._frame = frame = nw.from_native(table)
         self._library = str(frame.implementation.value)
-        self._rows: int | None = None
+        self._first: dict[
+            str, tuple[Column, np.ndarray]
+        ] = {}  # exact counts of each column's codes
         self._values: dict[str, tuple[Column, Listed]] = {}
         self._types: Mapping[str, Any] | None = None
 
@@ -160,13 +162,19 @@ class EngineCounter(RowCounter):
             answers |= self._answers(batch)
         self._refuse_undeclared(asked, answers)
         counts = [answers[tuple(key.name for key in of_set)] for of_set in asked]
-        self._check_rows([int(c.sum()) for c in counts])
+        for of_set, c in zip(asked, counts, strict=True):
+            for axis, key in enumerate(of_set):
+                others = tuple(i for i in range(c.ndim) if i != axis)
+                self._check_unchanged(key, c.sum(axis=others)[1:])
         return [c[(slice(1, None),) * c.ndim].copy() for c in counts]
 
-    def _check_rows(self, totals: Sequence[int]) -> None:
-        """Refuse a table whose answers differ in their number of rows. One without rows is as good as any."""
-        self._rows = totals[0] if self._rows is None and totals else self._rows
-        if any(total != self._rows for total in totals):
+    def _check_unchanged(self, key: "_Key", counts: np.ndarray) -> None:
+        """Refuse a table in which a column has other counts than in the first scan; ``counts`` are by group."""
+        column, first = self._first.get(key.column.name, (None, counts))
+        if column != key.column:
+            if key.size == len(key.group):  # each code by itself
+                self._first[key.column.name] = key.column, counts[key.group]
+        elif not np.array_equal(np.bincount(key.group, first, key.size), counts):
             raise InputError(CHANGED)
 
     def _refuse_undeclared(
@@ -215,7 +223,7 @@ class EngineCounter(RowCounter):
         if kind.is_float():
             missing = missing | values.is_nan()
         whole = nw.when(missing).then(nw.lit(null)).otherwise(expression)
-        return _Key(name, column, number_of(group), whole.cast(nw.Int32))
+        return _Key(name, column, group, whole.cast(nw.Int32))
 
     def _observed(self, column: Column) -> Listed:
         """The codes of the distinct values of a column, by :meth:`Column.encode`."""
@@ -264,8 +272,13 @@ class _Key:
 
     name: str
     column: Column
-    size: int
+    group: np.ndarray
     expression: Any
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return number_of(self.group)
 
 
 def _held(kind: Any) -> str:

@@ -261,10 +261,19 @@ def test_a_table_that_changes_is_refused() -> None:
     counter = EngineCounter(connection.table("x"))
     singles = [(0,), (1,), (2,)]
     counter.count_all(SMALL, singles)
-    connection.execute("INSERT INTO x SELECT * FROM rows LIMIT 1")
-    with pytest.raises(InputError, match="changed while it was counted") as error:
-        counter.count_all(SMALL, [(0, 1)])
-    assert str(error.value) == CHANGED and not any(char.isdigit() for char in CHANGED)
+    groups = [
+        np.arange(SMALL.sizes[0]),
+        np.zeros(8, dtype=int),
+        np.zeros(SMALL.sizes[2], dtype=int),
+    ]
+    counter.count_all(SMALL, [(0, 1)], [groups])
+    for change in ("INSERT INTO x SELECT * FROM rows LIMIT 1", "UPDATE x SET age = 7 - age"):
+        with pytest.raises(InputError, match="changed while it was counted") as error:
+            connection.execute(change)
+            counter.count_all(SMALL, [(0, 1)])
+        assert str(error.value) == CHANGED and not any(char.isdigit() for char in CHANGED)
+        connection.execute("CREATE OR REPLACE TABLE x AS SELECT * FROM rows")
+    assert counter.count_all(SMALL, [(1, 2)])[0].sum() == 50
 
 
 def test_a_partition_that_disappears_is_refused(tmp_path: Path) -> None:
