@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -54,6 +54,8 @@ from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
+SMALLEST_COUNT = 0.5
+TOWARD_FIRST = True
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -71,6 +73,38 @@ def neighbours(records: Records, weight: float) -> Workload:
     ]
     sizes = tuple(j for j, column in enumerate(records.columns) if column.role == CHILDREN)
     return Workload(tuple(pairs), None, weight, sizes)
+
+
+def toward_first(
+    records: Records, later: Measurements, root: Records, first: Measurements
+) -> Measurements:
+    """Noisy counts of the columns of later children, moved towards the distribution of first children.
+
+    Both are noisy counts, so this is post-processing. First children are counted among the records of the root, and are
+    mostly more. The estimate is that of empirical Bayes: of the squared distance of both, what noise alone would make is
+    left out (James and Stein 1961).
+    """
+    at = {(c.table, c.column.name): j for j, c in enumerate(root.columns) if c.optional}
+    single = {m.columns[0]: m for m in first.counts if len(m.columns) == 1}
+    counts = []
+    for m in later.counts:
+        column = records.columns[m.columns[0]]
+        j = at.get((column.table, column.column.name))
+        if len(m.columns) > 1 or j is None or column.role not in (OWN, CHILDREN) or not m.std:
+            counts.append(m)
+            continue
+        share = np.clip(single[j].counts.ravel()[: column.column.size], SMALLEST_COUNT, None)
+        size = len(share)
+        given = m.counts.ravel()[:size]
+        prior = share / share.sum() * max(given.sum(), 1.0)
+        apart = float(((given - prior) ** 2).sum())
+        by_noise = size * m.std**2
+        kept = max(0.0, apart - by_noise) / apart
+        left = max(kept, math.sqrt(2 / size) / (1 + math.sqrt(2 / size)))
+        moved = m.counts.astype(float).copy()
+        moved.ravel()[:size] = prior + kept * (given - prior)
+        counts.append(replace(m, counts=moved, std=m.std * math.sqrt(left)))
+    return replace(later, counts=counts)
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
@@ -355,10 +389,14 @@ class LinkedMargNet(Synthesizer):
                 neighbours(records, config.workload_weight),
                 of=of,
                 first=len(records.context),
+                last=len(records.context) + len(records.drawn),
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
+            if not root and TOWARD_FIRST:
+                of_root = encoder.records[self.schema.root], measured[self.schema.root]
+                measured[name] = toward_first(records, measured[name], *of_root)
         rows = measured[self.schema.root].rows
         components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
@@ -500,7 +538,10 @@ class LinkedMargNet(Synthesizer):
 
     def _size_of(self, encoder: LinkedEncoder, components: int) -> int:
         """At most the number of weights of the generator."""
-        widths = {name: sum(records.sizes) for name, records in encoder.records.items()}
+        widths = {
+            name: sum(records.sizes[: len(records.context) + len(records.drawn)])
+            for name, records in encoder.records.items()
+        }
         hidden = self._settings().hidden
         return components * widths.pop(encoder.schema.root) + sum(
             min(hidden) * width for width in widths.values()
