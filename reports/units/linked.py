@@ -372,9 +372,9 @@ def page(results: dict[str, Any]) -> str:
         "",
         "- **LinkedMargNet**: the model of linked tables.",
         "- **flattened**: one wide row a root, with a slot for each row by its order, and the sizes of groups as columns. Persons have"
-        " six slots, visits five, and diagnoses three a stay. AIM is that of dpmm 0.1.9, its model bounded at"
-        f" {AIM_OPTIONS['max_model_size']} MiB, and estimated in {AIM_OPTIONS['gen_kwargs']['n_iters']} steps a round, to save time; it was"
-        " not tried on three tables. An en dash is a run that was not made, or that did not end.",  # type: ignore[index]
+        " six slots, visits five, and diagnoses three a stay. AIM is that of dpmm 0.1.9. To save time, its model is bounded at"
+        f" {', '.join(f'{size} MiB on {name}' for name, size in AIM_MODEL.items())}, it is estimated in {AIM_STEPS} steps a round, and"
+        f" ended after {LIMIT} CPU seconds. An en dash is a run that was not made, or that did not end.",
         "- **independent children**: a MargNet for each table, with equal parts of the budget, and sizes of groups as columns of the"
         " parent; children are dealt to parents.",
         "- *Hold-out*: a fifth of the roots, which no fit saw, corrected to as many roots as were fitted. *Dealt*: the real children"

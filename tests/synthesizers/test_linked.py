@@ -203,6 +203,20 @@ def test_wrong_parameters_are_refused(given, message):
         make(**given).fit(GIVEN)
 
 
+def test_a_refit_under_another_bound_is_refused(tmp_path):
+    """Its certificate would state the last bound of stays for the charges of both fits."""
+    model = make(epsilon=1.0).fit(GIVEN)
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m")):
+        before = one.ledger_.to_list()
+        one.set_params(schema=schema(stays=6), epsilon=8.0, config=TINY)
+        with pytest.raises(InputError, match="other bounds of a unit"):
+            one.fit(GIVEN)
+        assert one.ledger_.to_list() == before
+        one.set_params(schema=schema(), epsilon=2.0).fit(GIVEN)
+        assert len(one.ledger_.to_list()) == 2 * len(before)
+
+
 def test_a_schema_of_one_table_is_refused():
     with pytest.raises(InputError, match=r"Schema\.linked"):
         LinkedMargNet(schema().tables["stays"], epsilon=1.0).fit(GIVEN)
@@ -242,5 +256,5 @@ def test_the_blocks_of_the_guide_run(tmp_path, monkeypatch):
     names: dict = {}
     for block in blocks:
         exec(block.replace("time_limit=5.0", "time_limit=1.0"), names)
-    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 3
+    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 4
     assert (tmp_path / "linked.json").is_file()

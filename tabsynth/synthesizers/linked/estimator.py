@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
-from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
-from tabsynth.encoding.rows import SharedRows
+from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, SAME, LinkedEncoder, Records
+from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
@@ -29,17 +29,27 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
-    MAX_ROWS,
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
+    state_weights,
 )
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
+from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.fitting import (
+    Plan,
+    PlannedSpend,
+    Run,
+    noise_facts,
+    stated_settings,
+)
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
+from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import least_noise
@@ -50,12 +60,14 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.mixture import EVERYTHING, Box
+from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
-SMALLEST_COUNT = 0.5
-TOWARD_FIRST = True
+SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
+BY_WEIGHT = ", by weight"  # of the fit of the root's records as those of the population
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -63,7 +75,9 @@ def neighbours(records: Records, weight: float) -> Workload:
     """What matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
 
     The pairs are counted in any case. The numbers decide the sizes of all groups: on patients and visits at ε = 1 their
-    weight takes the distance of group sizes from 0.022 to 0.014.
+    weight takes the distance of group sizes from 0.022 to 0.014. Of later children, which are few, columns of their own
+    and whether they repeat the code of the previous child matter, too: their weight takes the distance of transitions
+    from 0.325 to 0.285.
     """
     own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
     pairs = [
@@ -71,8 +85,9 @@ def neighbours(records: Records, weight: float) -> Workload:
         for j, c in enumerate(records.columns)
         if _is(c, PREVIOUS, records.table) and c.column.name in own
     ]
-    sizes = tuple(j for j, column in enumerate(records.columns) if column.role == CHILDREN)
-    return Workload(tuple(pairs), None, weight, sizes)
+    roles = (CHILDREN, OWN, SAME) if records.context else (CHILDREN,)
+    columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
+    return Workload(tuple(pairs), None, weight, columns)
 
 
 def toward_first(
@@ -85,7 +100,7 @@ def toward_first(
     left out (James and Stein 1961).
     """
     at = {(c.table, c.column.name): j for j, c in enumerate(root.columns) if c.optional}
-    single = {m.columns[0]: m for m in first.counts if len(m.columns) == 1}
+    single = {m.columns[0]: m for m in first.by_row or first.counts if len(m.columns) == 1}
     counts = []
     for m in later.counts:
         column = records.columns[m.columns[0]]
@@ -105,6 +120,35 @@ def toward_first(
         moved.ravel()[:size] = prior + kept * (given - prior)
         counts.append(replace(m, counts=moved, std=m.std * math.sqrt(left)))
     return replace(later, counts=counts)
+
+
+def private_marginals(
+    encoder: LinkedEncoder,
+    name: str,
+    table: PrivateTable[Rows | SharedRows],
+    config: MargNetConfig,
+    rows: int | None,
+    spends: Sequence[PlannedSpend],
+    noise: Bits,
+    monitor: TrainingMonitor,
+) -> PrivateMarginals:
+    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public."""
+    records, of = encoder.records[name], f"{name}: "
+    return PrivateMarginals(
+        table,
+        records,
+        config,
+        rows if name == encoder.schema.root else None,
+        [spend for spend in spends if spend.purpose.startswith(of)],
+        table.ledger,
+        noise,
+        monitor,
+        neighbours(records, config.workload_weight),
+        design=encoder.schema.design if name == encoder.schema.root else NO_DESIGN,
+        of=of,
+        first=len(records.context),
+        last=len(records.context) + len(records.drawn),
+    )
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
@@ -218,7 +262,12 @@ class LinkedMargNet(Synthesizer):
         return self
 
     def sample(  # type: ignore[override]
-        self, n: int | None = None, *, random_state: int | None = None
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+        weights: str | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -226,32 +275,85 @@ class LinkedMargNet(Synthesizer):
         ----------
         n : int, optional
             Number of rows of the root. Default: the declared or noisy number of the fit.
+        where : dict, optional
+            From the root's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
+            ``{"households": {"rooms": [3, 4]}}``. Rows are drawn from the fitted mixture given the condition, exactly.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
+        weights : {None, "population"}
+            ``population`` adds the column of weights to the table of the root, as in :meth:`Synthesizer.sample`.
 
         Returns
         -------
         dict of str to DataFrame
             By table, each with its keys, which are 1, 2, 3, …: each parent's key is there, and no key occurs twice.
             Rows of one parent are together, in their order. ``attrs["certificate"]`` of each holds the certificate.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
+        self._check_weights(weights, None)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        condition = None if where is None or where == {} else self._condition(where)
         for_codes, for_cells = self._streams(random_state)
-        codes = self.trained_.generator.sample(n, for_codes)
-        tables = self.encoder_.from_tables(codes, for_cells)
-        certificate = self.certificate()
-        for table in tables.values():
+        generator: LinkedGenerator = self.trained_.generator
+        root, within = self.schema_.root, None
+        boxes: Sequence[Box] = EVERYTHING
+        if condition is not None:
+            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition)
+            within = condition.within
+        codes = generator.sample(n, for_codes, boxes=boxes)
+        tables = self.encoder_.from_tables(codes, for_cells, within)
+        if condition is not None and not condition.allows(tables[root]).all():
+            raise InputError(
+                f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
+            )
+        if weights is not None:
+            column = self._weight_column(n)
+            tables[root][column.name] = self.trained_.population / n
+        for name, table in tables.items():
+            certificate = self.certificate()
+            if condition is not None:
+                stated = {f"{root}.{c}": values for c, values in condition.stated.items()}
+                certificate["condition"] = stated
+            if weights is not None and name == root:
+                state_weights(certificate)
             attach(table, certificate)
         return tables
+
+    def _condition(self, where: Any) -> Condition:
+        """A condition on rows of the root; one on other tables is refused."""
+        root, names = self.schema_.root, self.schema_.names
+        if not isinstance(where, Mapping):
+            raise InputError(
+                f"Expected where to be a dict from table {shown(root)} to a condition, got {shown(where)}."
+            )
+        for name in where:
+            if name != root:
+                what = "puts a condition on" if name in names else "names no table by"
+                raise InputError(
+                    f"where {what} {shown(name)}; of linked tables, conditions are on the root, {shown(root)}."
+                )
+        condition = Condition(self.schema_.tables[root], where[root])
+        if condition.computed:
+            raise InputError(
+                f"where: column {shown(condition.computed[0])} of table {shown(root)} is computed; put the condition on"
+                " other columns."
+            )
+        return condition
 
     def sample_to(  # type: ignore[override]
         self,
         path: str | Path,
         n: int | None = None,
         *,
+        where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
+        weights: str | None = None,
         suffix: str = ".csv",
         formulas: str = "refuse",
         sep: str | None = None,
@@ -259,11 +361,12 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
-        not be there yet.
+        ``n``, ``where`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the
+        folder, which must not be there yet.
         """
         with new_folder(path) as folder:
-            for name, table in self.sample(n, random_state=random_state).items():
+            sampled = self.sample(n, where=where, random_state=random_state, weights=weights)
+            for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
@@ -332,7 +435,8 @@ class LinkedMargNet(Synthesizer):
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
         encoder, spends = LinkedEncoder(self.schema), []
         for name, share in self._shares(encoder).items():
-            for stage, part in stages(encoder.records[name], self._settings()).items():
+            weighted = name == self.schema.root and self.schema.design.weight is not None
+            for stage, part in stages(encoder.records[name], self._settings(), weighted).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None
@@ -349,12 +453,13 @@ class LinkedMargNet(Synthesizer):
             for name, keys in self.schema.keys.items()
             if keys.parent is not None
         ]
-        return [
-            f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
-        ]
+        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        return [protected, *self._weight_notes()]
 
     def _free_steps(self) -> dict[str, int]:
-        names = LinkedEncoder(self.schema).records
+        names = [*LinkedEncoder(self.schema).records]
+        if self.schema.design.weight is not None:
+            names.append(f"{self.schema.root}{BY_WEIGHT}")
         return {f"{name}: {STAGE}": self._settings().steps for name in names}
 
     def _complete_plan(
@@ -364,7 +469,7 @@ class LinkedMargNet(Synthesizer):
 
     def _train(  # type: ignore[override]
         self,
-        index: dict[str, SharedRows],
+        index: dict[str, Rows | SharedRows],
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -376,40 +481,44 @@ class LinkedMargNet(Synthesizer):
         measured: dict[str, Measurements] = {}
         notes: list[str] = []
         for name, records in encoder.records.items():
-            root, of = name == self.schema.root, f"{name}: "
-            marginals = PrivateMarginals(
+            marginals = private_marginals(
+                encoder,
+                name,
                 PrivateTable(index[name], ledger),
-                records,
                 config,
-                self.rows if root else None,
-                [spend for spend in spends if spend.purpose.startswith(of)],
-                ledger,
+                self.rows,
+                spends,
                 noise,
                 monitor,
-                neighbours(records, config.workload_weight),
-                of=of,
-                first=len(records.context),
-                last=len(records.context) + len(records.drawn),
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
-            if not root and TOWARD_FIRST:
-                of_root = encoder.records[self.schema.root], measured[self.schema.root]
-                measured[name] = toward_first(records, measured[name], *of_root)
-        rows = measured[self.schema.root].rows
+            if name != self.schema.root:
+                root = encoder.records[self.schema.root]
+                measured[name] = toward_first(
+                    records, measured[name], root, measured[self.schema.root]
+                )
+        of_root = measured[self.schema.root]
+        rows = of_root.rows
         components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
         groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
         curves: dict[str, dict[str, list[float]]] = {}
-        for left, (name, of_table) in zip(
-            range(len(measured), 0, -1), measured.items(), strict=True
+        # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
+        # be that of the population. The root of the population is fitted last.
+        parts = [(name, "", m.by_row or m.counts, m.rows, m) for name, m in measured.items()]
+        if of_root.population is not None:
+            people = of_root.population
+            parts.append((self.schema.root, BY_WEIGHT, of_root.counts, people, of_root))
+        for left, (name, what, counts, number, of_table) in zip(
+            range(len(parts), 0, -1), parts, strict=True
         ):
             given = (
                 encoder.records[name].layout,
                 config,
-                of_table.counts,
-                of_table.rows,
+                counts,
+                number,
                 init_rng,
                 of_table.resolution,
                 self._device(),
@@ -419,14 +528,15 @@ class LinkedMargNet(Synthesizer):
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, most, f"{name}: ", 1 / left)
+            fit.fit(monitor, most, f"{name}{what}: ", 1 / left)
             if name == self.schema.root:
                 generator.set_root(fit.mixture())
-            curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
+            curves |= {f"{name}{what}: {of}": curve for of, curve in fit.curves.items()}
         return Trained(
             generator=generator.to(self._device()),
             curves=curves,
             rows=rows,
+            population=of_root.population,
             notes={"children": notes},
         )
 
@@ -435,7 +545,7 @@ class LinkedMargNet(Synthesizer):
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
         declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
         return {
-            "settings": self._stated_settings(),
+            "settings": stated_settings(self),
             "public": {
                 "schema_sha256": schema.fingerprint(),
                 "declared": declared,
@@ -454,7 +564,7 @@ class LinkedMargNet(Synthesizer):
             },
             "versions": versions(),
             "code": code(),
-            "noise": self._noise_facts(),
+            "noise": noise_facts(self),
             "training": {
                 "stopped": monitor.stopped,
                 "curves": trained.curves,
@@ -483,6 +593,9 @@ class LinkedMargNet(Synthesizer):
             "delta": self.ledger_.delta,
             "config": self.config_,
             "rows": self.rows_,
+            **(
+                {} if self.trained_.population is None else {"population": self.trained_.population}
+            ),
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -506,11 +619,16 @@ class LinkedMargNet(Synthesizer):
                 root_share=share,
                 config=MargNetConfig(**config),
             )
-            model._take_facts(facts)
+            take_facts(model, facts)
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             rows = facts["rows"]
             if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+                raise damaged
+            population = facts.get("population")
+            if population is not None and not (
+                isinstance(population, float) and 1 <= population < math.inf
+            ):
                 raise damaged
             model.encoder_ = encoder = LinkedEncoder(schema)
             model.table_kind_ = TableKind(PANDAS, {})
@@ -532,7 +650,10 @@ class LinkedMargNet(Synthesizer):
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
         model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+            generator=generator.to(model._device()).eval(),
+            curves={},
+            rows=rows,
+            population=population,
         )
         return model
 

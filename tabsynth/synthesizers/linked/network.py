@@ -1,7 +1,8 @@
 """A network that draws the next child given its context, and its fit to noisy counts.
 
 The network takes the category codes of a context and a random vector, and gives a distribution for each column of the
-child's record: given both, the columns are independent. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
+child's record: given both, the columns are independent. A number for each column of the table itself is added to the logit
+of the previous child's code, because most sequences repeat codes more, or less, often than by chance. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
 fits a mixture, with contexts in the place of components: what a pair of columns is expected to count is the mean over
 contexts, of which the context's own columns are known. The contexts are those of groups that the generator itself draws,
 so that a child that follows drawn ones is fitted where it is used, and counts among context columns are not needed. All of
@@ -11,6 +12,7 @@ NOTE[DIFF] GEM and MargNet fit the rows of a mixture; here each row has a contex
 models, of which the child's columns alone are fitted.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,11 +28,11 @@ from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
-LEAST_STEPS = 150  # of a fit, also where counts are hardly more than noise
+LEAST_STEPS = 30  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
-START_COPY = True
+CERTAIN = 0.02  # no closer to 0 or 1 are shares that the copy terms start from
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
 ]  # contexts, shape (n, context columns), and their weights
@@ -199,11 +201,11 @@ class ContextFit(MargNetFit):
         repeats, end = self._drawing.repeats, len(shares) - len(self._drawing.repeats)
         context = end - len(self._drawing.sizes)
         self._drawing.start_from(shares[context:end])
-        if START_COPY:
-            for k, (i, j) in enumerate(repeats):
-                chance = float(np.clip(shares[i] @ shares[context + j], 0.02, 0.98))
-                same = float(np.clip(shares[end + k][1], 0.02, 0.98))
-                with torch.no_grad():
-                    self._drawing.copy[k] = float(np.log(same / (1 - same) * (1 - chance) / chance))
+        for k, (i, j) in enumerate(repeats):
+            # The odds of the previous code, over those of two independent draws.
+            chance = float(np.clip(shares[i] @ shares[context + j], CERTAIN, 1 - CERTAIN))
+            same = float(np.clip(shares[end + k][1], CERTAIN, 1 - CERTAIN))
+            with torch.no_grad():
+                self._drawing.copy[k] = math.log(same / (1 - same) * (1 - chance) / chance)
         width = self.layout.blocks[context].start
         return _Contexts(self._drawing, self._pool, width, rng)
