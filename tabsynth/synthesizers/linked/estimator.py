@@ -125,7 +125,7 @@ def toward_first(
 def private_marginals(
     encoder: LinkedEncoder,
     name: str,
-    table: PrivateTable[Rows | SharedRows],
+    table: PrivateTable[Any],
     config: MargNetConfig,
     rows: int | None,
     spends: Sequence[PlannedSpend],
