@@ -25,9 +25,9 @@ from tabsynth.tables.frames import table_from_arrow
 
 MOST_CELLS = 10**6  # that one query may return
 MOST_VALUES = 10_000  # of a column whose codes the engine finds by comparing values
-MOST_SETS = 256  # of columns in one query
+MOST_SETS = 100  # of columns in one query
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
-BLOCK = 15  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
+BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
 UNKNOWN = -1  # instead of a code: the schema does not take the value
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
 ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
@@ -130,7 +130,7 @@ class EngineCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`: up to 256 sets in one scan."""
+        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         keys = dict[Any, _Key]()
         asked = list[list[_Key]]()
