@@ -509,16 +509,17 @@ class LinkedEncoder:
                 index = encoder.rules.hold(index, rng)
             frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
-            if keys.parent_key is not None:
-                numbers[keys.parent_key] = table.parent + 1
+            parent = table.parent
             if keys.order is not None and keys.order in encoder.whole.names:
                 amounts = encoder.whole[keys.order].amounts(frame[keys.order])
                 order = np.lexsort((table.position, amounts, table.parent))
-                frame = frame.iloc[order].reset_index(drop=True)
+                frame, parent = frame.iloc[order].reset_index(drop=True), parent[order]
                 if any(len(tables[child].codes) for child in self.schema.children(name)):
                     _renumber(self.schema.children(name), tables, order)
             elif keys.order is not None and keys.order != keys.key:
                 numbers[keys.order] = table.position + 1
+            if keys.parent_key is not None:
+                numbers[keys.parent_key] = parent + 1
             if keys.key is not None:
                 numbers[keys.key] = np.arange(1, len(frame) + 1)
             aside = [

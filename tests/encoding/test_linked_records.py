@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_tables import schema, tables, without
 
-from tabsynth import InputError
+from tabsynth import InputError, Ordinal, Schema
 from tabsynth.encoding.linked import LinkedEncoder
 
 
@@ -165,3 +165,46 @@ def test_parents_without_children_are_taken():
     given = tables(5, most=0)
     _, rows = records_of(given)
     assert len(rows["patients"].codes) == 5 and len(rows["stays"].codes) == 0
+
+
+def test_children_stay_with_parents_that_an_order_moves():
+    """Stays of one cell are put in the order of their days, and their events, which are ordered too, go with them."""
+    events = Schema(
+        [
+            Ordinal(name="hour", dtype="int64", categories=(1, 2, 3)),
+            Ordinal(name="code", dtype="str", categories=("a", "b", "c")),
+        ]
+    )
+    linked = Schema.linked(
+        {**schema().tables, "events": events},
+        keys={
+            **schema().keys,
+            "events": {
+                **{"parent": "stays", "parent_key": "stay", "order": "hour"},
+                **{"max_children": 3},
+            },
+        },
+    )
+    rng = np.random.default_rng(0)
+    patients = pd.DataFrame({"patient": range(40), "sex": "f"})
+    stays = pd.DataFrame(
+        {
+            "stay": range(120),
+            "patient": np.repeat(range(40), 3),
+            "day": 15,
+            "ward": list("abc") * 40,
+        }
+    )
+    # A stay on ward a has one event, on b two, on c three, all of the ward's code.
+    of = np.repeat(range(120), [1, 2, 3] * 40)
+    table = pd.DataFrame({"stay": of, "hour": rng.integers(1, 4, len(of))})
+    table["code"] = stays["ward"].to_numpy()[of]
+    encoder = LinkedEncoder(linked)
+    made = encoder.from_tables(
+        encoder.to_tables({"patients": patients, "stays": stays, "events": table}), rng
+    )
+    assert (made["stays"].groupby("patient")["day"].diff().dropna() >= 0).all()
+    assert (made["stays"]["ward"].to_numpy() != stays["ward"].to_numpy()).any()  # some moved
+    joined = made["events"].merge(made["stays"], on="stay")
+    assert len(joined) == len(of) and (joined["code"] == joined["ward"]).all()
+    assert (made["events"].groupby("stay")["hour"].diff().dropna() >= 0).all()
