@@ -208,3 +208,30 @@ def test_children_stay_with_parents_that_an_order_moves():
     joined = made["events"].merge(made["stays"], on="stay")
     assert len(joined) == len(of) and (joined["code"] == joined["ward"]).all()
     assert (made["events"].groupby("stay")["hour"].diff().dropna() >= 0).all()
+
+
+def test_categories_have_their_declared_order():
+    """Of texts and of numbers: that of the categories, as the codes of synthetic rows have it."""
+    for dtype, categories in (("str", ("late", "early")), ("int64", (3, 1))):
+        stays = Schema([Ordinal(name="ward", dtype=dtype, categories=categories)])
+        linked = Schema.linked(
+            {"patients": schema().tables["patients"], "stays": stays},
+            keys={
+                "patients": {"key": "patient"},
+                "stays": {
+                    **{"parent": "patients", "parent_key": "patient", "order": "ward"},
+                    **{"max_children": 2},
+                },
+            },
+        )
+        given = {
+            "patients": pd.DataFrame({"patient": [1], "sex": ["f"]}),
+            "stays": pd.DataFrame(
+                {"patient": [1, 1, 1], "ward": [*categories[::-1], categories[1]]}
+            ),
+        }
+        encoder = LinkedEncoder(linked)
+        coded = encoder.to_tables(given)
+        assert coded["stays"].codes[:, 0].tolist() == [0, 1]  # the first two in order
+        made = encoder.from_tables(coded, np.random.default_rng(0))["stays"]
+        assert made["ward"].tolist() == list(categories)
