@@ -96,6 +96,9 @@ def _with_root(
             more[keys.parent_key] = np.repeat(np.array(of, dtype=np.int64), each)
         if keys.order is not None and keys.order not in more:
             more[keys.order] = rng.integers(0, 9, rows)
+        design = schema.tables[name].design
+        if design.weight is not None:  # of the root, above the cap
+            more[design.weight] = 2.0 * float(design.max_weight or 0)
         at = int(rng.integers(len(tables[name]) + 1))  # anywhere among the others
         parts = [tables[name].iloc[:at], more, tables[name].iloc[at:]]
         out[name] = pd.concat(parts, ignore_index=True)[list(tables[name].columns)]

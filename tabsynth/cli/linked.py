@@ -78,6 +78,7 @@ def sample_linked(
     written: dict[str, str],
     where: list[str] | None,
     key: "Ed25519PrivateKey | None",
+    weights: str | None,
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
@@ -85,7 +86,8 @@ def sample_linked(
 
     refuse_for_linked(options)
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    synthesizer.sample_to(out, n, where=condition, random_state=seed, **written)
+    drawn = {"where": condition, "weights": weights}
+    synthesizer.sample_to(out, n, random_state=seed, **drawn, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

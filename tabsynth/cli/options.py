@@ -35,6 +35,29 @@ Seed = Annotated[
         help="Random seed for a reproducible result. A seeded fit is not private, and its certificate says so."
     ),
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of survey weights. Counts then estimate the population; the column is not learned."
+    ),
+]
+MaxWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that says which unit a row is of, such as a person. Privacy then protects units; the column is"
+        " neither learned nor sampled."
+    ),
+]
+MaxRowsPerUnit = Annotated[
+    int | None,
+    typer.Option(help="The most rows of one unit that are used, from public knowledge."),
+]
 AuditKind = Annotated[
     str | None,
     typer.Option(

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.encoding.rows import SharedRows, names_of
+from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
@@ -69,6 +69,11 @@ class RecordColumn:
     def size(self) -> int:
         """Number of codes."""
         return self.column.size + self.optional
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its codes have an order, apart from the one of what a record lacks."""
+        return bool(self.column.ordered)
 
     @property
     def absent(self) -> int:
@@ -134,14 +139,17 @@ class CodedTable:
         The number of the parent's row in its table; zeros for the root.
     position : ndarray, shape (n,), int64
         The place among the children of that parent, from 0.
+    first : dict of str to ndarray, shape (n,), int64
+        By child table the number of the first child's row; -1 where there is none.
+    weights : ndarray, shape (n,), float64, or None
+        Of rows of the root whose schema declares a weight.
     """
 
     codes: np.ndarray
     parent: np.ndarray
     position: np.ndarray
-    first: dict[str, np.ndarray] = field(
-        default_factory=dict
-    )  # by child table; -1 where there is none
+    first: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: np.ndarray | None = None
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
@@ -328,6 +336,9 @@ class LinkedEncoder:
             raise InputError(
                 f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
             )
+        wrong = schema.design.problems(frame, schema.decimal, needed=True)
+        if wrong:
+            raise InputError(" ".join(message for *_, message in wrong))
         return index
 
     def _check_keys(
@@ -389,6 +400,9 @@ class LinkedEncoder:
             table = np.zeros((len(kept), width), dtype=np.int64)
             table[:, : codes[name].shape[1]] = codes[name][kept]
             out[name] = CodedTable(table, parent, position)
+            schema = self.schema.tables[name]
+            if schema.weight is not None:  # of the root, whose rows are all used
+                out[name].weights = schema.design.weights(frames[name], schema.decimal)
             if of.key is not None:
                 rows[name] = pd.Series(np.arange(len(kept)), index=keys[name][of.key][kept])
         for name in self.schema.names[1:]:
@@ -419,8 +433,8 @@ class LinkedEncoder:
         first[tables[name].parent[at]] = np.flatnonzero(at)
         tables[parent].first[name] = first
 
-    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, SharedRows]:
-        """The records of each table that has some, with their weights.
+    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows | SharedRows]:
+        """The records of each table that has some, with their weights; those of the root with survey weights if declared.
 
         Formal guarantees
         -----------------
@@ -432,10 +446,13 @@ class LinkedEncoder:
         counts of a set of columns. Adding or removing a root row, with all that hangs on it, changes counts of that set by
         non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
         Records of other root rows are the same, since bounds, orders and weights follow from a root's own rows.
+
+        Where rows of the root have survey weights, counts of records of the root by weight change by at most the cap. No
+        other records are counted by these.
         """
         # Whole numbers, whose inverses are the shares: at most the product of all bounds.
         parts = {self.schema.root: np.ones(len(tables[self.schema.root].codes), dtype=np.int64)}
-        out = {}
+        out: dict[str, Rows | SharedRows] = {}
         for name in self.schema.names:
             of, table = self.schema.keys[name].parent, tables[name]
             if of is not None:
@@ -453,7 +470,8 @@ class LinkedEncoder:
                 [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
                 axis=1,
             )
-            out[name] = SharedRows(codes, weights)
+            survey = table.weights
+            out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
         return out
 
     def context(

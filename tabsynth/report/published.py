@@ -17,6 +17,7 @@ from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.page import render_page
 from tabsynth.report.tabular import metrics_frame, metrics_markdown, with_interval
 from tabsynth.report.written import WrittenReport, as_report, markdown
+from tabsynth.schema.design import neighbour_of
 
 FORMAT = "tabsynth-published-report/3"
 
@@ -86,7 +87,7 @@ class PublishedReport(WrittenReport):
         condition = condition_sentence(self.certificate)
         own = (
             f"{condition}{' ' if condition else ''}The figures alone cost ({rounded_up(self.epsilon)},"
-            f" {self.delta:g})-differential privacy for adding or removing one record."
+            f" {self.delta:g})-differential privacy for adding or removing {neighbour_of(self.evaluation.unit)}."
         )
         if self.project is None or self.budget is None:
             return own
@@ -132,6 +133,7 @@ class PublishedReport(WrittenReport):
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
+            **({} if self.evaluation.unit is None else {"unit": self.evaluation.unit}),
             "warnings": list(self.warnings),
             "mechanisms": json_ready(list(self.mechanisms)),
             "metrics": [metric.to_dict() for metric in self.metrics],

@@ -17,7 +17,7 @@ from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
 from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
-from tabsynth.encoding.rows import SharedRows
+from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
@@ -30,16 +30,23 @@ from tabsynth.privacy.certificate.certificate import (
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
+from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
-    MAX_ROWS,
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
+    state_weights,
 )
 from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
+from tabsynth.synthesizers.fitting import (
+    Plan,
+    PlannedSpend,
+    Run,
+    noise_facts,
+    stated_settings,
+)
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
@@ -54,10 +61,12 @@ from tabsynth.synthesizers.margnet.measurement import (
 )
 from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
+from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
+BY_WEIGHT = ", by weight"  # of the fit of the root's records as those of the population
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -80,7 +89,7 @@ def neighbours(records: Records, weight: float) -> Workload:
 def private_marginals(
     encoder: LinkedEncoder,
     name: str,
-    table: PrivateTable[SharedRows],
+    table: PrivateTable[Rows | SharedRows],
     config: MargNetConfig,
     rows: int | None,
     spends: Sequence[PlannedSpend],
@@ -99,6 +108,7 @@ def private_marginals(
         noise,
         monitor,
         neighbours(records, config.workload_weight),
+        design=encoder.schema.design if name == encoder.schema.root else NO_DESIGN,
         of=of,
         first=len(records.context),
     )
@@ -220,6 +230,7 @@ class LinkedMargNet(Synthesizer):
         *,
         where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
+        weights: str | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -232,6 +243,8 @@ class LinkedMargNet(Synthesizer):
             ``{"households": {"rooms": [3, 4]}}``. Rows are drawn from the fitted mixture given the condition, exactly.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
+        weights : {None, "population"}
+            ``population`` adds the column of weights to the table of the root, as in :meth:`Synthesizer.sample`.
 
         Returns
         -------
@@ -245,6 +258,7 @@ class LinkedMargNet(Synthesizer):
             As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
+        self._check_weights(weights, where)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
         condition = None if where is None or where == {} else self._condition(where)
@@ -261,11 +275,16 @@ class LinkedMargNet(Synthesizer):
             raise InputError(
                 f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
             )
-        certificate = self.certificate()
-        if condition is not None:
-            stated = {f"{root}.{name}": values for name, values in condition.stated.items()}
-            certificate["condition"] = stated
-        for table in tables.values():
+        if weights is not None:
+            column = self._weight_column(n)
+            tables[root][column.name] = self.trained_.population / n
+        for name, table in tables.items():
+            certificate = self.certificate()
+            if condition is not None:
+                stated = {f"{root}.{column}": values for column, values in condition.stated.items()}
+                certificate["condition"] = stated
+            if weights is not None and name == root:
+                state_weights(certificate)
             attach(table, certificate)
         return tables
 
@@ -297,6 +316,7 @@ class LinkedMargNet(Synthesizer):
         *,
         where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
+        weights: str | None = None,
         suffix: str = ".csv",
         formulas: str = "refuse",
         sep: str | None = None,
@@ -304,11 +324,12 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n`` and ``where`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
-        not be there yet.
+        ``n``, ``where`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of
+        the folder, which must not be there yet.
         """
         with new_folder(path) as folder:
-            for name, table in self.sample(n, where=where, random_state=random_state).items():
+            sampled = self.sample(n, where=where, random_state=random_state, weights=weights)
+            for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
@@ -377,7 +398,8 @@ class LinkedMargNet(Synthesizer):
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
         encoder, spends = LinkedEncoder(self.schema), []
         for name, share in self._shares(encoder).items():
-            for stage, part in stages(encoder.records[name], self._settings()).items():
+            weighted = name == self.schema.root and self.schema.design.weight is not None
+            for stage, part in stages(encoder.records[name], self._settings(), weighted).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None
@@ -394,12 +416,13 @@ class LinkedMargNet(Synthesizer):
             for name, keys in self.schema.keys.items()
             if keys.parent is not None
         ]
-        return [
-            f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
-        ]
+        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        return [protected, *self._weight_notes()]
 
     def _free_steps(self) -> dict[str, int]:
-        names = LinkedEncoder(self.schema).records
+        names = [*LinkedEncoder(self.schema).records]
+        if self.schema.design.weight is not None:
+            names.append(f"{self.schema.root}{BY_WEIGHT}")
         return {f"{name}: {STAGE}": self._settings().steps for name in names}
 
     def _complete_plan(
@@ -409,7 +432,7 @@ class LinkedMargNet(Synthesizer):
 
     def _train(  # type: ignore[override]
         self,
-        index: dict[str, SharedRows],
+        index: dict[str, Rows | SharedRows],
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -434,19 +457,26 @@ class LinkedMargNet(Synthesizer):
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
-        rows = measured[self.schema.root].rows
+        of_root = measured[self.schema.root]
+        rows = of_root.rows
         components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
         groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
         curves: dict[str, dict[str, list[float]]] = {}
-        for left, (name, of_table) in zip(
-            range(len(measured), 0, -1), measured.items(), strict=True
+        # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
+        # be that of the population. The root of the population is fitted last.
+        parts = [(name, "", m.by_row or m.counts, m.rows, m) for name, m in measured.items()]
+        if of_root.population is not None:
+            people = of_root.population
+            parts.append((self.schema.root, BY_WEIGHT, of_root.counts, people, of_root))
+        for left, (name, what, counts, number, of_table) in zip(
+            range(len(parts), 0, -1), parts, strict=True
         ):
             given = (
                 encoder.records[name].layout,
                 config,
-                of_table.counts,
-                of_table.rows,
+                counts,
+                number,
                 init_rng,
                 of_table.resolution,
                 self._device(),
@@ -456,14 +486,15 @@ class LinkedMargNet(Synthesizer):
             else:
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)
-            fit.fit(monitor, most, f"{name}: ", 1 / left)
+            fit.fit(monitor, most, f"{name}{what}: ", 1 / left)
             if name == self.schema.root:
                 generator.set_root(fit.mixture())
-            curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
+            curves |= {f"{name}{what}: {of}": curve for of, curve in fit.curves.items()}
         return Trained(
             generator=generator.to(self._device()),
             curves=curves,
             rows=rows,
+            population=of_root.population,
             notes={"children": notes},
         )
 
@@ -472,7 +503,7 @@ class LinkedMargNet(Synthesizer):
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
         declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
         return {
-            "settings": self._stated_settings(),
+            "settings": stated_settings(self),
             "public": {
                 "schema_sha256": schema.fingerprint(),
                 "declared": declared,
@@ -491,7 +522,7 @@ class LinkedMargNet(Synthesizer):
             },
             "versions": versions(),
             "code": code(),
-            "noise": self._noise_facts(),
+            "noise": noise_facts(self),
             "training": {
                 "stopped": monitor.stopped,
                 "curves": trained.curves,
@@ -520,6 +551,9 @@ class LinkedMargNet(Synthesizer):
             "delta": self.ledger_.delta,
             "config": self.config_,
             "rows": self.rows_,
+            **(
+                {} if self.trained_.population is None else {"population": self.trained_.population}
+            ),
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -543,11 +577,16 @@ class LinkedMargNet(Synthesizer):
                 root_share=share,
                 config=MargNetConfig(**config),
             )
-            model._take_facts(facts)
+            take_facts(model, facts)
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             rows = facts["rows"]
             if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
+                raise damaged
+            population = facts.get("population")
+            if population is not None and not (
+                isinstance(population, float) and 1 <= population < math.inf
+            ):
                 raise damaged
             model.encoder_ = encoder = LinkedEncoder(schema)
             model.table_kind_ = TableKind(PANDAS, {})
@@ -569,7 +608,10 @@ class LinkedMargNet(Synthesizer):
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
         model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+            generator=generator.to(model._device()).eval(),
+            curves={},
+            rows=rows,
+            population=population,
         )
         return model
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.linked import OWN, PREVIOUS, CodedTable, LinkedEncoder, Records
+from tabsynth.encoding.rows import SharedRows
 from tabsynth.synthesizers.linked.network import ContextNetwork
 from tabsynth.synthesizers.mixture import EVERYTHING, Box, Mixture
 
@@ -73,8 +74,8 @@ class LinkedGenerator(nn.Module):
         tables = self.sample(n, rng, upto=name, rounded=False)
         rows = self.encoder.to_rows(tables)[name]
         width = len(self.encoder.records[name].context)
-        if not len(rows) or rows.shares is None:  # no group has two: any context will do
-            return np.zeros((1, width), dtype=np.int64), np.ones(1)
+        if not isinstance(rows, SharedRows) or rows.shares is None or not len(rows):
+            return np.zeros((1, width), dtype=np.int64), np.ones(1)  # no group has two: any will do
         return rows.codes[:, :width], rows.shares
 
     def sample(

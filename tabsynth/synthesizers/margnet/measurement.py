@@ -133,12 +133,15 @@ class Measurements:
     resolution : Resolution
     population : float or None
         The noisy total of the weights: then counts are those of the population.
+    by_row : list of Measured, optional
+        Then also the counts in which each row counts once.
     """
 
     counts: list[Measured]
     rows: float
     resolution: Resolution
     population: float | None = None
+    by_row: list[Measured] | None = None
 
 
 def in_agreement(
@@ -282,10 +285,10 @@ class PrivateMarginals:
         by = selection.resolution.narrowed(paired)
         if not heavy:
             return Measurements(counts, one_way.rows, by)
-        counts, population = of_population(
+        weighted, population = of_population(
             counts, heavy, groups, selection.resolution, one_way.rows
         )
-        return Measurements(counts, one_way.rows, by, population)
+        return Measurements(weighted, one_way.rows, by, population, counts)
 
     def _groups_by_weight(self, by: Resolution) -> list[np.ndarray]:
         """Groups of the values of each column that are counted by weight; none where rows have no weights.
