@@ -86,8 +86,7 @@ def sample_linked(
 
     refuse_for_linked(options)
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    drawn = {"where": condition, "weights": weights}
-    synthesizer.sample_to(out, n, random_state=seed, **drawn, **written)
+    synthesizer.sample_to(out, n, where=condition, random_state=seed, weights=weights, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

@@ -29,8 +29,8 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
 
-OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION = (
-    "own", "children", "ancestor", "first", "previous", "position",
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, SAME = (
+    "own", "children", "ancestor", "first", "previous", "position", "same",
 )  # fmt: skip
 MORE = "more"
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
@@ -88,22 +88,31 @@ class RecordColumn:
 
 @dataclass(frozen=True)
 class Records:
-    """The columns of the records of one table: context first, then what is drawn given the context.
+    """The columns of the records of one table: context, what is drawn given the context, and what follows from both.
 
     Attributes
     ----------
     table : str
     context, drawn : tuple of RecordColumn
+    repeats : tuple of (int, int)
+        The number of a column among ``context``, that of the previous child, and of the same one among ``drawn``. After all
+        other columns there is one for each that says whether both have the same code.
     """
 
     table: str
     context: tuple[RecordColumn, ...]
     drawn: tuple[RecordColumn, ...]
+    repeats: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
         """All columns, in order."""
-        return (*self.context, *self.drawn)
+        same = []
+        for _, j in self.repeats:
+            own = self.drawn[j]
+            column = Ordinal(name=own.column.name, dtype="str", categories=("other", "same"))
+            same.append(RecordColumn(role=SAME, table=own.table, column=column, place=own.place))
+        return (*self.context, *self.drawn, *same)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,7 +205,14 @@ class LinkedEncoder:
             if name == schema.root:
                 records[name] = Records(name, (), self._record(name, OWN))
             elif self.most(name) > 1:
-                records[name] = Records(name, self._context(name), self._record(name, OWN))
+                context, drawn = self._context(name), self._record(name, OWN)
+                own = {c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)}
+                repeats = tuple(
+                    (j, own[c.place])
+                    for j, c in enumerate(context)
+                    if (c.role, c.table) == (PREVIOUS, name) and c.place in own
+                )
+                records[name] = Records(name, context, drawn, repeats)
         self.records = records
 
     def most(self, name: str) -> int:
@@ -466,10 +482,10 @@ class LinkedEncoder:
                 rows = np.flatnonzero(table.position > 0)
                 each = parts[of][table.parent[rows]] * (number[rows] - 1)
                 weights = (GRID // each) / GRID
-            codes = np.concatenate(
-                [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
-                axis=1,
-            )
+            context = self.context(name, rows - 1, tables, rows)
+            drawn = self._drawn(name, rows, tables)
+            same = [context[:, i] == drawn[:, j] for i, j in self.records[name].repeats]
+            codes = np.column_stack([context, drawn, *same]).astype(np.int64)
             survey = table.weights
             out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
         return out
