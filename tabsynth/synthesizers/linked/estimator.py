@@ -295,7 +295,7 @@ class LinkedMargNet(Synthesizer):
             As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
-        self._check_weights(weights, None)
+        self._check_weights(weights, where)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
         condition = None if where is None or where == {} else self._condition(where)
