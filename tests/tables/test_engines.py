@@ -1,9 +1,12 @@
 """Tables that DuckDB and Polars count: the counts and the fit of the rows in memory, and one line where they fail."""
 
+import sys
+import types
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -28,7 +31,7 @@ from tabsynth import (
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table
+from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table, spark_table
 from tabsynth.tables.frames import table_from_arrow, to_pandas
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -422,3 +425,20 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
         done = run("fit", *source, *words, cwd=tmp_path, code=2)
         assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert not (tmp_path / "m.tabsynth").exists()
+
+
+def test_spark_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pyspark, and with a pyspark that finds no Java."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(InputError, match=r"install tabsynth\[spark\]"):
+        spark_table("local[2]", "people")
+    builder = mock.MagicMock()
+    started = builder.appName.return_value.master.return_value.getOrCreate
+    started.side_effect = RuntimeError("Java gateway process exited\nbefore sending its port")
+    package = types.ModuleType("pyspark.sql")
+    package.SparkSession = mock.Mock(builder=builder)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark.sql", package)
+    with pytest.raises(InputError, match="Java gateway process exited before sending") as error:
+        spark_table("local[2]", "people")
+    assert "install a Java runtime" in str(error.value) and "\n" not in str(error.value)
