@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from tabsynth.synthesizers.linked.estimator import LinkedMargNet
     from tabsynth.synthesizers.private_schema import draft_private
     from tabsynth.synthesizers.suggestions import suggest_constraints
-    from tabsynth.tables.counter import ParquetCounter, RowCounter
+    from tabsynth.tables.counter import RowCounter
+    from tabsynth.tables.parquet_counter import ParquetCounter
 
 __version__ = "0.1.0"
 
@@ -131,7 +132,7 @@ _LATER = {
     "plan": "planning",
     "verify": "privacy.certificate.verification",
     "load": "synthesizers",
-    "ParquetCounter": "tables.counter",
+    "ParquetCounter": "tables.parquet_counter",
     "ProjectLedger": "privacy.ledger.project",
     "ComparisonReport": "report",
     "LinkedReport": "report",

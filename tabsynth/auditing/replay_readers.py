@@ -14,8 +14,8 @@ import pandas as pd
 
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.counter import ParquetCounter
 from tabsynth.tables.files import read_table, write_table
+from tabsynth.tables.parquet_counter import ParquetCounter
 
 LARGE = 2**53  # the first whole number whose successor is no float
 READ_SCHEMA = Schema(

@@ -345,7 +345,7 @@ def _rows_of(
     identifiers: bool = False,
 ) -> Any:
     """Read the rows of a file; the rows of a folder are counted in place."""
-    from tabsynth.tables.counter import ParquetCounter
+    from tabsynth.tables.parquet_counter import ParquetCounter
 
     if table.is_dir():
         return ParquetCounter(table)

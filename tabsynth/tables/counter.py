@@ -6,18 +6,16 @@ be a database, a cluster, or a folder of files.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.errors import InputError, one_line
+from tabsynth.errors import InputError
 from tabsynth.privacy.noise.counts import Groups, by_value, count_rows
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.arrow_files import is_plain
-from tabsynth.tables.frames import table_from_arrow, to_pandas, value_type
+from tabsynth.tables.frames import to_pandas
 
 MOST_PROBLEMS = 5  # listed in one error
 
@@ -101,120 +99,6 @@ class RowCounter(ABC):
         ------
         InputError
         """
-
-
-class ParquetCounter(RowCounter):
-    """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
-
-    Memory is that of the distinct values of up to three columns: of columns of reals that hardly repeat, some
-    200 bytes a row.
-
-    Parameters
-    ----------
-    path : path
-        Of a folder, folders in it count too; hidden files, and those that begin with ``_``, do not.
-        Files that come later are not counted.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or one that is no Parquet table.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self._files = {file: _opened(file) for file in _parquet_files(Path(path))}
-
-    def check(self, schema: Schema) -> None:
-        """As :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
-        import pyarrow as pa
-
-        shared = pa.schema([])
-        for file, rows in self._files.items():
-            own = rows.schema
-            for name in schema.names:
-                if name not in own.names:
-                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
-                if not is_plain(own.field(name).type, pa.types):
-                    kind = shown(str(own.field(name).type))
-                    raise InputError(
-                        f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
-                    )
-            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
-            try:
-                shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
-            except pa.ArrowException as error:
-                raise InputError(
-                    f"{file} does not fit the files before it: {one_line(error)}; convert one."
-                ) from None
-
-    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """As :meth:`RowCounter.count`."""
-        import pyarrow as pa
-
-        # Names of our own: a column may be called as what pyarrow adds.
-        places = [str(i) for i in range(len(columns))]
-        parts: dict[Any, list[Any]] = {}
-        for file, rows in self._files.items():
-            try:
-                for batch in rows.to_batches(columns=list(columns)):
-                    part = pa.Table.from_batches([batch]).rename_columns(places)
-                    once = part.group_by(places).aggregate([([], "count_all")])
-                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
-                    parts.setdefault(kinds, []).append(once.cast(kinds))
-            except (OSError, pa.ArrowException) as error:
-                raise _unreadable(file, error) from None
-        # Files may hold a column in different types. They are never brought to one type, for whole numbers
-        # would change where another file has the column as floats.
-        counted = [_together(tables, places) for tables in parts.values()]
-        if not counted:
-            return pd.DataFrame(columns=[*columns, "count"])
-        if len(counted) > 1:
-            counted = [counts.astype(object) for counts in counted]
-        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
-
-
-def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
-    """Counts of tables of one schema, each combination of values once."""
-    import pyarrow as pa
-
-    counts = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
-    return table_from_arrow(counts)
-
-
-def _parquet_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.suffix.lower() == ".parquet"
-        and file.is_file()
-        # As other readers of such folders have it: what is not, or no longer, part of the table.
-        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-    )
-    if not files:
-        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
-    return files
-
-
-def _opened(file: Path) -> Any:
-    """A file as a dataset: its schema is read, and no row."""
-    import pyarrow as pa
-    import pyarrow.dataset as pads
-    from pyarrow.fs import LocalFileSystem
-
-    if not file.exists():
-        raise InputError(f"Cannot read {file}: there is no such file or folder.")
-    try:
-        # A file system, so that no name is taken for an address.
-        return pads.dataset(str(file), format="parquet", filesystem=LocalFileSystem())
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(file: Path, error: Exception) -> InputError:
-    reason = one_line(error)
-    return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
 
 
 def check_values(schema: Schema, rows: RowCounter) -> None:

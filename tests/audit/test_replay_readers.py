@@ -21,8 +21,9 @@ from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
-from tabsynth.tables.counter import ParquetCounter, count_by
+from tabsynth.tables.counter import count_by
 from tabsynth.tables.frames import to_pandas
+from tabsynth.tables.parquet_counter import ParquetCounter
 
 torch.set_num_threads(1)
 TABLE, ENCODER = read_table_of(40, 0), TableEncoder(READ_SCHEMA)

@@ -1,0 +1,407 @@
+"""Tables in Parquet files, counted a batch of rows at a time: many sets of columns in one scan.
+
+A value becomes its category code as in a DataFrame, by :meth:`Column.convert` and :meth:`Column.encode`: of each batch
+these see the distinct values of a column. Columns of few groups are counted together, and the counts of single sets
+follow by sums: all pairs of 100 columns of ten groups take 1,225 counts of four columns in place of 4,950.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tabsynth._validate import shown
+from tabsynth.errors import InputError, one_line
+from tabsynth.privacy.noise.counts import Groups, by_value, number_of
+from tabsynth.schema.column import Column
+from tabsynth.schema.schema import Schema
+from tabsynth.tables.arrow_files import is_plain
+from tabsynth.tables.counter import RowCounter, refuse_all
+from tabsynth.tables.frames import column_from_arrow, table_from_arrow, value_type
+
+BATCH_CELLS = 2**24  # values of all columns of a batch
+BATCH_ROWS = 2**20  # of a batch, at most
+TOGETHER = (256, 64, 16, 1)  # cells of columns that are counted together, the first that has room
+UNION_CELLS = 2**16  # of columns that are counted together for several sets
+MOST_CELLS = 2**27  # of all counts of a scan that go beyond the sets: 1 GiB
+TRIED = 1_024  # values of a batch by which it is seen whether they repeat
+CHANGED = "The files changed while they were counted; fit a copy of them."
+
+
+class ParquetCounter(RowCounter):
+    """The rows of a Parquet file, or of all ``.parquet`` files in a folder, counted a batch at a time.
+
+    Memory is that of a batch and of the counts, whatever the number of rows; of :meth:`count` that of the distinct
+    values of up to three columns.
+
+    Parameters
+    ----------
+    path : path
+        Of a folder, folders in it count too; hidden files, and those that begin with ``_``, do not.
+        Files that come later are not counted.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or one that is no Parquet table.
+
+    Formal guarantees
+    -----------------
+    Each row is counted once in each answer, and encoded as :meth:`tabsynth.schema.column.Column.encode` does it.
+    Answers are of one unchanging table as far as the sizes and times of its files tell: where they differ from
+    those of the last comparison with the schema, the fit ends. What was charged before stays charged. That
+    comparison is also the scan that counts single columns: the fit takes these counts once they are charged.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._files = {file: _opened(file) for file in _parquet_files(Path(path))}
+        self._stamps: list[tuple[int, ...]] = []  # of the files, when they were last compared
+        self._first: dict[int, tuple[Column, np.ndarray]] = {}  # counts of single columns then
+
+    def check(self, schema: Schema) -> None:
+        """As :meth:`RowCounter.check`: each file has each column, of a plain kind that all share."""
+        import pyarrow as pa
+
+        shared = pa.schema([])
+        for file, rows in self._files.items():
+            own = rows.schema
+            for name in schema.names:
+                if name not in own.names:
+                    raise InputError(f"{file}: column {shown(name)} is missing; add it.")
+                if not is_plain(own.field(name).type, pa.types):
+                    kind = shown(str(own.field(name).type))
+                    raise InputError(
+                        f"{file}: column {shown(name)} holds {kind}; unfold or convert it."
+                    )
+            kinds = pa.schema([(name, value_type(own.field(name).type)) for name in schema.names])
+            try:
+                shared = pa.unify_schemas([shared, kinds], promote_options="permissive")
+            except pa.ArrowException as error:
+                raise InputError(
+                    f"{file} does not fit the files before it: {one_line(error)}; convert one."
+                ) from None
+
+    def count(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """As :meth:`RowCounter.count`."""
+        import pyarrow as pa
+
+        # Names of our own: a column may be called as what pyarrow adds.
+        places = [str(i) for i in range(len(columns))]
+        parts: dict[Any, list[Any]] = {}
+        for file, rows in self._files.items():
+            try:
+                for batch in rows.to_batches(columns=list(columns)):
+                    part = pa.Table.from_batches([batch]).rename_columns(places)
+                    once = part.group_by(places).aggregate([([], "count_all")])
+                    kinds = pa.schema([(f.name, value_type(f.type)) for f in once.schema])
+                    parts.setdefault(kinds, []).append(once.cast(kinds))
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(file, error) from None
+        # Files may hold a column in different types. They are never brought to one type, for whole numbers
+        # would change where another file has the column as floats.
+        counted = [_together(tables, places) for tables in parts.values()]
+        if not counted:
+            return pd.DataFrame(columns=[*columns, "count"])
+        if len(counted) > 1:
+            counted = [counts.astype(object) for counts in counted]
+        return pd.concat(counted, ignore_index=True).set_axis([*columns, "count"], axis=1)
+
+    def count_all(
+        self,
+        schema: Any,
+        sets: Sequence[tuple[int, ...]],
+        groups: Sequence[Groups] | None = None,
+    ) -> list[np.ndarray]:
+        """As :meth:`RowCounter.count_all`, in one scan on all cores.
+
+        Without ``groups`` the files may be others than before, and the values of every column are compared
+        anew. With them the files must be those of that comparison.
+        """
+        stamps = _stamps(self._files)
+        if groups is None:
+            self._stamps, self._first = stamps, {}
+        elif self._stamps and stamps != self._stamps:
+            raise InputError(CHANGED)
+        by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
+        keys = dict[Any, _Key]()
+        asked = list[tuple[_Key, ...]]()
+        for columns, group in zip(sets, by, strict=True):
+            for j in columns:
+                if (j, group[j].tobytes()) not in keys:
+                    keys[j, group[j].tobytes()] = _Key(schema.columns[j], j, group[j])
+            asked.append(tuple(keys[j, group[j].tobytes()] for j in columns))
+        counts: dict[Part, np.ndarray] = {
+            s: self._first[s[0].place][1] for s in asked if len(s) == 1 and self._has(s[0])
+        }
+        scan = _Scan(list(dict.fromkeys(s for s in asked if s not in counts)))
+        if scan.sets:
+            counts |= scan.run(self._batches(scan.names))
+        if _stamps(self._files) != stamps:
+            raise InputError(CHANGED)
+        for s, c in counts.items():
+            if groups is None and len(s) == 1:
+                self._first[s[0].place] = s[0].column, c
+        return [counts[s].astype(np.float64) for s in asked]
+
+    def _has(self, key: "_Key") -> bool:
+        """Whether the values of a column were counted one by one when they were compared with the schema."""
+        column, _ = self._first.get(key.place, (None, None))
+        return column == key.column and key.by_value
+
+    def _batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Batches of rows of all files, with columns in the order of ``names``."""
+        import pyarrow as pa
+
+        rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
+        for file, table in self._files.items():
+            try:
+                yield from table.to_batches(
+                    columns=list(names), batch_size=rows, batch_readahead=2, fragment_readahead=1
+                )
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(file, error) from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """A column whose codes are counted in some groups."""
+
+    column: Column
+    place: int
+    group: np.ndarray
+
+    @cached_property
+    def size(self) -> int:
+        """Number of groups."""
+        return number_of(self.group)
+
+    @cached_property
+    def by_value(self) -> bool:
+        """Whether each code is a group of its own."""
+        return np.array_equal(self.group, np.arange(len(self.group)))
+
+
+Part = tuple[_Key, ...]  # columns whose codes are one number
+
+
+def _cells(keys: Sequence[_Key]) -> int:
+    return math.prod(key.size for key in keys)
+
+
+def _together_in(keys: Sequence[_Key], most: int) -> list[Part]:
+    """Columns in parts of at most ``most`` cells, but single columns may have more; first fit."""
+    parts = list[list[_Key]]()
+    for key in keys:
+        room = (p for p in parts if _cells([*p, key]) <= most)
+        found = next(room, None)
+        if found is None:
+            parts.append([key])
+        else:
+            found.append(key)
+    return [tuple(part) for part in parts]
+
+
+def _unions(sets: Sequence[Part], most: int) -> dict[Part, tuple[Part, ...]]:
+    """By set the parts that are counted jointly for it: whole ones where they have few cells, else its own columns."""
+    parts = _together_in(list(dict.fromkeys(key for s in sets for key in s)), most)
+    part_of = {key: part for part in parts for key in part}
+    unions = dict[Part, tuple[Part, ...]]()
+    for s in sets:
+        whole = tuple(dict.fromkeys(part_of[key] for key in s))
+        small = math.prod(map(_cells, whole)) <= UNION_CELLS
+        unions[s] = whole if small else tuple((key,) for key in s)
+    return _without_parts_of_others(unions)
+
+
+def _without_parts_of_others(
+    unions: dict[Part, tuple[Part, ...]],
+) -> dict[Part, tuple[Part, ...]]:
+    """The same, with a larger union in place of one whose columns it has as well."""
+    keys = {union: frozenset(k for part in union for k in part) for union in unions.values()}
+    having = dict[_Key, list[tuple[Part, ...]]]()
+    for union, of in keys.items():
+        for key in of:
+            having.setdefault(key, []).append(union)
+    largest = dict[tuple[Part, ...], tuple[Part, ...]]()
+    for union, of in keys.items():
+        candidates = min((having[key] for key in of), key=len)
+        largest[union] = max(
+            (other for other in candidates if of <= keys[other]), key=lambda other: len(keys[other])
+        )
+    return {s: largest[union] for s, union in unions.items()}
+
+
+class _Scan:
+    """Counts of sets of columns, which grow by batches of rows.
+
+    Parameters
+    ----------
+    sets : sequence of tuple of _Key
+    """
+
+    def __init__(self, sets: Sequence[Part]) -> None:
+        self.sets = sets
+        for most in TOGETHER:
+            self._union_of = _unions(sets, most)
+            unions = list(dict.fromkeys(self._union_of.values()))
+            if sum(math.prod(map(_cells, union)) for union in unions) <= MOST_CELLS:
+                break
+        self._parts = list(dict.fromkeys(part for union in unions for part in union))
+        self._counts = {
+            union: np.zeros(math.prod(map(_cells, union)), dtype=np.int64) for union in unions
+        }
+        columns = {key.place: key.column for s in sets for key in s}
+        self._columns = list(columns.values())
+        self.names = [column.name for column in self._columns]
+        self._problems: list[InputError | None] = [None] * len(self.names)
+
+    def run(self, batches: Iterator[Any]) -> dict[Part, np.ndarray]:
+        """The counts of each set, shape (groups of each column), int64.
+
+        Raises
+        ------
+        InputError
+            For all columns with a value that the schema does not take.
+        """
+        import pyarrow as pa
+
+        with ThreadPoolExecutor(pa.cpu_count()) as threads:
+            for batch in batches:
+                self._add(batch, threads)
+        refuse_all([str(problem) for problem in self._problems if problem is not None])
+        return {s: self._of(s) for s in self.sets}
+
+    def _add(self, batch: Any, threads: ThreadPoolExecutor) -> None:
+        def encoded(i: int) -> np.ndarray | None:
+            if self._problems[i] is None:
+                try:
+                    return _codes(self._columns[i], batch.column(self.names[i]))
+                except InputError as error:
+                    self._problems[i] = error
+            return None
+
+        codes = threads.map(encoded, range(len(self.names)))
+        of_column = {n: c for n, c in zip(self.names, codes, strict=True) if c is not None}
+        if any(self._problems):
+            return  # the table is refused, once all its columns were compared with the schema
+
+        def numbered(part: Part) -> np.ndarray:
+            of_keys = (_in_group(of_column[key.column.name], key) for key in part)
+            return _one_number(list(of_keys), [key.size for key in part])
+
+        numbers = dict(zip(self._parts, threads.map(numbered, self._parts), strict=True))
+
+        def count(union: tuple[Part, ...]) -> None:
+            cells = _one_number([numbers[part] for part in union], list(map(_cells, union)))
+            self._counts[union] += np.bincount(cells, minlength=len(self._counts[union]))
+
+        for _ in threads.map(count, self._counts):
+            pass
+
+    def _of(self, s: Part) -> np.ndarray:
+        """Counts of a set from those of its union."""
+        union = self._union_of[s]
+        keys = [key for part in union for key in part]
+        whole = self._counts[union].reshape([key.size for key in keys])
+        rest = tuple(axis for axis, key in enumerate(keys) if key not in s)
+        kept = [key for key in keys if key in s]
+        return whole.sum(axis=rest).transpose([kept.index(key) for key in s])
+
+
+def _codes(column: Column, values: Any) -> np.ndarray:
+    """Category codes of the values of a batch, shape (n,), in the smallest type that has them."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    places = None
+    try:
+        tried = values.slice(0, TRIED)
+        if 2 * len(tried.dictionary_encode("encode").dictionary) <= len(tried):
+            values = values.dictionary_encode("encode")
+            places, values = values.indices.to_numpy(), values.dictionary
+    except pa.ArrowNotImplementedError:
+        pass  # of a type that pyarrow does not compare
+    series = column_from_arrow(pa.chunked_array([values]), column.name)
+    codes = column.encode(column.convert(series)).astype(np.min_scalar_type(column.size))
+    return codes if places is None else np.take(codes, places)
+
+
+def _in_group(codes: np.ndarray, key: _Key) -> np.ndarray:
+    if key.by_value:
+        return codes
+    return np.take(key.group.astype(np.min_scalar_type(key.size)), codes)
+
+
+def _one_number(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """One number for each row from several, below the product of ``sizes``."""
+    if len(codes) == 1:
+        return codes[0]
+    small = np.min_scalar_type(math.prod(sizes))
+    numbers = codes[0].astype(small)
+    for more, size in zip(codes[1:], sizes[1:], strict=True):
+        numbers *= small.type(size)
+        numbers += more
+    return numbers
+
+
+def _stamps(files: Sequence[Path] | dict[Path, Any]) -> list[tuple[int, ...]]:
+    """What tells a file from a later one of the same name."""
+    stamps = list[tuple[int, ...]]()
+    for file in files:
+        try:
+            about = file.stat()
+        except OSError as error:
+            raise _unreadable(file, error) from None
+        stamps.append((about.st_ino, about.st_size, about.st_mtime_ns))
+    return stamps
+
+
+def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
+    """Counts of tables of one schema, each combination of values once."""
+    import pyarrow as pa
+
+    counts = pa.concat_tables(tables).group_by(list(places)).aggregate([("count_all", "sum")])
+    return table_from_arrow(counts)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() == ".parquet"
+        and file.is_file()
+        # As other readers of such folders have it: what is not, or no longer, part of the table.
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    )
+    if not files:
+        raise InputError(f"{path} holds no .parquet file; name the folder of the table's files.")
+    return files
+
+
+def _opened(file: Path) -> Any:
+    """A file as a dataset: its schema is read, and no row."""
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+    from pyarrow.fs import LocalFileSystem
+
+    if not file.exists():
+        raise InputError(f"Cannot read {file}: there is no such file or folder.")
+    try:
+        # A file system, so that no name is taken for an address.
+        return pads.dataset(str(file), format="parquet", filesystem=LocalFileSystem())
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    reason = one_line(error)
+    return InputError(f"Cannot read {file}: {reason}; write it again, or take it away.")
