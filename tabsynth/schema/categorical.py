@@ -197,10 +197,11 @@ class Categorical(Column):
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
         """As :meth:`Column.decode`; nothing is drawn."""
-        values = np.empty(self.cells + 1, dtype=object)
-        values[:-1] = self.categories
-        values[-1] = None
-        return self.to_series(values[codes], codes == self.cells)
+        self.check_nulls(codes == self.cells)
+        values = np.empty(self.cells + int(self.nulls), dtype=object)
+        values[: self.cells] = self.categories
+        listed = self.to_series(values, np.arange(len(values)) == self.cells)
+        return listed.take(codes).reset_index(drop=True)
 
     def declared_code(self, value: Any, where: str) -> int:
         """As :meth:`Column.declared_code`."""

@@ -5,6 +5,7 @@ begin and end between two steps, and decoding draws a step. Without one, decodin
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -42,6 +43,7 @@ MAX_DECIMALS = 300  # that a rounding may name
 COUNTED_STEPS = 1_000  # values of a cell that are looked at one by one for multiples
 HEAPED_DRAWS = 20  # of a value in a cell until it is a multiple, or none, as it should be
 SHORT_FLOATS = ("float16", "float32")
+MAX_EXACT = 2.0**53  # whole numbers up to which all are floats
 
 
 class StepRanges:
@@ -387,12 +389,26 @@ class Numeric(Column):
                 steps = within.at(place + np.floor(rng.random(len(codes)) * (stop - place)))
             numbers = np.clip(self.numbers_at(steps), low, high)
         if base_dtype(self.dtype) == "int":
-            whole = np.empty(len(codes), dtype=object)
-            whole[:] = [int(number) for number in np.round(numbers)]
-            return self.to_series(whole, nulls)
+            return self._whole_series(np.round(numbers), nulls)
         if self.dtype.lower() in SHORT_FLOATS:
             numbers = self._narrowed(numbers, left, right)
-        return self.to_series(numbers.astype(object), nulls)
+        if self.dtype not in ("float64", *SHORT_FLOATS):
+            return self.to_series(numbers.astype(object), nulls)
+        numbers[self.check_nulls(nulls)] = np.nan
+        return pd.Series(numbers, dtype=self.dtype, name=self.name)
+
+    def _whole_series(self, numbers: np.ndarray, nulls: np.ndarray) -> pd.Series:
+        """A Series of the column's dtype from whole numbers in floats, shape (n,)."""
+        known = re.fullmatch(r"U?Int\d+|u?int\d+", self.dtype)
+        if known is None or max(map(abs, self.bounds)) > MAX_EXACT:
+            whole = np.empty(len(numbers), dtype=object)
+            whole[:] = [int(number) for number in numbers]
+            return self.to_series(whole, nulls)
+        self.check_nulls(nulls)
+        values = numbers.astype(self.dtype.lower())
+        if self.dtype == self.dtype.lower():
+            return pd.Series(values, name=self.name)
+        return pd.Series(pd.arrays.IntegerArray(values, nulls), name=self.name)
 
     def _narrowed(self, numbers: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Numbers in the column's short floats, moved back into the cell that rounding took them from."""
