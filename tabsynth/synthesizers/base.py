@@ -4,12 +4,13 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tabsynth._files import check_writable
+from tabsynth._files import check_writable, replacing
 from tabsynth._progress import progress_bar
 from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
@@ -62,14 +63,19 @@ from tabsynth.synthesizers.model_file import (
     write_model,
 )
 from tabsynth.synthesizers.timing import estimated_seconds
+from tabsynth.tables.arrow_files import write_parquet_parts
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
+from tabsynth.tables.formulas import HANDLINGS
 from tabsynth.tables.frames import CHOICES, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
+STREAMED = 2**19  # rows past which a Parquet file is written in parts, each of at most so many …
+STREAMED_CELLS = 2**22  # … and of so many cells
 POPULATION = "population"  # weights of a sample that add up to the noisy total
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
+T = TypeVar("T")
 Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as many rows of codes
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
@@ -129,6 +135,16 @@ def counting(table: Any) -> Any:
     from tabsynth.tables.engines import EngineCounter, is_lazy
 
     return EngineCounter(table) if is_lazy(table) else table
+
+
+def ahead(parts: Iterator[T]) -> Iterator[T]:
+    """What an iterator gives, each made in another thread while the one before it is used."""
+    nothing: Any = object()
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, parts, nothing)
+        while (part := coming.result()) is not nothing:
+            coming = thread.submit(next, parts, nothing)
+            yield part
 
 
 def public_table(index: np.ndarray) -> dict[str, Any]:
@@ -502,14 +518,54 @@ class Synthesizer(BaseEstimator):
         ``n`` as of :meth:`sample`; ``formulas``, ``sep`` and ``decimal`` (default: that of the schema) as of
         :func:`tabsynth.write_table`; ``options`` are those of the method's :meth:`sample`. Returns the path of the
         certificate.
+
+        A Parquet file of more than 524,288 rows without a condition is written as it is drawn, in parts of constant
+        memory. Its rows are others than :meth:`sample` draws from the same ``random_state``, and MargNet draws them
+        independently: counts then have the error of a random sample of that size.
         """
-        suffix(path, writing=True)
+        kind = suffix(path, writing=True)
         for output in (path, beside(path)):  # a table must not be left without its certificate
             check_writable(output)
+        self._check_fitted()
+        rows = integer("n", self._number_of_rows(n))
+        others = {name: value for name, value in options.items() if name != "weights" and value}
+        if kind == ".parquet" and rows > STREAMED and not others and sep is decimal is None:
+            one_of("formulas", formulas, HANDLINGS)
+            return self._stream_to(Path(path), rows, random_state, options.get("weights"))
         table = self.sample(n, random_state=random_state, **{**options, "dataframe": "pandas"})
         mark = decimal or self.encoder_.whole.decimal
         write_table(table, path, formulas=formulas, sep=sep, decimal=mark)
         return write_beside(table.attrs["certificate"], path, len(table))
+
+    def _stream_to(self, path: Path, n: int, random_state: int | None, weights: str | None) -> Path:
+        """Write rows to a Parquet file as they are drawn: a part is drawn while the one before it is written."""
+        self._check_weights(weights, None)
+        most = max(MIN_ROWS, min(STREAMED, STREAMED_CELLS // len(self.encoder_.schema.columns)))
+        for_codes, for_cells = self._streams(random_state)
+        draw = self._stream_sampler()
+        parts = -(-n // most)
+        lengths = [n // parts + (i < n % parts) for i in range(parts)]
+
+        def table(rows: np.ndarray) -> pd.DataFrame:
+            if self.encoder_.whole.ruled and self.encoder_.rules.broken(rows).any():
+                rows = self.encoder_.rules.hold(rows, for_cells)
+            made = self.encoder_.from_index(rows, for_cells)
+            if weights is not None:
+                made[self._weight_column(n).name] = float(self.trained_.population or 0.0) / n
+            return made
+
+        with replacing(path) as temporary:
+            write_parquet_parts(
+                map(table, ahead(draw(length, for_codes) for length in lengths)), temporary
+            )
+        certificate = self.certificate()
+        if weights is not None:
+            state_weights(certificate)
+        return write_beside(certificate, path, n)
+
+    def _stream_sampler(self) -> Sampler:
+        """A sampler of category codes of a part of a table that is too large to be drawn at once."""
+        return self._sampler(None)[0]
 
     def certificate(self) -> dict[str, Any]:
         """What is claimed about every table sampled: a JSON-ready dict."""

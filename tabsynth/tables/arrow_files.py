@@ -5,7 +5,7 @@ The dtypes of what is read follow from the types that a file declares: see :func
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -273,6 +273,41 @@ def write_arrow(table: pd.DataFrame, path: Path, ending: str) -> None:
         raise InputError(
             f"The table cannot be written as {NAMES[ending]}: {one_line(error)}; write Parquet."
         ) from None
+
+
+def write_parquet_parts(parts: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write the rows of DataFrames of the same dtypes to one Parquet file, a group of rows from each.
+
+    The file's types are those of the first part.
+
+    Raises
+    ------
+    InputError
+        For a dtype that Parquet lacks.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for part in parts:
+            kinds = None if writer is None else writer.schema
+            arrow = pa.Table.from_pandas(part, schema=kinds, preserve_index=False)
+            if writer is None:
+                fields = [
+                    f.with_type(pa.string()) if pa.types.is_null(f.type) else f
+                    for f in arrow.schema
+                ]
+                arrow = arrow.cast(pa.schema(fields, arrow.schema.metadata))
+                writer = parquet.ParquetWriter(path, arrow.schema)
+            writer.write_table(arrow)
+    except pa.ArrowException as error:
+        raise InputError(
+            f"The table cannot be written as Parquet: {one_line(error)}; write .csv, or declare another dtype."
+        ) from None
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _for_orc(table: Any) -> Any:

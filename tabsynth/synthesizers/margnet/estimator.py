@@ -209,6 +209,13 @@ class MargNet(Synthesizer):
             return partial(generator.sample, boxes=everything), False
         return draw, True
 
+    def _stream_sampler(self) -> Sampler:
+        """As :meth:`Synthesizer._stream_sampler`: rows are independent given the component, without rounding."""
+        generator: Mixture = self.trained_.generator
+        boxes = boxes_to_sample(generator, self.encoder_, None)
+        draw = partial(generator.sample, boxes=boxes, rounded=False)
+        return partial(generator.in_groups, draw, _derived_groups(self.encoder_.whole))
+
     def _settings(self) -> MargNetConfig:
         return MargNetConfig() if self.config is None else self.config
 
