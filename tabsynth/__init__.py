@@ -20,7 +20,7 @@ from tabsynth.schema import (
 )
 from tabsynth.schema.linked import LinkedSchema, TableKeys
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_table, write_table
+from tabsynth.tables.files import read_sample, read_table, write_table
 
 if TYPE_CHECKING:
     from tabsynth.auditing.registry import audit
@@ -110,6 +110,7 @@ __all__ = [
     "load_census",
     "load_hospital",
     "plan",
+    "read_sample",
     "read_table",
     "suggest_constraints",
     "verify",

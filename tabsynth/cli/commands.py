@@ -568,6 +568,13 @@ def evaluate(
     encoding: Encoding = None,
     decimal: Decimal = None,
     sheet: Sheet = None,
+    sample_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Compare a uniform sample of at most so many rows of each Parquet file or folder of Parquet files."
+            " Default: 100,000 of a folder, and the whole of a file."
+        ),
+    ] = None,
 ) -> None:
     """Compare a synthetic table with the real one, and write report.html and metrics.json.
 
@@ -585,17 +592,27 @@ def evaluate(
     }
     options: dict[str, Any] = {"target": target, "by": by, **survey, "boosting": boosting}
     if is_linked_schema(schema):
-        refused = {**options, "epsilon": epsilon is not None, "ledger": ledger}
+        refused = {
+            **options,
+            "epsilon": epsilon is not None,
+            "ledger": ledger,
+            "sample_rows": sample_rows,
+        }
         given = reading(sep, encoding, decimal, sheet)
         write_linked(real, synthetic, holdout, schema, out, key, given, refused)
         return
     facts = Schema.load(schema)
     check_folder(out)
     given = reading(sep, encoding, decimal, sheet)
-    fitted, drawn, holdout_table = read_tables((real, synthetic, holdout), facts, given, survey)
+    if epsilon is not None and (sample_rows is not None or real.is_dir() or synthetic.is_dir()):
+        raise InputError(
+            "A report with --epsilon is of whole tables; leave out --sample-rows, and give files in place of folders."
+        )
+    tables, totals = read_tables((real, synthetic, holdout), facts, given, survey, sample_rows)
+    fitted, drawn, holdout_table = tables
     certificate = certificate_of(synthetic, key)
     report = measured_privately(
         fitted, drawn, facts, certificate, epsilon, ledger, {"holdout": holdout, **options}
-    ) or measured(fitted, drawn, holdout_table, facts, certificate, **options)
+    ) or measured(fitted, drawn, holdout_table, facts, certificate, sampled_from=totals, **options)
     write_report(report, out, real, synthetic, schema, holdout, ledger)
     print_summary(report)

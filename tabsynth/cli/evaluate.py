@@ -10,7 +10,7 @@ from tabsynth.cli.console import fractions, say, warn
 from tabsynth.cli.paths import check_folder, check_not_input, make_folder
 from tabsynth.errors import InputError, TabsynthError
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.files import read_table, taken_by
+from tabsynth.tables.files import read_sample, read_table, taken_by
 
 if TYPE_CHECKING:
     from tabsynth.privacy.certificate.verification import Verification
@@ -46,25 +46,44 @@ def certificate_of(table: Path, key: Path | None = None) -> "Verification | None
     return verification if verification.consistent else None
 
 
+SAMPLED = 100_000  # rows of a folder of Parquet files, where no other number is asked for
+READ = ("train", "synthetic", "holdout")
+
+
 def read_tables(
-    paths: Sequence[Path | None], schema: Schema, options: dict[str, Any], survey: dict[str, Any]
-) -> list[Any]:
+    paths: Sequence[Path | None],
+    schema: Schema,
+    options: dict[str, Any],
+    survey: dict[str, Any],
+    sample_rows: int | None = None,
+) -> tuple[list[Any], dict[str, int]]:
     """The real table, the synthetic one and the hold-out, with the survey's columns, where they are given.
 
     ``options`` of reading are of the real tables; ``survey``: those of :func:`tabsynth.evaluate` about the survey.
+    Of a folder of Parquet files, and with ``sample_rows`` of a Parquet file, a sample is read. The second result is the
+    number of all rows of tables that have more.
     """
     from tabsynth.evaluation.survey_columns import survey_names
 
     given = survey if survey["weights"] is not None else {**survey, "weights": schema.weight}
     names = survey_names(**given)
-    real, synthetic, holdout = paths
-    assert real is not None and synthetic is not None
-    tables = [read_table(real, schema, aside=names.takes, **options)]
-    tables.append(read_table(synthetic, schema, aside=names.takes))
-    if holdout is not None:
-        taken = taken_by(holdout, options)
-        tables.append(read_table(holdout, schema, aside=names.takes, **taken))
-    return [*tables, None][:3]
+    tables, totals = list[Any](), dict[str, int]()
+    for name, path in zip(READ, paths, strict=True):
+        if path is None:
+            tables.append(None)
+        elif path.is_dir() or (sample_rows is not None and path.suffix.lower() == ".parquet"):
+            rows = SAMPLED if sample_rows is None else sample_rows
+            table, total = read_sample(path, schema, rows, aside=names.takes)
+            totals |= {name: total} if total > len(table) else {}
+            tables.append(table)
+        else:
+            given = {} if name == "synthetic" else taken_by(path, options)
+            tables.append(
+                read_table(
+                    path, schema, aside=names.takes, **(given if name != "train" else options)
+                )
+            )
+    return tables, totals
 
 
 def measured(

@@ -31,6 +31,7 @@ from tabsynth.evaluation.inputs import (
     rows_sha256,
 )
 from tabsynth.evaluation.metric import Evaluation, Weights
+from tabsynth.evaluation.sampling import checked_totals, sampled_distances
 from tabsynth.evaluation.suite import measure
 from tabsynth.evaluation.survey_columns import (
     DesignColumns,
@@ -67,6 +68,7 @@ def evaluate(
     m: int = 1000,
     k: Sequence[int] = (1, 5, 10, 100),
     random_state: int = 0,
+    sampled_from: Mapping[str, int] | None = None,
     progress: Callable[[str, float], None] | None = None,
     label: str = "synthetic",
 ) -> Evaluation:
@@ -125,6 +127,10 @@ def evaluate(
     random_state : int
         The evaluation's own draws: the same tables give the same numbers. It has nothing to do with
         the privacy of the synthesizer, whose noise is never seeded.
+    sampled_from : dict of int, optional
+        Where ``train`` (the real table), ``synthetic`` or ``holdout`` is a uniform sample of a table that is too large to
+        be read: rows of the whole table. The result then has the standard error of each distance by the drawing of
+        rows. :func:`tabsynth.read_sample` draws rows.
     progress : callable, optional
         Called with the name of a stage and its finished share in [0, 1].
     label : str
@@ -182,6 +188,10 @@ def evaluate(
     if shadow is not None:
         _refuse_shadow(shadow, whole)
         extra.append(shadow_attack(encoder, train, others, shadow, shadow_fits, seed, progress))
+    given_rows = {"train": len(training.rows), "synthetic": len(made.rows)}
+    if kept_apart is not None:
+        given_rows["holdout"] = len(kept_apart.rows)
+    totals = checked_totals(sampled_from or {}, given_rows)
     measured = measure(
         train,
         indexed_table.index,
@@ -225,6 +235,9 @@ def evaluate(
         real_sha256=rows_sha256(train, others),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
+        sampled=sampled_distances(measured, totals, train, schema.names, schema.sizes, seed)
+        if totals
+        else None,
     )
 
 

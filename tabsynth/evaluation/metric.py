@@ -18,6 +18,7 @@ from tabsynth.evaluation.results import (
     Prediction,
     Result,
     RuleCheck,
+    Sampled,
     Subgroups,
     SurveyEstimates,
     Verdict,
@@ -359,6 +360,8 @@ class Evaluation(Result):
         Which survey weights every metric of utility uses; None: all rows count the same.
     survey : SurveyEstimates or None
         Weighted estimates of the training table with the intervals of the survey's design.
+    sampled : Sampled or None
+        Of tables that are samples of larger ones.
     """
 
     rows: dict[str, int]
@@ -377,6 +380,7 @@ class Evaluation(Result):
     versions: Mapping[str, str] = field(default_factory=dict)
     weights: WeightsUsed | None = None
     survey: SurveyEstimates | None = None
+    sampled: Sampled | None = None
 
     def __getitem__(self, key: str) -> Metric:
         """The metric of that key; KeyError if it was not measured."""

@@ -438,6 +438,43 @@ class ColumnSummary(Result):
 
 
 @dataclass(frozen=True)
+class SampledDistance(Result):
+    """The mean distance of marginals of one order, of tables that are samples of larger ones.
+
+    Attributes
+    ----------
+    order : int
+        Number of columns of each marginal.
+    value : float
+        Of the sampled rows.
+    standard_error : float
+        By the drawing of rows: of other samples of these tables.
+    by_chance : float
+        What samples of this size of two equal tables have on average: as far is also a perfect table.
+    """
+
+    order: int
+    value: float
+    standard_error: float
+    by_chance: float
+
+
+@dataclass(frozen=True)
+class Sampled(Result):
+    """How many rows were compared, of how many, and what this adds to the distances.
+
+    Attributes
+    ----------
+    rows : dict
+        Of ``train``, ``synthetic`` and ``holdout``: sampled rows and rows of the whole table.
+    distances : tuple of SampledDistance
+    """
+
+    rows: dict[str, tuple[int, int]]
+    distances: tuple[SampledDistance, ...]
+
+
+@dataclass(frozen=True)
 class WeightsUsed(Result):
     """The survey weights that every metric of utility uses.
 

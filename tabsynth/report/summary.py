@@ -11,6 +11,7 @@ from tabsynth.evaluation.results import (
     BaselineComparison,
     Disclosure,
     Estimate,
+    Sampled,
     Subgroups,
     SurveyEstimates,
     WeightsUsed,
@@ -50,6 +51,7 @@ _UNKNOWN = (
     " columns are weakly related, it does not."
 )
 SURVEY_KINDS = {kind: title for kind, (title, _) in KINDS.items()}
+ORDERS = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
 NAMED = 5  # groups, before "and so many others"
 
 
@@ -107,6 +109,8 @@ def summarise(evaluation: Evaluation) -> list[str]:
     if len(evaluation.prediction.columns) > 1:
         out.append(_prediction(evaluation))
     out.append(_distances(evaluation))
+    if evaluation.sampled is not None:
+        out.append(_sampled(evaluation.sampled))
     if evaluation.weights is not None:
         out.append(_weights(evaluation.weights))
     if evaluation.survey is not None:
@@ -184,7 +188,6 @@ def _prediction(evaluation: Evaluation) -> str:
 
 
 def _distances(evaluation: Evaluation) -> str:
-    names = {1: "single columns", 2: "pairs of columns", 3: "triples of columns"}
     parts = []
     for item in evaluation.distances:
         metric = evaluation[f"tvd{item.order}"]
@@ -195,10 +198,28 @@ def _distances(evaluation: Evaluation) -> str:
         if metric.holdout is not None:
             references.append(f"hold-out reference {metric.holdout.value:.3f}")
         beside = f" ({', '.join(references)})" if references else ""
-        parts.append(f"{metric.value:.3f} for {names[item.order]}{beside}")
+        parts.append(f"{metric.value:.3f} for {ORDERS[item.order]}{beside}")
     return (
         "The synthetic table's counts differ from the training table's by a mean total variation"
         f" distance of {'; '.join(parts)}. 0 is equal, 1 is disjoint."
+    )
+
+
+def _sampled(sampled: Sampled) -> str:
+    """How many rows were drawn of how many, and the error that this adds to the distances."""
+    names = {"train": "training", "synthetic": "synthetic", "holdout": "hold-out"}
+    parts = [
+        f"{rows:,} of {total:,} rows of the {names[name]} table"
+        for name, (rows, total) in sampled.rows.items()
+    ]
+    errors = [
+        f"{item.standard_error:.4f} for {ORDERS[item.order]} (equal tables: {item.by_chance:.3f} by chance)"
+        for item in sampled.distances
+    ]
+    return (
+        f"All figures are of a uniform sample: {', '.join(parts)}. The standard error of the distance by sampling is"
+        f" {'; '.join(errors)}. Distances of samples are also larger than those of whole tables, by about what equal tables"
+        " have by chance where columns are close."
     )
 
 

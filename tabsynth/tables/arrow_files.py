@@ -31,7 +31,7 @@ def read_arrow(path: str | Path, ending: str) -> pd.DataFrame:
     limits = Limits(path)
     try:
         table = _READERS[ending](path, limits)
-        return table_from_arrow(_without_index(table))
+        return table_from_arrow(without_index(table))
     except InputError:
         raise
     except OSError as error:
@@ -43,7 +43,8 @@ def read_arrow(path: str | Path, ending: str) -> pd.DataFrame:
         raise InputError(f"{path} is not a {NAMES[ending]} table: {one_line(error)}") from None
 
 
-def _without_index(table: Any) -> Any:
+def without_index(table: Any) -> Any:
+    """A pyarrow Table without the columns that pandas wrote as the index."""
     written = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
     index = [name for name in written.get("index_columns", []) if name in table.column_names]
     return table.drop_columns(index)
@@ -57,7 +58,7 @@ def is_plain(kind: Any, types: Any) -> bool:
     return bool(types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind) or texts)
 
 
-def _check_schema(path: str | Path, schema: Any) -> None:
+def check_schema(path: str | Path, schema: Any) -> None:
     """Refuse too many columns, and nested ones."""
     from pyarrow import types
 
@@ -106,7 +107,7 @@ def _check_parquet(file: IO[bytes], path: str | Path, limits: Limits) -> None:
 
     file_reader = parquet.ParquetFile(file, thrift_string_size_limit=2**24, pre_buffer=False)
     about, schema = file_reader.metadata, file_reader.schema_arrow
-    _check_schema(path, schema)
+    check_schema(path, schema)
     groups = [about.row_group(i) for i in range(about.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     limits.check(cells=about.num_rows * max(1, len(schema.names)))
@@ -132,7 +133,7 @@ def _read_ipc(path: str | Path, limits: Limits) -> Any:
         _check_messages(file, limits)
         file.seek(start)
         with pa.ipc.open_stream(file) as reader:
-            _check_schema(path, reader.schema)
+            check_schema(path, reader.schema)
             table = reader.read_all()
     table.validate(full=True)  # places of texts that lie outside the file
     limits.check(
@@ -225,7 +226,7 @@ def _read_orc(path: str | Path, limits: Limits) -> Any:
     with open(path, "rb") as file:
         rows = orc.ORCFile(file).nrows
     source = dataset.dataset(str(path), format="orc")
-    _check_schema(path, source.schema)
+    check_schema(path, source.schema)
     limits.check(cells=rows * max(1, len(source.schema.names)))
     texts = any(not pa.types.is_primitive(field.type) for field in source.schema)
     batches, unpacked = [], 0

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tabsynth._files import replacing
-from tabsynth._validate import one_of, shown
+from tabsynth._validate import integer, one_of, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import base_dtype
 from tabsynth.schema.conforming import conformed
@@ -23,6 +23,7 @@ from tabsynth.tables.delimited import COMPRESSIONS, SEPARATORS, packed, read_tex
 from tabsynth.tables.formulas import HANDLINGS, escape_formulas, refuse_formulas, unescaped
 from tabsynth.tables.labelled import SUFFIXES as LABELLED
 from tabsynth.tables.labelled import read_labelled
+from tabsynth.tables.parquet_counter import sampled_rows
 from tabsynth.tables.workbooks import read_sheet, write_sheet
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -161,10 +162,21 @@ def read_table(
                 f"The schema declares decimal mark {schema.decimal!r}, not {decimal!r}; leave out --decimal, or change"
                 " the schema."
             )
-    mark = decimal or schema.decimal
-    base, _ = _stored(path)
+    marked = replace(schema, decimal=decimal or schema.decimal)
     frame = _read(path, schema.null_values, sep, encoding, sheet)
-    as_text = _is_text(base)
+    return _declared(path, frame, marked, _is_text(_stored(path)[0]), aside, check_sep=sep is None)
+
+
+def _declared(
+    path: str | Path,
+    frame: pd.DataFrame,
+    schema: Schema,
+    as_text: bool,
+    aside: Collection[str] | Callable[[str], bool],
+    *,
+    check_sep: bool = False,
+) -> pd.DataFrame:
+    """The columns of a file as a schema declares them, and beside them those of its design and of ``aside``."""
     if as_text:
         known = schema.names if callable(aside) else (*schema.names, *aside)
         frame.columns = [unescaped(name, known) for name in frame.columns]
@@ -172,25 +184,70 @@ def read_table(
     kept = frame.loc[:, [is_aside(str(name)) for name in frame.columns]]
     declared = {*schema.names, *schema.names_left_out, *schema.design.names}
     frame = frame.drop(columns=[name for name in kept.columns if name not in declared])
-    if sep is None:
+    if check_sep:
         _check_separator(path, frame, schema.names)
-    marked = replace(schema, decimal=mark)
     try:
         schema.check_columns(frame, str(path))
-        frame = conformed(frame, marked)
+        frame = conformed(frame, schema)
         series = {
             column.name: frame[column.name]
             if column.provenance == "released"
-            else read_values(column, frame[column.name], as_text, mark)
+            else read_values(column, frame[column.name], as_text, schema.decimal)
             for column in schema.columns
             if column.learned
         }
     except InputError as error:
-        raise marked.refusal(frame, str(path), error, parse=True) from None
+        raise schema.refusal(frame, str(path), error, parse=True) from None
     beside = {name: frame[name] for name in schema.design.names if name in frame.columns}
     beside |= {name: kept[name] for name in kept.columns if name not in series}
     names = [c.name for c in schema.columns if c.learned]
     return pd.DataFrame({**series, **beside}, columns=[*names, *beside])
+
+
+def read_sample(
+    path: str | Path,
+    schema: Schema,
+    rows: int,
+    *,
+    random_state: int = 0,
+    aside: Collection[str] | Callable[[str], bool] = (),
+) -> tuple[pd.DataFrame, int]:
+    """Read a uniform sample of the rows of a Parquet file, or of all ``.parquet`` files in a folder.
+
+    The rows are drawn without replacement and come in their order in the files, which are read once, a batch at a time.
+
+    Parameters
+    ----------
+    path : path
+    schema : Schema
+    rows : int
+        The number of rows to draw; all of them, where there are fewer.
+    random_state : int
+        The same files and number give the same rows.
+    aside
+        As of :func:`read_table`.
+
+    Returns
+    -------
+    DataFrame
+        As :func:`read_table` reads the drawn rows.
+    int
+        The number of all rows.
+
+    Raises
+    ------
+    InputError
+    """
+    integer("rows", rows)
+    integer("random_state", random_state, least=0)
+    parts, total = sampled_rows(Path(path), rows, random_state)
+    nulls = {"", *schema.null_values}
+    tables = []
+    for file, frame in parts.items():
+        plain = {j: _without_texts(frame.iloc[:, j], nulls) for j in range(frame.shape[1])}
+        values = pd.DataFrame(plain, index=frame.index).set_axis(frame.columns, axis=1)
+        tables.append(_declared(file, values, schema, False, aside))
+    return pd.concat(tables, ignore_index=True), total
 
 
 def read_linked(

@@ -21,7 +21,7 @@ from tabsynth.errors import InputError, one_line
 from tabsynth.privacy.noise.counts import Groups, by_value, number_of
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
-from tabsynth.tables.arrow_files import is_plain
+from tabsynth.tables.arrow_files import check_schema, is_plain, without_index
 from tabsynth.tables.counter import RowCounter, refuse_all
 from tabsynth.tables.frames import column_from_arrow, table_from_arrow, value_type
 
@@ -61,7 +61,7 @@ class ParquetCounter(RowCounter):
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._files = {file: _opened(file) for file in _parquet_files(Path(path))}
+        self._files = {file: _opened(file) for file in parquet_files(Path(path))}
         self._stamps: list[tuple[int, ...]] = []  # of the files, when they were last compared
         self._first: dict[int, tuple[Column, np.ndarray]] = {}  # counts of single columns then
 
@@ -378,7 +378,48 @@ def _together(tables: Sequence[Any], places: Sequence[str]) -> pd.DataFrame:
     return table_from_arrow(counts)
 
 
-def _parquet_files(path: Path) -> list[Path]:
+def sampled_rows(path: Path, rows: int, seed: int) -> tuple[dict[Path, pd.DataFrame], int]:
+    """Some rows of a Parquet file, or of all in a folder, drawn uniformly; by file, and the number of all rows.
+
+    Of a file with no drawn row there is an empty DataFrame, if it is the first one.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    files = {file: _opened(file) for file in parquet_files(path)}
+    parts = dict[Path, pd.DataFrame]()
+    file = path
+    try:
+        lengths = {file: table.count_rows() for file, table in files.items()}
+        total = sum(lengths.values())
+        chosen = np.random.default_rng(seed).choice(total, min(rows, total), replace=False)
+        chosen.sort()
+        start = 0
+        for file, length in lengths.items():
+            own = chosen[slice(*np.searchsorted(chosen, [start, start + length]))] - start
+            start += length
+            if not len(own) and parts:
+                continue
+            taken, before = [], 0
+            with ParquetFile(file, pre_buffer=False, buffer_size=BUFFER) as table:
+                check_schema(file, table.schema_arrow)
+                width = max(1, len(table.schema_arrow))
+                size = max(1, min(BATCH_ROWS, BATCH_CELLS // width))
+                for batch in table.iter_batches(batch_size=size):
+                    stop = before + len(batch)
+                    here = own[slice(*np.searchsorted(own, [before, stop]))] - before
+                    if len(here):
+                        taken.append(pa.Table.from_batches([batch]).take(here))
+                    before = stop
+                whole = pa.concat_tables(taken or [table.schema_arrow.empty_table()])
+            parts[file] = table_from_arrow(without_index(whole))
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, error) from None
+    return parts, total
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The path itself, or all Parquet files in a folder, in order."""
     if not path.is_dir():
         return [path]
     files = sorted(
