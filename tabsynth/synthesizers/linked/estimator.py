@@ -32,7 +32,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.base import (
+from tabsynth.synthesizers.base import ( several_processes,
     Synthesizer,
     Trained,
     check_identifiers,
@@ -215,6 +215,7 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         started = time.monotonic()
+        several_processes(self)  # refused
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:
