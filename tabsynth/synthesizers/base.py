@@ -311,7 +311,7 @@ class Synthesizer(BaseEstimator):
             After Ctrl-C; the synthesizer then holds the partly trained model. Its certificate claims the ε of
             the whole plan, because the time at which a person stops a fit may depend on its progress.
         """
-        options = {
+        options: dict[str, Any] = {
             "count_violations": count_violations,
             "count_clipped": count_clipped,
             "count_bounded": count_bounded,

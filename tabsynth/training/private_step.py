@@ -402,9 +402,7 @@ class ShardedTable(PrivateTable[Any]):
 
     shards: int
 
-    def ask(
-        self, step: "PrivateStep", losses: Losses, reference: Sequence[Tensor] | None
-    ) -> None:
+    def ask(self, step: "PrivateStep", losses: Losses, reference: Sequence[Tensor] | None) -> None:
         """Let the others draw their batches and add up their clipped gradients."""
         raise NotImplementedError
 

@@ -209,6 +209,7 @@ class Processes:
 
     def _answer(self, function: Callable[..., Any], shard: Shard | None, arguments: Any) -> None:
         error: BaseException | None = None
+        answer: tuple[Any, str | None]
         try:
             answer = function(shard, *arguments), None
         except Exception as raised:
@@ -307,7 +308,8 @@ class SharedTable(ShardedTable):
     ) -> None:
         super().__init__(rows, ledger)
         self.processes, self.shards = processes, processes.count
-        self._coins, self._own = randomness.noise(), None
+        self._coins = randomness.noise()
+        self._own: PrivateInputs | UnitRows | None = None
         self._keys: list[int | None] = [None] * processes.count
         if randomness.seeded:
             streams = [randomness.noise() for _ in self._keys]

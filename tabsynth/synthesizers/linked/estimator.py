@@ -32,11 +32,12 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.design import NO_DESIGN
 from tabsynth.schema.linked import LinkedSchema
-from tabsynth.synthesizers.base import ( several_processes,
+from tabsynth.synthesizers.base import (
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
+    several_processes,
     state_weights,
 )
 from tabsynth.synthesizers.conditions import Condition
