@@ -94,13 +94,14 @@ def sums(group):
     return out
 
 
-def noise(group, rows, steps=400):
+def no_loss(module, rows):
+    return 0 * scores(module, rows)
+
+
+def noise(group, rows, steps=200):
     """The variance of what is released over that of the accountant, where no row has a gradient."""
     module = nn.Linear(50, 1, bias=False).double()
     step, account = step_over(group, module, rows, Gaussian(noise_multiplier=2.0))
-
-    def no_loss(m, x):
-        return 0 * scores(m, x)
 
     drawn = []
     for _ in range(steps):
@@ -120,12 +121,12 @@ def empty_first(group):
     before = processes.assigned
     processes.assigned = lambda count, ranks, bits: np.ones(count, dtype=np.uint32)
     try:
-        return noise(group, torch.randn(30, 50, dtype=torch.float64), 200)
+        return noise(group, torch.randn(30, 50, dtype=torch.float64), 100)
     finally:
         processes.assigned = before
 
 
-def rate(group, steps=1500):
+def rate(group, steps=600):
     """Sizes of batches: each row adds 1 to the sum."""
     module = nn.Linear(1, 1, bias=False).double()
     rows = -torch.ones(100, 1, dtype=torch.float64)
@@ -142,7 +143,7 @@ def rate(group, steps=1500):
     }
 
 
-def canary(group, steps=1500):
+def canary(group, steps=600):
     """Statistics of a canary of the largest norm, out and in, on a step that would also hide it from rank 0."""
     module, direction = nn.Linear(6, 1, bias=False).double(), torch.zeros(1, 6).double()
     direction[0, 2] = -100.0
@@ -230,7 +231,7 @@ def main():
     rows = torch.randn(30, 50, dtype=torch.float64)
     out["noise"] = led(rank, lambda group: noise(group, rows))
     out["empty first"] = led(rank, empty_first)
-    out["no rows"] = led(rank, lambda group: noise(group, rows[:0], 100))
+    out["no rows"] = led(rank, lambda group: noise(group, rows[:0], 60))
     out["rate"] = led(rank, rate)
     out["canary"] = led(rank, canary)
     out["refused"] = led(rank, refused)
