@@ -191,7 +191,7 @@ def test_a_lost_process_ends_the_fit_in_one_line_and_the_checkpoint_resumes(tmp_
     if lost == 0:
         return
     charged = journal.read_text().count('"reserve"')
-    resumed = start(tmp_path, f"{words} --checkpoint kept --time-limit 9s", 29621)
+    resumed = start(tmp_path, f"{words} --checkpoint kept --time-limit 7s", 29621)
     said = [process.communicate(timeout=90) for process in resumed]
     assert [process.returncode for process in resumed] == [0, 0], said
     assert "resumes from" in said[0][0]
