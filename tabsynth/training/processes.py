@@ -257,7 +257,11 @@ def _interrupts_left_to_the_first() -> Iterator[None]:
 
 
 def assigned(count: int, ranks: int, bits: Bits) -> np.ndarray:
-    """The rank of each of ``count`` rows or units, shape (count,): independent of each other, and about uniform."""
+    """The rank of each of ``count`` rows or units, shape (count,): independent of each other, and about uniform.
+
+    The number of a row is drawn for its place, in secret. So the ranks of all other rows have the same law whether or not
+    a row is in the table, wherever it is: both tables can be drawn with them on the same ranks.
+    """
     return np.frombuffer(bits.bytes(4 * count), dtype="<u4") % np.uint32(ranks)
 
 
