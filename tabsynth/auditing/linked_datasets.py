@@ -70,7 +70,9 @@ class LinkedDatasets:
     def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, Rows | SharedRows]:
         """Return what a fit counts: the records of each table, with their weights."""
         encoder = LinkedEncoder(self.schema)
-        return encoder.to_rows(encoder.to_tables(tables))
+        rows = encoder.to_rows(encoder.to_tables(tables))
+        # The schema has no survey weights.
+        return {name: shared for name, shared in rows.items() if isinstance(shared, SharedRows)}
 
     def canary_codes(self) -> dict[str, np.ndarray]:
         """Return the last record of the canary in each table, shape (columns,)."""

@@ -215,7 +215,8 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
                     f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
                     " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
                 )
-            used = getattr(model.schema, "contributions", None)
+            # A draft has no schema yet, but the options that the design is of.
+            used = model._design if model.schema is None else model.schema.contributions
             if before is model and source_ledger.contributions not in (None, used):
                 raise InputError(
                     "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
