@@ -37,6 +37,7 @@ from tabsynth.synthesizers.base import (
     Trained,
     check_identifiers,
     check_size,
+    several_processes,
     state_weights,
 )
 from tabsynth.synthesizers.conditions import Condition
@@ -252,6 +253,7 @@ class LinkedMargNet(Synthesizer):
             If the fit would exceed the budget, or that of the project.
         """
         started = time.monotonic()
+        several_processes(self)  # refused
         self._check_parameters()
         self._check_domain()
         with Run(self, checkpoint, ledger) as run:
