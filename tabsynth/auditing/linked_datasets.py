@@ -68,9 +68,10 @@ class LinkedDatasets:
         }
 
     def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, SharedRows]:
-        """Return what a fit counts: the records of each table, with their weights."""
+        """Return what a fit counts: the records of each table, with their weights; the root has no survey weights."""
         encoder = LinkedEncoder(self.schema)
-        return encoder.to_rows(encoder.to_tables(tables))
+        records = encoder.to_rows(encoder.to_tables(tables))
+        return {name: rows for name, rows in records.items() if isinstance(rows, SharedRows)}
 
     def canary_codes(self) -> dict[str, np.ndarray]:
         """Return the last record of the canary in each table, shape (columns,)."""

@@ -418,13 +418,8 @@ def sample(
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if is_linked(synthesizer):
-<<<<<<< HEAD
-        given = {"max_draws": max_draws, "label": label, "weights": weights}
-        sample_linked(synthesizer, out, n, seed, written, where, key, given)
-=======
-        given = {"where": where, "max_draws": max_draws, "label": label}
-        sample_linked(synthesizer, out, n, seed, written, key, weights, given)
->>>>>>> unitfeat
+        given = {"max_draws": max_draws, "label": label}
+        sample_linked(synthesizer, out, n, seed, written, where, weights, key, given)
         return
     suffix(out, writing=True)
     if key is not None:

@@ -77,20 +77,17 @@ def sample_linked(
     seed: int | None,
     written: dict[str, str],
     where: list[str] | None,
-    key: "Ed25519PrivateKey | None",
     weights: str | None,
+    key: "Ed25519PrivateKey | None",
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
     from tabsynth.privacy.certificate.certificate import certify
 
     refuse_for_linked(options)
-<<<<<<< HEAD
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    synthesizer.sample_to(out, n, where=condition, random_state=seed, **written)
-=======
-    synthesizer.sample_to(out, n, random_state=seed, weights=weights, **written)
->>>>>>> unitfeat
+    drawn = {"where": condition, "weights": weights, "random_state": seed}
+    synthesizer.sample_to(out, n, **drawn, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

@@ -15,13 +15,9 @@ from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.page import render_page
-<<<<<<< HEAD
 from tabsynth.report.tabular import metrics_frame, metrics_markdown, with_interval
 from tabsynth.report.written import WrittenReport, as_report, markdown
-=======
-from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
 from tabsynth.schema.design import neighbour_of
->>>>>>> unitfeat
 
 FORMAT = "tabsynth-published-report/3"
 

@@ -301,8 +301,9 @@ class LinkedSchema:
 
     @property
     def contributions(self) -> Any:
-        """What of one unit is used, which a certificate states for all its charges: rows of each table by parent."""
-        return {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
+        """What of one unit is used, which a certificate states for all its charges: the cap, and rows of tables by parent."""
+        rows = {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
+        return self.design, rows
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

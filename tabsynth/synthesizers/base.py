@@ -773,20 +773,6 @@ class Synthesizer(BaseEstimator):
             )
         return out
 
-<<<<<<< HEAD
-    def _take_facts(self, facts: Mapping[str, Any]) -> None:
-        """Take the ledger, the settings and what a certificate needs from the facts of a model file."""
-        check_listed(facts["ledger"])
-        self.ledger_ = Ledger.from_list(self.epsilon, self.delta, facts["ledger"])
-        self.seeded_ = bool(facts["seeded"])
-        self.config_ = facts["config"]
-        self.facts_ = kept_facts(facts["facts"])
-        project = self.facts_.get("project", {})
-        self.ledger_.unit = self.schema.unit
-        self.ledger_.contributions = self.schema.contributions
-        self.ledger_.project = project.get("project")
-        self.ledger_.run = str(project.get("run", ""))
-=======
     def _weight_notes(self) -> list[str]:
         """What the plan says of survey weights."""
         design = self._design
@@ -796,7 +782,6 @@ class Synthesizer(BaseEstimator):
             f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
             " and noise is scaled to it; counts and samples are of the population"
         ]
->>>>>>> unitfeat
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:

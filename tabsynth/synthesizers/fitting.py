@@ -215,7 +215,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
                     f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
                     " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
                 )
-            used = getattr(model.schema, "contributions", None)
+            used = model._design if model.schema is None else model.schema.contributions
             if before is model and source_ledger.contributions not in (None, used):
                 raise InputError(
                     "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
@@ -348,7 +348,7 @@ class Run:
             ):  # what the project does not admit is not planned
                 composition = RENYI
             self.project.admit_draft(self.ledger, mu, composition, after)
-        self.ledger.unit = design.unit
+        self.ledger.unit, self.ledger.contributions = design.unit, design
         self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = self.model.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost

@@ -123,6 +123,7 @@ def take_facts(model: Any, facts: Mapping[str, Any]) -> None:
     model.facts_ = kept_facts(facts["facts"])
     project = model.facts_.get("project", {})
     model.ledger_.unit = model.schema.unit
+    model.ledger_.contributions = model.schema.contributions
     model.ledger_.project = project.get("project")
     model.ledger_.run = str(project.get("run", ""))
 

@@ -29,11 +29,8 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
-<<<<<<< HEAD
 from tabsynth.privacy.noise.samplers import Bits
-=======
 from tabsynth.schema.design import NO_DESIGN
->>>>>>> unitfeat
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
     Synthesizer,
@@ -42,6 +39,7 @@ from tabsynth.synthesizers.base import (
     check_size,
     state_weights,
 )
+from tabsynth.synthesizers.conditions import Condition
 from tabsynth.synthesizers.fitting import (
     Plan,
     PlannedSpend,
@@ -49,11 +47,6 @@ from tabsynth.synthesizers.fitting import (
     noise_facts,
     stated_settings,
 )
-<<<<<<< HEAD
-from tabsynth.synthesizers.conditions import Condition
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
-=======
->>>>>>> unitfeat
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
 from tabsynth.synthesizers.margnet.conditioning import boxes_of
@@ -67,11 +60,8 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
-<<<<<<< HEAD
 from tabsynth.synthesizers.mixture import EVERYTHING, Box
-=======
 from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
->>>>>>> unitfeat
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
@@ -99,7 +89,7 @@ def neighbours(records: Records, weight: float) -> Workload:
 def private_marginals(
     encoder: LinkedEncoder,
     name: str,
-    table: PrivateTable[SharedRows],
+    table: PrivateTable[Any],
     config: MargNetConfig,
     rows: int | None,
     spends: Sequence[PlannedSpend],
@@ -118,6 +108,7 @@ def private_marginals(
         noise,
         monitor,
         neighbours(records, config.workload_weight),
+        design=encoder.schema.design if name == encoder.schema.root else NO_DESIGN,
         of=of,
         first=len(records.context),
     )
@@ -237,13 +228,9 @@ class LinkedMargNet(Synthesizer):
         self,
         n: int | None = None,
         *,
-<<<<<<< HEAD
         where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
-=======
-        random_state: int | None = None,
         weights: str | None = None,
->>>>>>> unitfeat
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -271,14 +258,13 @@ class LinkedMargNet(Synthesizer):
             As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
-        self._check_weights(weights, None)
         n = self._number_of_rows(n)
-<<<<<<< HEAD
-        check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        self._check_weights(weights, where)
+        root, within = self.schema_.root, None
+        check_size(n, len(self.encoder_.columns(root)))
         condition = None if where is None or where == {} else self._condition(where)
         for_codes, for_cells = self._streams(random_state)
         generator: LinkedGenerator = self.trained_.generator
-        root, within = self.schema_.root, None
         boxes: Sequence[Box] = EVERYTHING
         if condition is not None:
             boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition)
@@ -289,25 +275,16 @@ class LinkedMargNet(Synthesizer):
             raise InputError(
                 f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
             )
-        certificate = self.certificate()
-        if condition is not None:
-            stated = {f"{root}.{name}": values for name, values in condition.stated.items()}
-            certificate["condition"] = stated
-        for table in tables.values():
-=======
-        root = self.schema_.root
-        check_size(n, len(self.encoder_.columns(root)))
-        for_codes, for_cells = self._streams(random_state)
-        codes = self.trained_.generator.sample(n, for_codes)
-        tables = self.encoder_.from_tables(codes, for_cells)
         if weights is not None:
             column = self._weight_column(n)
             tables[root][column.name] = self.trained_.population / n
         for name, table in tables.items():
             certificate = self.certificate()
+            if condition is not None:
+                stated = {f"{root}.{of}": values for of, values in condition.stated.items()}
+                certificate["condition"] = stated
             if weights is not None and name == root:
                 state_weights(certificate)
->>>>>>> unitfeat
             attach(table, certificate)
         return tables
 
@@ -347,20 +324,12 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-<<<<<<< HEAD
-        ``n`` and ``where`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
-        not be there yet.
+        ``n``, ``where`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path
+        of the folder, which must not be there yet.
         """
+        options = {"where": where, "random_state": random_state, "weights": weights}
         with new_folder(path) as folder:
-            for name, table in self.sample(n, where=where, random_state=random_state).items():
-=======
-        ``n`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
-        not be there yet.
-        """
-        with new_folder(path) as folder:
-            sampled = self.sample(n, random_state=random_state, weights=weights)
-            for name, table in sampled.items():
->>>>>>> unitfeat
+            for name, table in self.sample(n, **options).items():  # type: ignore[arg-type]
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
@@ -484,13 +453,6 @@ class LinkedMargNet(Synthesizer):
                 spends,
                 noise,
                 monitor,
-<<<<<<< HEAD
-=======
-                neighbours(records, config.workload_weight),
-                design=self.schema.design if root else NO_DESIGN,
-                of=of,
-                first=len(records.context),
->>>>>>> unitfeat
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
