@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth.encoding.linked import LinkedEncoder
-from tabsynth.encoding.rows import SharedRows
+from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.schema.categorical import Categorical
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.numeric import Numeric
@@ -67,11 +67,12 @@ class LinkedDatasets:
             for name, table in self.without.items()
         }
 
-    def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, SharedRows]:
-        """Return what a fit counts: the records of each table, with their weights; the root has no survey weights."""
+    def records(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, Rows | SharedRows]:
+        """Return what a fit counts: the records of each table, with their weights."""
         encoder = LinkedEncoder(self.schema)
-        records = encoder.to_rows(encoder.to_tables(tables))
-        return {name: rows for name, rows in records.items() if isinstance(rows, SharedRows)}
+        rows = encoder.to_rows(encoder.to_tables(tables))
+        # The schema has no survey weights.
+        return {name: shared for name, shared in rows.items() if isinstance(shared, SharedRows)}
 
     def canary_codes(self) -> dict[str, np.ndarray]:
         """Return the last record of the canary in each table, shape (columns,)."""

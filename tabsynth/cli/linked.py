@@ -77,8 +77,8 @@ def sample_linked(
     seed: int | None,
     written: dict[str, str],
     where: list[str] | None,
-    weights: str | None,
     key: "Ed25519PrivateKey | None",
+    weights: str | None,
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
@@ -86,8 +86,7 @@ def sample_linked(
 
     refuse_for_linked(options)
     condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
-    drawn = {"where": condition, "weights": weights, "random_state": seed}
-    synthesizer.sample_to(out, n, **drawn, **written)
+    synthesizer.sample_to(out, n, where=condition, random_state=seed, weights=weights, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

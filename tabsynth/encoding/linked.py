@@ -29,8 +29,8 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
 
-OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION = (
-    "own", "children", "ancestor", "first", "previous", "position",
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, SAME = (
+    "own", "children", "ancestor", "first", "previous", "position", "same",
 )  # fmt: skip
 MORE = "more"
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
@@ -88,22 +88,31 @@ class RecordColumn:
 
 @dataclass(frozen=True)
 class Records:
-    """The columns of the records of one table: context first, then what is drawn given the context.
+    """The columns of the records of one table: context, what is drawn given the context, and what follows from both.
 
     Attributes
     ----------
     table : str
     context, drawn : tuple of RecordColumn
+    repeats : tuple of (int, int)
+        The number of a column among ``context``, that of the previous child, and of the same one among ``drawn``. After all
+        other columns there is one for each that says whether both have the same code.
     """
 
     table: str
     context: tuple[RecordColumn, ...]
     drawn: tuple[RecordColumn, ...]
+    repeats: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
         """All columns, in order."""
-        return (*self.context, *self.drawn)
+        same = []
+        for _, j in self.repeats:
+            own = self.drawn[j]
+            column = Ordinal(name=own.column.name, dtype="str", categories=("other", "same"))
+            same.append(RecordColumn(role=SAME, table=own.table, column=column, place=own.place))
+        return (*self.context, *self.drawn, *same)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,6 +176,12 @@ def _sortable(value: Any) -> tuple[int, Any]:
     return 2, str(value)
 
 
+def _rising(column: Column, values: pd.Series) -> np.ndarray:
+    """By what decoded values of an ordered column are ordered, shape (n,): of categories by their declared order."""
+    ranks = column.encode(values) if column.categories else column.amounts(values)
+    return np.asarray(ranks, dtype=float)
+
+
 class LinkedEncoder:
     """Encoder of the tables of one linked schema; like :class:`tabsynth.encoding.table.TableEncoder` it has no ``fit``.
 
@@ -190,7 +205,14 @@ class LinkedEncoder:
             if name == schema.root:
                 records[name] = Records(name, (), self._record(name, OWN))
             elif self.most(name) > 1:
-                records[name] = Records(name, self._context(name), self._record(name, OWN))
+                context, drawn = self._context(name), self._record(name, OWN)
+                own = {c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)}
+                repeats = tuple(
+                    (j, own[c.place])
+                    for j, c in enumerate(context)
+                    if (c.role, c.table) == (PREVIOUS, name) and c.place in own
+                )
+                records[name] = Records(name, context, drawn, repeats)
         self.records = records
 
     def most(self, name: str) -> int:
@@ -380,7 +402,7 @@ class LinkedEncoder:
                 )
                 used = np.flatnonzero(of_parent.notna().to_numpy())
                 parent = of_parent.to_numpy(dtype=float)[used].astype(np.int64)
-                place = self._places(name, frames[name])[used]
+                place = self._places(name, frames[name], codes[name])[used]
                 order = np.lexsort((used, place, parent))
                 used, parent = used[order], parent[order]
                 position = np.arange(len(used)) - np.searchsorted(parent, parent)
@@ -403,7 +425,7 @@ class LinkedEncoder:
             self.enter_first(name, out)
         return out
 
-    def _places(self, name: str, frame: pd.DataFrame) -> np.ndarray:
+    def _places(self, name: str, frame: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
         """By what rows of one parent are ordered: ranks of the order column; all alike where there is none."""
         order = self.schema.keys[name].order
         if order is None:
@@ -411,7 +433,10 @@ class LinkedEncoder:
         values = frame.iloc[:, [str(c) for c in frame.columns].index(order)]
         schema = self.schema.tables[name]
         if order in schema.names:
-            return np.asarray(schema[order].amounts(values), dtype=float)
+            column = schema[order]
+            if column.categories:  # by their declared order
+                return codes[:, schema.learned.names.index(order)].astype(float)
+            return np.asarray(column.amounts(values), dtype=float)
         keys = [_sortable(value) for value in values]
         rank = {key: i for i, key in enumerate(sorted(set(keys)))}
         return np.array([rank[key] for key in keys], dtype=float)
@@ -457,10 +482,10 @@ class LinkedEncoder:
                 rows = np.flatnonzero(table.position > 0)
                 each = parts[of][table.parent[rows]] * (number[rows] - 1)
                 weights = (GRID // each) / GRID
-            codes = np.concatenate(
-                [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
-                axis=1,
-            )
+            context = self.context(name, rows - 1, tables, rows)
+            drawn = self._drawn(name, rows, tables)
+            same = [context[:, i] == drawn[:, j] for i, j in self.records[name].repeats]
+            codes = np.column_stack([context, drawn, *same]).astype(np.int64)
             survey = table.weights
             out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
         return out
@@ -527,23 +552,33 @@ class LinkedEncoder:
                 index = encoder.rules.hold(index, rng)
             frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
-            if keys.parent_key is not None:
-                numbers[keys.parent_key] = table.parent + 1
+            parent, position = table.parent, table.position
             if keys.order is not None and keys.order in encoder.whole.names:
-                amounts = encoder.whole[keys.order].amounts(frame[keys.order])
+                amounts = _rising(encoder.whole[keys.order], frame[keys.order])
                 order = np.lexsort((table.position, amounts, table.parent))
-                frame = frame.iloc[order].reset_index(drop=True)
+                frame, parent = frame.iloc[order].reset_index(drop=True), parent[order]
+                position = np.arange(len(frame))
                 if any(len(tables[child].codes) for child in self.schema.children(name)):
                     _renumber(self.schema.children(name), tables, order)
             elif keys.order is not None and keys.order != keys.key:
                 numbers[keys.order] = table.position + 1
+            for column in keys.increasing or ():
+                # Cells do not decrease already; values of one cell are exchanged.
+                values = frame[column]
+                amounts = _rising(encoder.whole[column], values)
+                at, rising = np.lexsort((position, parent)), np.lexsort((amounts, parent))
+                source = np.empty(len(frame), dtype=np.int64)
+                source[at] = rising
+                frame[column] = values.iloc[source].reset_index(drop=True)
+            if keys.parent_key is not None:
+                numbers[keys.parent_key] = parent + 1
             if keys.key is not None:
                 numbers[keys.key] = np.arange(1, len(frame) + 1)
             aside = [
                 column for column in (keys.key, keys.parent_key, keys.order) if column in numbers
             ]
-            for place, column in enumerate(dict.fromkeys(aside)):
-                frame.insert(place, column, numbers[column])
+            for place, name_of_key in enumerate(dict.fromkeys(aside)):
+                frame.insert(place, name_of_key, numbers[name_of_key])
             out[name] = frame
         return out
 

@@ -281,6 +281,10 @@ class WithReasons:
         codes[rest] = np.where(own >= self.cells, self.size - 1, own)
         return codes
 
+    def placing(self, held: str) -> None:
+        """As :meth:`Column.placing`: only :meth:`encode` can say it."""
+        return None
+
     def decode(self, codes: np.ndarray, rng: np.random.Generator, within: Any = None) -> pd.Series:
         """As :meth:`Column.decode`."""
         marks, own = self._split(codes)

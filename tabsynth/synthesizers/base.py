@@ -74,6 +74,8 @@ Sampler = Callable[[int, torch.Generator], np.ndarray]  # from a number to as ma
 logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
+# Packages whose lazy tables count their own rows; none is imported to find it out.
+LAZY = ("duckdb", "polars", "pyspark", "ibis", "daft", "sqlframe", "dask", "narwhals")
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
 
 
@@ -118,6 +120,15 @@ def device_of(name: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise InputError(f"torch knows no device={shown(name)}; use 'auto'.") from None
+
+
+def counting(table: Any) -> Any:
+    """A table as ``fit`` takes it: a lazy table of an engine as a counter of its rows, any other as it is."""
+    if type(table).__module__.partition(".")[0] not in LAZY:
+        return table
+    from tabsynth.tables.engines import EngineCounter, is_lazy
+
+    return EngineCounter(table) if is_lazy(table) else table
 
 
 def public_table(index: np.ndarray) -> dict[str, Any]:
@@ -240,7 +251,9 @@ class Synthesizer(BaseEstimator):
         Parameters
         ----------
         table : DataFrame
-            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares.
+            pandas, or any that narwhals reads (polars, pyarrow, …); columns as the schema declares. MargNet also takes
+            tables that count their own rows: a :class:`tabsynth.RowCounter`, a DuckDB relation, a polars LazyFrame or
+            a PySpark DataFrame.
         progress : callable, optional
             ``progress(stage, done, total)``.
         checkpoint : path, optional
@@ -280,6 +293,7 @@ class Synthesizer(BaseEstimator):
             "count_repeated": count_repeated,
         }
         counted = [name for name, chosen in options.items() if chosen]
+        table = counting(table)
         if not isinstance(self.schema, Schema):
             fit_with_schema(self, table, progress, checkpoint, ledger, counted)
             return self

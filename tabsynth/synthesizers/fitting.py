@@ -215,6 +215,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
                     f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
                     " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
                 )
+            # A draft has no schema yet, but the options that the design is of.
             used = model._design if model.schema is None else model.schema.contributions
             if before is model and source_ledger.contributions not in (None, used):
                 raise InputError(
@@ -348,7 +349,7 @@ class Run:
             ):  # what the project does not admit is not planned
                 composition = RENYI
             self.project.admit_draft(self.ledger, mu, composition, after)
-        self.ledger.unit, self.ledger.contributions = design.unit, design
+        self.ledger.unit = design.unit
         self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = self.model.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost

@@ -413,7 +413,8 @@ class PrivateStep:
     rule : DPSGD, DPSAT or BAM
     clipping : Clipping
     physical_batch : int, optional
-        Rows to go through the module at a time; a larger batch is accumulated. Not with units of several rows.
+        Rows to go through the module at a time; a larger batch is accumulated. At least ``most_rows``: a unit's rows go
+        through together. Each unit then has room for so many rows, and blank places take their time, too.
     most_rows : int
         The most rows of a unit, a public number: 1 where each row is a unit.
     bits : Bits, optional
@@ -458,7 +459,7 @@ class PrivateStep:
         most_rows: int = 1,
         bits: Bits | None = None,
     ) -> None:
-        if most_rows > 1 and physical_batch is not None:
+        if physical_batch is not None and physical_batch < most_rows:
             raise ValueError("the rows of a unit go through the module together")
         sigma, accounted, _ = steps_of(of_sum(account.mechanism), 1)
         self.private = not isinstance(account.mechanism, NoPrivacy)
@@ -475,7 +476,12 @@ class PrivateStep:
         self.noise = TensorNoise(keystream(generator) if bits is None else bits, generator)
         self._previous: list[Tensor] | None = None
         in_batch = expected_batch if expected_rows is None else expected_rows
-        self.places = Places(in_batch, physical_batch, most_rows)
+        self.unit_slots = most_rows > 1 and physical_batch is not None  # places are those of units
+        if self.unit_slots and physical_batch is not None:
+            self.places = Places(in_batch, physical_batch // most_rows)
+        else:
+            self.places = Places(in_batch, physical_batch, most_rows)
+        self.part_rows = self.places.size * (most_rows if self.unit_slots else 1)
         self._slots: Slots | None = None
         self._recorded: tuple[Terms, Captured] | None = None
 
@@ -578,9 +584,21 @@ class PrivateStep:
     def _layout_of_units(self, rows: UnitRows) -> tuple[Tensor, UnitPlaces]:
         """The rows of a Poisson batch of units by place, -1 where it is blank, and where each unit's rows are.
 
-        A batch that does not fit goes through the network at once.
+        A batch that does not fit goes through the network at once, or in more parts if it goes in parts.
         """
         trace = recorder()
+        if self.unit_slots:
+            if trace is not None and self.private:
+                units = trace.batch(rows.count, self.rate, self.generator)
+                slots = trace.places(self.places.room)
+            else:
+                units = poisson_sample(rows.count, self.rate, self.noise.bits)
+                slots = self.places.draw(len(units), self.noise.bits)
+            picked, counts = rows.of(units)
+            places = rows.places_in_slots(counts, slots)
+            layout = torch.full((len(self.places.layout(units, slots)) * rows.most,), -1)
+            layout[places] = picked
+            return layout, UnitPlaces.of(counts, places, len(layout), rows.most)
         if trace is not None and self.private:
             picked, counts = rows.of(trace.batch(rows.count, self.rate, self.generator))
             places = trace.places(self.places.room, counts)
@@ -643,7 +661,7 @@ class PrivateStep:
             return reference
         # A reference so large that its rounding would take much of the bound is not taken off at all.
         bounds = self.bounds.now.double()
-        slack, _ = self.clipper.rounding(bounds, reference, self.places.size)
+        slack, _ = self.clipper.rounding(bounds, reference, self.part_rows)
         small = (slack <= MOST_ROUNDING * bounds).all()
         return [torch.where(small, r, torch.zeros_like(r)) for r in reference]
 
@@ -661,20 +679,25 @@ class PrivateStep:
         bounds: Tensor | float = math.inf
         if self.private:
             spare = self.bounds.noise_rounding()
-            if len(batch) > self.places.size:
+            if len(batch) > self.part_rows:
                 spare += PARTS * len(batch)
             bounds = self.bounds.now.double() * (1 - spare)
-        if units is not None:
-            sums, whole = self.clipper.clipped_sum(
-                losses, batch, bounds, reference, keep, parts, units
-            )
-            return sums, whole - (keep & units.first).sum() / 2
-        size = self.places.size
-        shares = [None] * len(keep.split(size)) if parts is None else parts.split(size)
+        whole_batch = units is not None and not self.unit_slots
+        size = max(1, len(batch)) if whole_batch else self.part_rows
+        count = len(keep.split(size))
+        shares = [None] * count if parts is None else parts.split(size)
+        of_units = [None] * count if units is None else units.split(size)
         total, votes = None, None
-        for part, here, share in zip(batch.split(size), keep.split(size), shares, strict=True):
-            sums, whole = self.clipper.clipped_sum(losses, part, bounds, reference, here, share)
-            own = whole - (here.sum() if share is None else (here * share).sum()) / 2
+        for part, here, share, unit in zip(
+            batch.split(size), keep.split(size), shares, of_units, strict=True
+        ):
+            sums, whole = self.clipper.clipped_sum(
+                losses, part, bounds, reference, here, share, unit
+            )
+            if unit is not None:
+                own = whole - (here & unit.first).sum() / 2
+            else:
+                own = whole - (here.sum() if share is None else (here * share).sum()) / 2
             if total is None or votes is None:
                 total, votes = Total(sums), own
             else:

@@ -240,7 +240,7 @@ class AdversarialConfig(GeneratorConfig):
     step_rule, radius : str, float or None
         ``dp-sgd``, ``dp-sat`` or ``bam``, with its radius (None: the rule's own).
     physical_batch : int, optional
-        Rows at a time, where a whole batch does not fit in memory; not for units of several rows.
+        Rows at a time, where a whole batch does not fit in memory; at least the most rows of a unit.
     critic_lr : float
     critic_optimizer : str
     others

@@ -543,9 +543,13 @@ class GAN(Synthesizer):
     def _check_units(self) -> None:
         """Refuse what private steps cannot do with units of several rows."""
         most, stepped = self.schema.design.rows, self._stepped()
-        if most > 1 and any(config.physical_batch is not None for config in stepped):
+        least = min(
+            (c.physical_batch for c in stepped if c.physical_batch is not None), default=most
+        )
+        if least < most:
             raise InputError(
-                "physical_batch splits a batch, and the rows of a unit go through a network together; leave it out."
+                f"The rows of a unit go through a network together: physical_batch must be max_rows_per_unit={most} at least,"
+                f" got {least}; raise it, or leave it out."
             )
         if stepped and most > MOST_ROWS:
             raise InputError(

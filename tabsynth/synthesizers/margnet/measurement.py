@@ -6,7 +6,7 @@ schema and from the releases of earlier stages.
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from tabsynth.privacy.noise.counts import (
     averaged,
     cells_of,
     count_rows,
+    count_sets,
     in_groups,
     noise_of_total,
     number_of,
@@ -50,7 +51,7 @@ from tabsynth.synthesizers.margnet.selection import (
     worth_counting,
 )
 from tabsynth.synthesizers.margnet.weighting import of_population
-from tabsynth.tables.counter import RowCounter, count_by
+from tabsynth.tables.counter import RowCounter
 from tabsynth.training.loop import TrainingMonitor
 
 Set = tuple[int, ...]
@@ -165,13 +166,18 @@ def in_agreement(
 
 
 def _count(
-    schema: Any, rows: PrivateRows | SharedRows | RowCounter, columns: Sequence[int], groups: Groups
-) -> np.ndarray:
+    schema: Any,
+    rows: PrivateRows | SharedRows | RowCounter,
+    sets: Sequence[Set],
+    groups: Sequence[Groups],
+) -> Iterable[np.ndarray]:
+    """Exact counts of sets of columns; of a table that counts its own rows in one request."""
     if isinstance(rows, RowCounter):
-        return count_by(schema, rows, columns, groups)
+        return rows.count_all(schema, sets, groups)
     if isinstance(rows, SharedRows):  # a unit adds 1 at most to each set of columns
-        return count_rows(rows.codes, columns, groups, rows.shares)
-    return count_rows(rows, columns, groups)
+        codes, times = rows.codes, rows.shares
+        return (count_rows(codes, s, by, times) for s, by in zip(sets, groups, strict=True))
+    return count_sets(rows, sets, groups)
 
 
 class PrivateMarginals:
@@ -202,6 +208,8 @@ class PrivateMarginals:
         What purposes begin with, where a fit measures several tables.
     first : int
         The first column that is modelled; of pairs of columns before it there are no counts.
+    last : int, optional
+        The first column that has no pairs. Default: all have.
     """
 
     def __init__(
@@ -219,8 +227,10 @@ class PrivateMarginals:
         design: Design = NO_DESIGN,
         of: str = "",
         first: int = 0,
+        last: int | None = None,
     ) -> None:
         self.derived, self.design, self.of, self.first = derived, design, of, first
+        self.last = len(schema.columns) if last is None else last
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
@@ -256,7 +266,7 @@ class PrivateMarginals:
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
-        pairs = [pair for pair in pairs if pair[1] >= self.first]
+        pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})
