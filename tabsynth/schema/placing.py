@@ -5,7 +5,7 @@ A column says it by :meth:`tabsynth.schema.column.Column.placing`, for values of
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -21,12 +21,15 @@ class Cells:
         The least and the largest declared value.
     clip : bool
         Whether other values, but infinities, are of the first or the last cell; else they have no code.
+    apart : dict of int
+        Codes of single numbers that are no amounts.
     """
 
     starts: tuple[Any, ...]
     low: Any
     high: Any
     clip: bool
+    apart: Mapping[float, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

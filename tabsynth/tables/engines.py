@@ -25,9 +25,10 @@ from tabsynth.tables.frames import table_from_arrow
 
 MOST_CELLS = 10**6  # that one query may return
 MOST_VALUES = 10_000  # of a column whose codes the engine finds by comparing values
-MOST_SETS = 256  # of columns in one query
+MOST_SETS = 100  # of columns in one query
 MOST_KEYS = 60  # different columns, or groups of their values, in one query
-BLOCK = 15  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
+BLOCK = 10  # keys: pairs of those of two blocks are in one query, which encodes few columns for many pairs
+EXACT_DIGITS = 15  # of decimals that become the nearest float, as Python makes it, in every engine
 UNKNOWN = -1  # instead of a code: the schema does not take the value
 CHANGED = "The table changed while it was counted; fit a copy of it, or a snapshot."
 ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
@@ -57,7 +58,9 @@ class EngineCounter(RowCounter):
     The counts are those that :meth:`tabsynth.schema.column.Column.encode` gives of the same rows: the engine
     compares values with bounds and lists of the schema, and where this is not exact, :meth:`encode` takes the
     distinct values. In all answers a column must have the same counts; otherwise the table changed, and the fit
-    ends. What was charged before stays charged.
+    ends. What was charged before stays charged. Whether an engine can encode a column follows from the schema and the
+    column's type; an exception are columns of which :meth:`encode` takes the distinct values: a table with more than
+    10,000 of them is refused, as undeclared values are, before anything is charged.
     """
 
     most_cells = MOST_CELLS
@@ -130,7 +133,7 @@ class EngineCounter(RowCounter):
         sets: Sequence[tuple[int, ...]],
         groups: Sequence[Groups] | None = None,
     ) -> list[np.ndarray]:
-        """As :meth:`RowCounter.count_all`: up to 256 sets in one scan."""
+        """As :meth:`RowCounter.count_all`: up to 100 sets in one scan."""
         by = [by_value(schema.sizes)] * len(sets) if groups is None else groups
         keys = dict[Any, _Key]()
         asked = list[list[_Key]]()
@@ -206,8 +209,13 @@ class EngineCounter(RowCounter):
         """The expression of the group of each value's code."""
         kind = self._schema()[column.name]
         placing = column.placing(_held(kind))
-        if isinstance(placing, Listed) and len(placing.codes) > MOST_VALUES:
-            placing = None
+        many = _declared(column) > MOST_VALUES and self._library != "polars"
+        if many and not isinstance(placing, Cells):
+            raise InputError(
+                f"Column {shown(column.name)}: {self._engine} holds it as {kind}, and compares at most {MOST_VALUES:,} values"
+                f" of that type with the schema; convert it to the type of its dtype ({column.dtype}), declare fewer values,"
+                " or fit a Parquet copy."
+            )
         if placing is None:
             known = self._values.get(column.name)
             placing = known[1] if known and known[0] == column else self._observed(column)
@@ -230,12 +238,12 @@ class EngineCounter(RowCounter):
         named = self._frame.select(_values_of(column.name, self._schema()[column.name]).alias("k0"))
         distinct = named.group_by("k0").agg(nw.len().alias("n")).head(MOST_VALUES + 2)
         arrow = self._run(lambda: _arrow(distinct))
-        if arrow.num_rows > MOST_VALUES + 1:
-            held = self._schema()[column.name]
+        if (
+            arrow.num_rows > MOST_VALUES + 1
+        ):  # most of them are written in several ways, or undeclared
             raise InputError(
-                f"Column {shown(column.name)}: {self._engine} holds it as {held} with more than {MOST_VALUES:,} different"
-                " values, which it cannot compare with the schema; convert it to the type of its dtype, or fit a Parquet"
-                " copy."
+                f"Column {shown(column.name)} has more than {MOST_VALUES:,} different values, which {self._engine} holds as"
+                f" {self._schema()[column.name]}; convert it to the type of its dtype ({column.dtype}), or fit a Parquet copy."
             )
         values = table_from_arrow(arrow.select(["k0"])).iloc[:, 0].rename(column.name)
         codes = column.encode(column.convert(values))
@@ -281,8 +289,22 @@ class _Key:
         return number_of(self.group)
 
 
+def _declared(column: Column) -> float:
+    """How many values the schema declares for a column: whether an engine compares them must not follow from rows."""
+    column = getattr(column, "inner", column)  # without reasons for missing
+    if column.written:
+        return len(column.written)
+    step = column.amount_step
+    if step is None:
+        return np.inf
+    lows, highs = column.code_amounts()
+    return float((highs[-1] - lows[0]) / step + 1)
+
+
 def _held(kind: Any) -> str:
     """A narwhals dtype in the words of :meth:`Column.placing`; others are of no use to it."""
+    if isinstance(kind, nw.Decimal) and kind.precision <= EXACT_DIGITS:
+        return "float64"
     if kind.is_integer():
         return "int" if kind not in (nw.Int128, nw.UInt128) else str(kind)
     if isinstance(kind, nw.Datetime) or kind == nw.Datetime:
@@ -322,14 +344,22 @@ def _of_cells(cells: Cells, values: Any, group: np.ndarray, kind: Any) -> Any:
         below = values < nw.lit(cells.starts[first[middle] - 1])
         return nw.when(below).then(between(low, middle - 1)).otherwise(between(middle, high))
 
-    inside = between(0, len(first) - 1)
-    if cells.clip and not kind.is_float():
-        return inside
+    placed = between(0, len(first) - 1)
+    if not cells.clip or kind.is_float():
+        placed = _inside(cells, values, placed)
+    for reason, code in cells.apart.items():
+        same = values == nw.lit(float(reason))
+        placed = nw.when(same).then(nw.lit(int(group[code]))).otherwise(placed)
+    return placed
+
+
+def _inside(cells: Cells, values: Any, placed: Any) -> Any:
+    """The groups of values within the bounds, or of finite ones where others are clipped."""
     low, high = (
         (-np.finfo(float).max, np.finfo(float).max) if cells.clip else (cells.low, cells.high)
     )
     outside = (values < nw.lit(low)) | (values > nw.lit(high))
-    return nw.when(outside).then(nw.lit(UNKNOWN)).otherwise(inside)
+    return nw.when(outside).then(nw.lit(UNKNOWN)).otherwise(placed)
 
 
 def _in_groups(listed: Listed, group: np.ndarray) -> tuple[dict[Any, int], int]:

@@ -16,7 +16,7 @@ import torch
 from tabsynth import Column, InputError, MargNet, RowCounter, Schema, read_table
 from tabsynth.auditing.replay import replay
 from tabsynth.auditing.replay_neighbours import KINDS, neighbours
-from tabsynth.auditing.replay_readers import FORMS, LARGE, READ_SCHEMA, read_table_of
+from tabsynth.auditing.replay_readers import COUNTED, FORMS, LARGE, READ_SCHEMA, read_table_of
 from tabsynth.encoding import TableEncoder
 from tabsynth.privacy.noise.counts import by_value, count_rows
 from tabsynth.synthesizers.base import counting
@@ -27,7 +27,6 @@ from tabsynth.tables.frames import to_pandas
 torch.set_num_threads(1)
 TABLE, ENCODER = read_table_of(40, 0), TableEncoder(READ_SCHEMA)
 PAIRS = [pair for pair in neighbours(TABLE, READ_SCHEMA, seed=3) if pair.change == "added"]
-COUNTED = ("Parquet folder", "polars, lazy", "DuckDB")
 COLUMNS = [(0,), (1,), (2,), (3,), (4,), (5,), (6,), (0, 3), (1, 5, 6)]
 
 

@@ -1,9 +1,12 @@
 """Tables that DuckDB and Polars count: the counts and the fit of the rows in memory, and one line where they fail."""
 
+import sys
+import types
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -28,8 +31,8 @@ from tabsynth import (
 from tabsynth.synthesizers.base import counting
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.tables import engines
-from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table
-from tabsynth.tables.frames import table_from_arrow
+from tabsynth.tables.engines import CHANGED, EngineCounter, duckdb_table, spark_table
+from tabsynth.tables.frames import table_from_arrow, to_pandas
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
 polars = pytest.importorskip("polars", reason="polars is not installed")
@@ -139,7 +142,7 @@ def test_the_same_seed_gives_the_same_fit(tmp_path: Path) -> None:
 def test_types_that_only_the_encoder_can_read() -> None:
     """Decimals, moments with a zone, times, numbers in other types: distinct values are encoded in Python."""
     relation = duckdb.sql(
-        "SELECT (i % 3 + 0.5)::DECIMAL(10, 2) AS amount, (i % 4)::DOUBLE AS whole, (i % 2)::VARCHAR AS text,"
+        "SELECT (i % 3 + 0.5)::DECIMAL(10, 2) AS amount, (i % 3)::DECIMAL(30, 10) AS long, (i % 4)::DOUBLE AS whole, (i % 2)::VARCHAR AS text,"
         " TIMESTAMPTZ '2020-01-01 23:30:00+02' + INTERVAL (i % 5) HOUR AS moment, TIME '08:30:59.5' AS time,"
         " (i % 2)::HUGEINT AS huge, (CASE i % 2 WHEN 0 THEN 'low' ELSE 'high' END)::ENUM('low', 'high') AS level,"
         " DATE '2020-01-01'::TIMESTAMP AS day"
@@ -148,6 +151,7 @@ def test_types_that_only_the_encoder_can_read() -> None:
     schema = Schema(
         [
             Column(name="amount", kind="numeric", dtype="float64", low=0, high=4, bins=8),
+            Column(name="long", kind="numeric", dtype="float64", low=0, high=4, resolution=0.5),
             Column(name="whole", kind="numeric", dtype="int64", low=0, high=3),
             Column(name="text", kind="categorical", dtype="int64", categories=(1, 0)),
             Column(
@@ -166,15 +170,48 @@ def test_types_that_only_the_encoder_can_read() -> None:
     )
     counter = EngineCounter(relation)
     counter.check(schema)
-    amount, whole, text, moment, time, huge, level, day = counter.count_all(
-        schema, [(j,) for j in range(8)]
+    amount, long, whole, text, moment, time, huge, level, day = counter.count_all(
+        schema, [(j,) for j in range(9)]
     )
     assert amount.tolist() == [0, 20, 0, 20, 0, 20, 0, 0]
+    assert long.tolist() == [20, 0, 20, 0, 20, 0, 0, 0, 0]
     assert whole.tolist() == [15] * 4 and text.tolist() == huge.tolist() == [30, 30]
     assert moment.tolist() == [36, 24]  # 21:30 in UTC, and up to four hours later
     assert time.argmax() == schema["time"].encode(pd.Series(["08:30"]))[0] and time.sum() == 60
     assert level.tolist() == [30, 30] and day.tolist() == [60, 0, 0]
     assert counter.count(("amount",))["amount"].tolist()[0] in [Decimal(f"{n}.5") for n in range(3)]
+
+
+def test_reasons_for_missing_are_compared_in_the_engine(
+    make: Callable[[pa.Table], EngineCounter],
+) -> None:
+    """Numbers beside amounts and codes, and texts beside texts; null is another code, and so is ``other``."""
+    reasons = {"-8": "refused", "-9": "unknown"}
+    schema = Schema(
+        [
+            Column(name="n", kind="numeric", dtype="Int64", low=0, high=10**6, bins=3, clip=True, nulls=True, missing=reasons),
+            Column(name="x", kind="numeric", dtype="float64", low=0, high=1, nulls=True, missing=reasons),
+            Column(name="c", kind="categorical", dtype="Int64", categories=(1, 2), other=2, nulls=True, missing=reasons),
+            Column(name="t", kind="categorical", dtype="str", categories=("a",), nulls=True, missing={"N": "no", "-8": "x"}),
+        ]
+    )  # fmt: skip
+    table = pa.table(
+        {
+            "n": [-8, -9, -10, None, 5, 10**7],
+            "x": [-8.0, float("nan"), 0.5, None, -9.0, 1.0],
+            "c": [-8, 1, 2, None, -9, 77],
+            "t": ["N", "-8", "a", None, "a", "N"],
+        }
+    )
+    counter = make(table)
+    counter.check(schema)
+    frame = to_pandas(table)
+    for column, counts in zip(
+        schema.columns, counter.count_all(schema, [(j,) for j in range(4)]), strict=True
+    ):
+        codes = column.encode(column.convert(frame[column.name]))
+        assert counts.tolist() == np.bincount(codes, minlength=column.size).tolist(), column.name
+    assert not counter._values  # nothing was encoded in Python
 
 
 def test_undeclared_values_cost_nothing(
@@ -300,8 +337,20 @@ def test_what_an_engine_cannot_encode_is_refused(monkeypatch: pytest.MonkeyPatch
     )
     amount = Column(name="amount", kind="numeric", dtype="float64", low=0, high=1e6)
     monkeypatch.setattr(engines, "MOST_VALUES", 50)
-    with pytest.raises(InputError, match=r"holds it as Decimal.* with more than 50 different"):
+    with pytest.raises(InputError, match=r"holds it as Decimal.*, and compares at most 50 values"):
         EngineCounter(relation).count_all(Schema([amount]), [(0,)])
+    texts = duckdb.sql(
+        "SELECT ('2020-01-0' || (1 + i % 9) || repeat(' ', i // 9)) AS day FROM range(99) t(i)"
+    )
+    day = Column(name="day", kind="date", dtype="str", low="2020-01-01", high="2020-01-31")
+    with pytest.raises(InputError, match="'day' has more than 50 different values"):
+        EngineCounter(texts).count_all(Schema([day]), [(0,)])
+    numbers = duckdb.sql("SELECT i AS code FROM range(60) t(i)")
+    codes = Column(name="code", kind="categorical", dtype="int64", categories=tuple(range(60)))
+    with pytest.raises(InputError, match="compares at most 50 values"):
+        EngineCounter(numbers).count_all(Schema([codes]), [(0,)])
+    lazy = polars.DataFrame({"code": range(60)}).lazy()  # which looks values up in a hash table
+    assert EngineCounter(lazy).count_all(Schema([codes]), [(0,)])[0].tolist() == [1] * 60
     nested = Column(name="list", kind="categorical", dtype="str", categories=("a",))
     with pytest.raises(InputError, match="'list' holds List"):
         EngineCounter(relation).check(Schema([nested]))
@@ -376,3 +425,20 @@ def test_a_database_on_the_command_line(database: Path, tmp_path: Path) -> None:
         done = run("fit", *source, *words, cwd=tmp_path, code=2)
         assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert not (tmp_path / "m.tabsynth").exists()
+
+
+def test_spark_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pyspark, and with a pyspark that finds no Java."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(InputError, match=r"install tabsynth\[spark\]"):
+        spark_table("local[2]", "people")
+    builder = mock.MagicMock()
+    started = builder.appName.return_value.master.return_value.getOrCreate
+    started.side_effect = RuntimeError("Java gateway process exited\nbefore sending its port")
+    package = types.ModuleType("pyspark.sql")
+    package.SparkSession = mock.Mock(builder=builder)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark.sql", package)
+    with pytest.raises(InputError, match="Java gateway process exited before sending") as error:
+        spark_table("local[2]", "people")
+    assert "install a Java runtime" in str(error.value) and "\n" not in str(error.value)
