@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from row_gradients import WIDTH  # noqa: F401  (its folder is on the path that ranks.py gets)
+from row_gradients import WIDTH  # noqa: F401  (its folder is on the path that rank_runs.py gets)
 
 from tabsynth import MargNet, load
 from tabsynth._random import Randomness
@@ -34,9 +34,9 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """What both ranks of one run of ``ranks.py`` measured, and the folder with their models."""
+    """What both ranks of one run of ``rank_runs.py`` measured, and the folder with their models."""
     place = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, str(HERE / "ranks.py")]
+    command = [sys.executable, str(HERE / "rank_runs.py")]
     ranks = [
         subprocess.Popen(
             [*command, str(rank), str(place / "meeting"), str(place)],
@@ -157,7 +157,7 @@ def test_a_row_more_leaves_all_others_where_they_are():
 
 
 def test_what_one_process_fits_is_refused_under_several(monkeypatch):
-    from ranks import SCHEMA, people
+    from rank_runs import SCHEMA, people
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
@@ -169,7 +169,7 @@ def test_what_one_process_fits_is_refused_under_several(monkeypatch):
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_lost_process_ends_the_fit_in_one_line_and_the_checkpoint_resumes(tmp_path, lost):
     """The command under the variables of torchrun, whose own messages would hide ours."""
-    from ranks import SCHEMA, people
+    from rank_runs import SCHEMA, people
 
     SCHEMA.save(tmp_path / "schema.json")
     people(60).to_csv(tmp_path / "people.csv", index=False)

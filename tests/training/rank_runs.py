@@ -1,4 +1,4 @@
-"""A process of two that train together, for ``test_processes.py``: ``python ranks.py RANK FILE OUT`` with a file to meet at.
+"""A process of two that train together, for ``test_processes.py``: ``python rank_runs.py RANK FILE OUT`` with a file to meet at.
 
 Rank 0 writes what it measured to OUT, as JSON. Rank 1 serves, and adds what it saw.
 """
