@@ -70,8 +70,10 @@ class MargNetConfig:
         Triples are counted where their mean L1 noise is at most this share of the rows.
     max_triples : int
         The maximum number of triples.
-    weights_share : float
-        Share of the joint counts' budget for counts of columns by survey weight, where the schema declares one.
+    weights_importance : float
+        Weight of the errors of counts with the classes of survey weights, where the schema declares one.
+    people_in_group : float
+        From 0 to 1: the share of the population that groups of these classes have, in counts with other columns.
     workload_weight : float
         Weight of the errors of the sets in ``workload``, and of the target's pairs; other sets weigh 1.
     rows_tolerance : float
@@ -115,7 +117,8 @@ class MargNetConfig:
     triples_share: float = 0.3
     triples_noise: float = 0.3
     max_triples: int = 120
-    weights_share: float = 0.5
+    weights_importance: float = 8.0
+    people_in_group: float = 0.2
     workload_weight: float = 15.0
     rows_tolerance: float = 6.0
     zero_steps: int = 300
@@ -132,10 +135,11 @@ class MargNetConfig:
         if self.components is not None:
             integer("components", self.components)
         widths("hidden", self.hidden)
-        for name in ("smoothing", "min_entropy", "max_merged_in_triples", "max_group"):
+        for name in (
+            "smoothing", "min_entropy", "max_merged_in_triples", "max_group", "people_in_group",
+        ):  # fmt: skip
             between(name, getattr(self, name), 0, 1)
         between("triples_share", self.triples_share, 0, 1, high_open=True)
-        between("weights_share", self.weights_share, 0, 1, low_open=True, high_open=True)
         for name in ("learning_rate", "zero_rate", "counts_time"):
             between(name, getattr(self, name), 0, 1, low_open=True)
         for name in ("one_way_share", "scores_share"):
@@ -151,7 +155,7 @@ class MargNetConfig:
         between("max_smoothing_noise", self.max_smoothing_noise, 0, math.inf)
         for name in (
             "clear_dependence", "noisy_dependence", "group_noise", "pairs_per_column", "one_way_noise",
-            "workload_weight",
+            "workload_weight", "weights_importance",
         ):  # fmt: skip
             between(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
 
