@@ -150,6 +150,17 @@ LINKED: dict[str, Method] = {
         estimator="LinkedMargNet",
         required=_of_linked,
         by_schema=True,
-        audits=("replay",),
+        audits=("white-box", "replay", "black-box"),
+        audit_fixture="tabsynth.auditing.fixtures.linked",
     ),
 }
+
+
+def registered(method: str) -> Method:
+    """The registration of a method, of single or of linked tables.
+
+    Raises
+    ------
+    KeyError
+    """
+    return METHODS[method] if method in METHODS else LINKED[method]

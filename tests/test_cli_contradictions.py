@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
         (schema(constraints=[NEVER, ALWAYS]), "they contradict each other"),
         (schema(constraints=[{"order": ["m", "n"]}]), "allow no values with m <= n"),
         (schema(constraints=[{"order": ["n", "n"]}]), "two or more different columns"),
+        (schema(constraints=[{"if": {"n": {"low": 1}}, "then": {"m": [1]}}]), "expected a range with low and high"),
         (schema([DERIVED], constraints=[{"derive": "b", "from": "a", "table": TWICE}]), "'x' two values, u and v"),
         (schema([TREE]), "'x' is above itself"),
         (schema([{**COLUMNS[3], "low": "2020-02-31"}]), "'2020-02-31' is no date"),

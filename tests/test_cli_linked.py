@@ -62,8 +62,23 @@ def test_fit_sample_verify(tmp_path):
     run("verify", "made", cwd=tmp_path, code=2)
     done = run("sample", "model", "-o", "made", cwd=tmp_path, code=2)
     assert "is there already" in done.stderr
-    done = run("sample", "model", "-o", "more", "--where", "sex=f", cwd=tmp_path, code=2)
-    assert "take no --where" in done.stderr and not (tmp_path / "more").exists()
+    for where, says in (
+        ("sex=f", "Expected --where TABLE.COLUMN"),
+        ("stays.ward=a", "on the root"),
+    ):
+        done = run("sample", "model", "-o", "more", "--where", where, cwd=tmp_path, code=2)
+        assert says in done.stderr and not (tmp_path / "more").exists()
+    words = ("--where", "patients.sex=f", "--where", "patients.sex=m")
+    run("sample", "model", "-o", "all", "-n", "40", *words, cwd=tmp_path)
+    assert set(pd.read_csv(tmp_path / "all" / "patients.csv")["sex"]) == {"f", "m"}
+    run("sample", "model", "-o", "some", "-n", "40", *words[:2], cwd=tmp_path)
+    assert set(pd.read_csv(tmp_path / "some" / "patients.csv")["sex"]) == {"f"}
+    for option, says in (
+        (("--max-draws", "9"), "take no --max-draws"),
+        (("--weights", "population"), "released no total of survey weights"),
+    ):
+        done = run("sample", "model", "-o", "more", *option, cwd=tmp_path, code=2)
+        assert says in done.stderr
     run("keygen", "key", cwd=tmp_path)
     run("sample", "model", "-o", "signed", "-n", "9", "--sign", "key", cwd=tmp_path)
     run("verify", "signed", "--key", "key.pub", cwd=tmp_path)

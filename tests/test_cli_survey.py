@@ -284,17 +284,13 @@ def test_a_column_of_texts_has_no_weights():
         evaluate(make_people(60), make_people(60, 1), schema=make_schema(), weights="sex")
 
 
-@pytest.mark.parametrize(
-    "design", [{"weight": "PWGTP", "max_weight": 40}, {"unit": "who", "max_rows_per_unit": 3}]
-)
-def test_a_published_report_of_weights_or_units_is_refused(folder, design):
-    """It counts rows, which are neither people of a population nor units."""
-    schema = Schema(make_schema().columns, null_values=("N",), **design)
-    name = design.get("weight") or design["unit"]
-    people = only(surveyed()).assign(**{name: np.arange(160) // 4})
-    with pytest.raises(InputError, match=f"the schema declares .* '{name}'"):
+def test_a_published_report_of_weights_is_refused(folder):
+    """It counts rows, which are not people of a population."""
+    schema = Schema(make_schema().columns, null_values=("N",), weight="PWGTP", max_weight=40)
+    people = only(surveyed()).assign(PWGTP=np.arange(160) // 4)
+    with pytest.raises(InputError, match="the schema declares weight 'PWGTP'"):
         evaluate_private(people, make_people(60, 1), schema=schema, epsilon=1.0)
     schema.save(folder / "schema.json")
     people.to_csv(folder / "people.csv", index=False)
     words = (*WORDS, "--epsilon", 1, "-o", "out")
-    declined(*words, cwd=folder, says=["Published figures", f"'{name}'"])
+    declined(*words, cwd=folder, says=["Published figures", "'PWGTP'"])

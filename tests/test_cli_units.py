@@ -149,3 +149,23 @@ def test_a_fit_warns_by_the_schema_alone(folder):
     said = run(*words, "--count-repeated", cwd=folder)
     assert "identifiers with several rows of the schema, by a noisy count" in said.stdout
     assert "and no unit" not in said.stderr
+
+
+@pytest.mark.slow
+def test_rules_and_figures_protect_the_unit(folder):
+    """A schema with suggested rules, a fit with it, and figures of its table that may be published."""
+    words = ("schema", "stays.csv", "--schema", "s.json", "--suggest-constraints", "--epsilon", 1)
+    said = run(*words, "-o", "rules.json", cwd=folder).stdout
+    assert "privacy for adding or\nremoving all records of one 'patient'. Their cost" in said
+    assert Schema.load(folder / "rules.json").released["unit"] == "patient"
+    fit = ("fit", "stays.csv", "--schema", "rules.json", "--epsilon", 3, "-o", "m")
+    run(*fit, "--time-limit", "2s", cwd=folder)
+    run("sample", "m", "-n", 200, "-o", "t.csv", cwd=folder)
+    words = ("evaluate", "--real", "stays.csv", "--synthetic", "t.csv", "--schema", "rules.json")
+    said = run(*words, "--epsilon", 1, "-o", "r", cwd=folder).stdout
+    assert "privacy for adding or removing all records of one 'patient'" in said
+    metrics = json.loads((folder / "r" / "metrics.json").read_text())
+    assert metrics["unit"] == "patient" and metrics["epsilon"] <= 1
+    table = pd.read_csv(folder / "stays.csv").drop(columns="patient")
+    table.to_csv(folder / "stays.csv", index=False)
+    refused(*words, "--epsilon", 1, "-o", "q", cwd=folder, says="lacks column 'patient', the unit")

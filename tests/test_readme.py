@@ -54,8 +54,9 @@ def people(tmp_path):
     frame.loc[:9, "income"] = np.nan
     frame.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "schema.json").write_text(blocks("json", guide("tutorial"))[0], "utf-8")
-    stays = pd.DataFrame({"patient": rng.integers(0, 200, 400), "days": rng.integers(1, 31, 400)})
-    stays.assign(ward=rng.choice(["a", "b", "c"], 400)).to_csv(tmp_path / "stays.csv", index=False)
+    n = 3000
+    stays = pd.DataFrame({"patient": rng.integers(0, 1500, n), "days": rng.integers(1, 31, n)})
+    stays.assign(ward=rng.choice(["a", "b", "c"], n)).to_csv(tmp_path / "stays.csv", index=False)
     (tmp_path / "stays.schema.json").write_text(blocks("json", guide("privacy-unit"))[0], "utf-8")
     (tmp_path / "clinic.csv").write_text(blocks("csv", guide("files"))[0], "utf-8")
     (tmp_path / "codebook.csv").write_text(blocks("csv", guide("schema-tools"))[0], "utf-8")

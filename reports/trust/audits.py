@@ -23,20 +23,25 @@ from tabsynth._files import write_text
 from tabsynth.auditing import domain_inference, one_run
 from tabsynth.auditing.blackbox import Setting, audit_black_box
 from tabsynth.auditing.canaries import audit_gan
+from tabsynth.auditing.canary_counts import audit_counts
+from tabsynth.auditing.canary_votes import audit_votes
 from tabsynth.auditing.fixtures import find_fixture
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers import METHODS
+from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
 HERE = Path(__file__).parent
 DELTA, KNOWN = 1e-5, 8000
 CANARIES = 1000
+UNIT_ROWS = 3  # of a unit, whose canary has two more
+OF_UNITS = f"unit of {UNIT_ROWS} rows"
 # Black-box fits take 0.22 CPU seconds (pate-gan), 0.24 (pate-acgan), 0.31 (margnet), 0.66 (dp-gan), 1.9 (dp-wgan). The
 # fixtures' numbers of runs are such that each audit takes about ten minutes at most.
-FIXTURES = {method: find_fixture(method) for method in METHODS}
+FIXTURES = {method: find_fixture(method) for method in (*METHODS, *LINKED)}
 BLACK = {method: fixture.black_box_runs for method, fixture in FIXTURES.items()}
+BLACK_OF_UNITS = 300
 ONE_RUN = {
     method: fixture.one_run_evidence
     for method, fixture in FIXTURES.items()
@@ -68,15 +73,28 @@ def jobs(
     )
     for method, epsilon in (*((m, 8.0) for m in ONE_RUN), ("margnet", 1.0)):
         out[f"one-run {method} {epsilon:g}"] = lambda m=method, e=epsilon: _one_run(m, e)
-    for method in METHODS:
-        out[f"black-box {method} 1"] = lambda m=method, c=black or BLACK[method]: [
-            audit_black_box(
-                Setting(method=m, epsilon=1.0, delta=DELTA),
-                runs / f"black-box-{m}-{code()['sha256'][:12]}.jsonl",
-                runs=c,
-                progress=progress,
-            )
-        ]
+    for method in ("dp-wgan", "dp-gan"):
+        out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_gan(
+            m, 8.0, DELTA, runs=FIXTURES[m].white_box_runs // 4, unit_rows=UNIT_ROWS
+        )
+    out[f"white-box margnet 8, {OF_UNITS}"] = lambda: audit_counts(
+        8.0, DELTA, runs=FIXTURES["margnet"].white_box_runs // 2, unit_rows=UNIT_ROWS
+    )
+    for method in ("pate-gan", "pate-acgan"):
+        out[f"white-box {method} 8, {OF_UNITS}"] = lambda m=method: audit_votes(
+            m, 8.0, DELTA, runs=FIXTURES[m].white_box_runs // 4, unit_rows=UNIT_ROWS
+        )
+
+    def black_box(method: str, count: int, unit_rows: int | None = None) -> list[AuditResult]:
+        about = method if unit_rows is None else f"{method}-units"
+        path = runs / f"black-box-{about}-{code()['sha256'][:12]}.jsonl"
+        setting = Setting(method=method, epsilon=1.0, delta=DELTA, unit_rows=unit_rows)
+        return [audit_black_box(setting, path, runs=count, progress=progress)]
+
+    for method in FIXTURES:
+        out[f"black-box {method} 1"] = partial(black_box, method, black or BLACK[method])
+    count = black or BLACK_OF_UNITS
+    out[f"black-box margnet 1, {OF_UNITS}"] = partial(black_box, "margnet", count, UNIT_ROWS)
     for alone in (False, True):
         for question in domain_inference.QUESTIONS:
             name = f"domain-inference {question} 1{' alone' * alone}"
@@ -89,7 +107,8 @@ def jobs(
 def missing(record: dict[str, Any]) -> list[str]:
     """Audits that the record does not have, or has of fewer fits than are planned."""
     rows = AUDITS.rows(record)
-    planned = {f"black-box {method} 1": BLACK[method] // 2 for method in METHODS}
+    planned = {f"black-box {method} 1": count // 2 for method, count in BLACK.items()}
+    planned[f"black-box margnet 1, {OF_UNITS}"] = BLACK_OF_UNITS // 2
     return [
         name
         for name in jobs(Path())

@@ -1,6 +1,6 @@
 """Kill -9 at random points of a fit: the ledger that is left never shows less spent than was used (R7).
 
-    python reports/trust/kill_points.py [--minutes M]  # 200 points, some CPU minutes; writes kill_points.json
+    python reports/trust/kill_points.py [--minutes M]  # 320 points, some CPU minutes; writes kill_points.json
     python reports/trust/kill_points.py --points 12    # another number; writes nothing
 
 The points of one method in one way are a row, which is written when all of them are measured. Rows that are missing
@@ -16,7 +16,8 @@ held against the plan, use by use.
 
 Methods: all that are registered, as ``full_batches`` of their audit fixtures makes them: margnet (three counts),
 dp-wgan (counts, autoencoder, critic), dp-gan (counts, critic), pate-gan (counts, votes), pate-acgan in its mode B
-(counts, and two accounts of votes a round). Ways: a checkpoint; a project's ledger; both.
+(counts, and two accounts of votes a round), linked-margnet (nine counts, of three tables). Some are fitted under a unit
+of several rows besides. Ways: a checkpoint; a project's ledger; both.
 """
 
 import argparse
@@ -44,16 +45,18 @@ from evidence import KILL_POINTS, TODAY
 import tabsynth
 from tabsynth import BudgetError, Column, ProjectLedger, Schema
 from tabsynth._files import write_text
-from tabsynth.auditing.fixtures import find_fixture
+from tabsynth.auditing import linked_datasets
+from tabsynth.auditing.fixtures import find_fixture, with_unit
 from tabsynth.privacy.accounting.accountants import epsilon_of, gaussian_delta
 from tabsynth.privacy.ledger import ledger as ledgers
 from tabsynth.privacy.ledger.journal import Entry, Journal
 from tabsynth.privacy.ledger.ledger import Account, Ledger
-from tabsynth.synthesizers import METHODS, Synthesizer
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.checkpoint import EARLIER
 
 OUT = Path(__file__).with_suffix(".json")
-POINTS, JOBS = 200, 2
+POINTS, JOBS = 320, 2
 SECONDS = 10.0  # expected of a row of which no time is known
 BLOCKS = 8  # so that steps of these small fits are reserved several at a time, as those of large ones are
 EPSILON, DELTA = 3.0, 1e-5
@@ -74,16 +77,32 @@ SCHEMA = Schema(
 )
 
 
-def unfitted(method: str) -> Synthesizer:
+WITH_UNITS, UNIT_ROWS = " with units", 2  # of which the table has three rows each
+# What is fitted, and its method: every method, and some of them under a unit of several rows.
+SUBJECTS = {method: method for method in (*METHODS, *LINKED)} | {
+    f"{method}{WITH_UNITS}": method for method in ("margnet", "pate-gan")
+}
+
+
+def unfitted(subject: str) -> Synthesizer:
     """The small model that is killed, by the parameters of the method's audit fixture."""
-    parameters = find_fixture(method).full_batches(SCHEMA)
-    return METHODS[method](SCHEMA, epsilon=EPSILON, delta=DELTA, **parameters)
+    method = SUBJECTS[subject]
+    schema = linked_datasets.SCHEMA if method in LINKED else SCHEMA
+    if subject.endswith(WITH_UNITS):
+        schema = with_unit(SCHEMA, UNIT_ROWS)
+    parameters = find_fixture(method).full_batches(schema)
+    estimator = (LINKED if method in LINKED else METHODS)[method]
+    return estimator(schema, epsilon=EPSILON, delta=DELTA, **parameters)
 
 
-def people(rows: int = 200) -> pd.DataFrame:
+def people(subject: str, rows: int = 200) -> Any:
+    """The table, or the linked tables, that are fitted."""
+    if SUBJECTS[subject] in LINKED:
+        return linked_datasets.make_tables(0, rows)
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
+            **({"unit": np.arange(rows) // 3} if subject.endswith(WITH_UNITS) else {}),
             "sex": rng.choice(["f", "m"], rows),
             "age": rng.integers(0, 100, rows),
             "job": rng.integers(1, 4, rows),
@@ -115,7 +134,7 @@ def fit(folder: str, method: str, way: str, at: float, pipe: Any) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Ledger.spend, ledgers.BLOCKS = spend, BLOCKS  # type: ignore[method-assign]
-    model, table = unfitted(method), people()
+    model, table = unfitted(method), people(method)
     where: dict[str, Any] = {}
     if way != LEDGER:
         where["checkpoint"] = place / "checkpoint"
@@ -158,10 +177,11 @@ def whole(folder: Path, method: str, way: str) -> dict[str, Any]:
     return last
 
 
-def prepared(folder: Path, way: str) -> Path:
+def prepared(folder: Path, subject: str, way: str) -> Path:
     folder.mkdir()
     if way != CHECKPOINT:
-        ProjectLedger.create(folder / "project.ledger", epsilon=LIMIT, delta=DELTA)
+        unit = unfitted(subject).schema.unit
+        ProjectLedger.create(folder / "project.ledger", epsilon=LIMIT, delta=DELTA, unit=unit)
     return folder
 
 
@@ -275,7 +295,7 @@ def judge(folder: Path, method: str, way: str, by: str) -> Point:
 def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -> Point:
     """Kill one fit, and judge what it leaves; one that ends before its time is made again."""
     for attempt in range(100):
-        place = prepared(folder / str(attempt), way)
+        place = prepared(folder / str(attempt), method, way)
         at = random.randint(1, scale["spends"]) + random.choice([0, 0.5]) if by == BY_SPEND else 0
         process, pipe = start(place, method, way, at)
         if by == BY_TIME:
@@ -295,7 +315,7 @@ def point(folder: Path, method: str, way: str, by: str, scale: dict[str, Any]) -
 
 def cells(points: int) -> list[tuple[str, str, str]]:
     """Method, way and kind of each point, dealt out evenly."""
-    kinds = [(m, w, by) for by in (BY_SPEND, BY_TIME) for m in METHODS for w in WAYS]
+    kinds = [(m, w, by) for by in (BY_SPEND, BY_TIME) for m in SUBJECTS for w in WAYS]
     return [kinds[i % len(kinds)] for i in range(points)]
 
 
@@ -319,7 +339,7 @@ def run(method: str, way: str, kinds: list[str], jobs: int = JOBS) -> dict[str, 
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         place = Path(folder)
-        scale = whole(prepared(place / "whole", way), method, way)
+        scale = whole(prepared(place / "whole", method, way), method, way)
 
         def one(job: tuple[int, str]) -> Point:
             number, by = job
@@ -344,7 +364,7 @@ def together(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[st
     """The record with these rows, in the order of methods and ways, and with the sums over all rows."""
     table = {
         method: {way: rows[f"{method}, {way}"] for way in WAYS if f"{method}, {way}" in rows}
-        for method in METHODS
+        for method in SUBJECTS
     }
     every = [cell for ways in table.values() for cell in ways.values()]
     return {

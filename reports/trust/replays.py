@@ -21,10 +21,11 @@ import tabsynth
 from tabsynth._files import write_text
 from tabsynth.auditing.replay import replay_on_neighbours
 from tabsynth.auditing.replay_audit import ROWS, SCHEMA, make_table
+from tabsynth.auditing.replay_linked import linked_system_names, replay_linked_neighbours
 from tabsynth.auditing.replay_neighbours import neighbours
 from tabsynth.auditing.replay_systems import make_tiny_model, system_names
 from tabsynth.synthesizers.gan import public as released
-from tabsynth.synthesizers.loading import METHODS
+from tabsynth.synthesizers.loading import LINKED, METHODS
 
 HERE = Path(__file__).resolve().parent
 PUBLISHED = "evaluate(epsilon=…)"
@@ -35,6 +36,8 @@ SECONDS = 10.0  # expected of a seed of a system of which no time is known
 
 def found(system: str, seed: int) -> list[dict[str, Any]]:
     """A line for each neighbour of that seed's table."""
+    if system in linked_system_names():
+        return [line.to_dict() for line in replay_linked_neighbours(system, EPSILON, seed)]
     if system != PUBLISHED:
         listed = replay_on_neighbours(system, make_table(seed), SCHEMA, EPSILON, [seed])
         return [line.to_dict() for line in listed]
@@ -72,14 +75,14 @@ def merged(stored: dict[str, Any], lines: list[dict[str, Any]], seed: int) -> di
 
 def plan(seeds: int, variant_seeds: int) -> list[tuple[str, int]]:
     """Systems with their seeds: a first seed of all, then a second; what imports further modules comes last."""
-    names = sorted(
-        system_names(), key=lambda name: name not in METHODS
-    )  # the methods' defaults first
+    defaults = (*METHODS, *LINKED)
+    names = [*system_names(), *linked_system_names()]
+    names = sorted(names, key=lambda name: name not in defaults)  # the methods' defaults first
     dealt = [
         (name, seed)
         for seed in range(max(seeds, variant_seeds))
         for name in names
-        if seed < (seeds if name in METHODS else variant_seeds)
+        if seed < (seeds if name in defaults else variant_seeds)
     ]
     return dealt + [(PUBLISHED, seed) for seed in range(seeds)]
 

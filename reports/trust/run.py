@@ -60,7 +60,8 @@ def results(today: Modules) -> list[dict[str, Any]]:
         special = name.partition(", ")[2]
         state = evidence.state(kept, entry, today)
         for r in entry["results"]:
-            part = f"{r['part']}, {special}" if special else r["part"]
+            told = not special or special in r["part"]  # some audits of units say so themselves
+            part = r["part"] if told else f"{r['part']}, {special}"
             out.append({**r, "part": part, "state": state})
     return out
 
@@ -184,7 +185,7 @@ def _audit_supports(row: dict[str, Any]) -> bool:
             continue
         # An attack on a whole fit reaches the claimed μ, up to sampling error; one that sees much less would not
         # notice a mistake.
-        whole = r["part"] == "whole fit"
+        whole = r["part"].startswith("whole fit")
         least = 0.9 * r["mu_claimed"] - 3 * standard_error(r) if whole else 0.0
         if r["mu_lower"] > r["mu_claimed"] or r["mu_estimate"] < least:
             return False

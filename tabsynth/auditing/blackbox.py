@@ -9,13 +9,12 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from tabsynth._random import Randomness
 from tabsynth._validate import integer, one_of
 from tabsynth.auditing.fixtures import find_fixture
+from tabsynth.auditing.linked_datasets import LinkedDatasets, many_datasets
 from tabsynth.auditing.lower_bounds import CONFIDENCE, estimate_bounds, estimate_mu, largest_bound
 from tabsynth.auditing.neighbouring_datasets import (
     CASES,
@@ -30,22 +30,28 @@ from tabsynth.auditing.neighbouring_datasets import (
     census_neighbouring_datasets,
 )
 from tabsynth.auditing.outcomes import REFUTED, AuditResult, decide_verdict
+from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.errors import FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import gaussian_epsilon, gaussian_mu
 from tabsynth.privacy.certificate.certificate import code
-from tabsynth.synthesizers import METHODS, Synthesizer
+from tabsynth.synthesizers.base import Synthesizer
+from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
 KIND, FORMAT = "black-box", "tabsynth-audit-runs/2"
 MIN_RUNS = 20  # on each dataset; with fewer the attack cannot be trained
-Fit = Callable[[pd.DataFrame], np.ndarray]
+Codes = (
+    np.ndarray | Mapping[str, np.ndarray]
+)  # of rows; of linked tables those of each table's records
+Fit = Callable[[Any], Codes]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """The settings that all runs of one audit share.
 
-    With ``unit_rows``, the schema has a unit with that bound, and the canary is a unit with two rows more.
+    With ``unit_rows``, the schema has a unit with that bound, and the canary is a unit with two rows more. For a method of
+    linked tables, ``rows`` are those of the root, and the canary is a row of the root with all that hangs on it.
     """
 
     method: str
@@ -56,14 +62,23 @@ class Setting:
     unit_rows: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         integer("rows", self.rows, least=10)
         if self.unit_rows is not None:
             integer("unit_rows", self.unit_rows)
+            if self.linked:
+                raise InputError("Linked tables declare no unit; leave unit_rows out.")
 
-    def datasets(self) -> NeighbouringDatasets:
+    @property
+    def linked(self) -> bool:
+        """Whether the method is one of linked tables."""
+        return self.method in LINKED
+
+    def datasets(self) -> NeighbouringDatasets | LinkedDatasets:
         """Return the neighbouring datasets."""
+        if self.linked:
+            return many_datasets(self.rows, self.case)
         datasets = census_neighbouring_datasets(self.rows, self.case)
         return datasets if self.unit_rows is None else datasets.as_unit(self.unit_rows)
 
@@ -166,7 +181,7 @@ def audit_black_box(
     if integer("runs", runs) < MIN_RUNS:
         raise InputError(f"Expected runs of at least {MIN_RUNS}, got {runs}.")
     store, datasets = RunStore(path, setting), setting.datasets()
-    canary = datasets.codes(datasets.canary)[0]
+    canary = datasets.canary_codes()
     make = fit or make_small_fit(setting, datasets)
     started = time.monotonic()
     while len(store) < 2 * runs:
@@ -178,13 +193,14 @@ def audit_black_box(
     return distinguish(setting, features, time.monotonic() - started, confidence)
 
 
-def extract_features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
+def extract_features(rows: Codes, canary: Codes) -> np.ndarray:
     """Extract the attack's features: how often values, pairs of values and rows equal the canary's.
 
     Parameters
     ----------
-    rows : int array, shape (m, columns)
-    canary : int array, shape (columns,)
+    rows : int array, shape (m, columns), or dict of them
+    canary : int array, shape (columns,), or dict of them
+        By table: then the features of all tables, of which one without rows agrees with nothing.
 
     Returns
     -------
@@ -192,7 +208,10 @@ def extract_features(rows: np.ndarray, canary: np.ndarray) -> np.ndarray:
         Shares of rows that agree in each column, in each pair of columns, and in all columns; the largest and the
         mean number of columns in which a row agrees.
     """
-    same = rows == canary
+    if isinstance(rows, Mapping):
+        assert isinstance(canary, Mapping)
+        return np.concatenate([extract_features(rows[name], canary[name]) for name in canary])
+    same = rows == canary if len(rows) else np.zeros((1, len(canary)), dtype=bool)
     pairs = [
         (same[:, a] & same[:, b]).mean() for a, b in itertools.combinations(range(same.shape[1]), 2)
     ]
@@ -257,16 +276,20 @@ def _unit(setting: Setting) -> str:
     return "" if setting.unit_rows is None else f", unit of {setting.unit_rows} rows"
 
 
-def make_small_fit(setting: Setting, datasets: NeighbouringDatasets) -> Fit:
+def make_small_fit(setting: Setting, datasets: NeighbouringDatasets | LinkedDatasets) -> Fit:
     """Return a function that fits the method with small networks and draws the declared number of rows."""
     parameters = find_fixture(setting.method).small(datasets.schema, setting.rows)
     given: dict[str, Any] = {"epsilon": setting.epsilon, "delta": setting.delta}
     given |= {"rows": setting.rows, "device": "cpu", **parameters}
+    estimator = (LINKED if setting.linked else METHODS)[setting.method]
 
-    def fit(table: pd.DataFrame) -> np.ndarray:
-        model: Synthesizer = METHODS[setting.method](datasets.schema, **given)
+    def fit(table: Any) -> Codes:
+        model: Synthesizer = estimator(datasets.schema, **given)
         model.fit(table)
-        draw = model.trained_.generator.sample
-        return np.asarray(draw(setting.rows, Randomness().torch()))
+        drawn = model.trained_.generator.sample(setting.rows, Randomness().torch())
+        if isinstance(datasets, LinkedDatasets):
+            records = LinkedEncoder(datasets.schema).to_rows(drawn)
+            return {name: rows.codes for name, rows in records.items()}
+        return np.asarray(drawn)
 
     return fit

@@ -27,7 +27,7 @@ from tabsynth.auditing.neighbouring_datasets import (
 )
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.encoding import TableEncoder
-from tabsynth.encoding.rows import KEY_BYTES, codes_of
+from tabsynth.encoding.rows import KEY_BYTES, SharedRows, codes_of
 from tabsynth.privacy.accounting.accountants import Spend
 from tabsynth.privacy.ledger.ledger import Account, Ledger, PrivateTable
 from tabsynth.privacy.noise.counts import Groups, Measured, NoisyCounts, by_value, count_rows
@@ -48,8 +48,8 @@ class ObservedCounts(NoisyCounts[Any]):
     ----------
     counts : NoisyCounts
         The noisy counts of the fit, whose releases are returned unchanged.
-    other_rows, canary : int array, shape (n, columns) and (1, columns)
-        What the attacker knows: category codes of all rows but the canary, and of the canary.
+    other_rows, canary : int array, shape (n, columns) and (m, columns), or SharedRows
+        What the attacker knows: category codes of all rows but the canary, and of the canary's rows, which are equal.
 
     Attributes
     ----------
@@ -61,9 +61,15 @@ class ObservedCounts(NoisyCounts[Any]):
     Where the canary is a unit of several equal rows, as many as its bound, what it adds is the bound of the counts.
     """
 
-    def __init__(self, counts: NoisyCounts[Any], other_rows: np.ndarray, canary: np.ndarray):
+    def __init__(
+        self,
+        counts: NoisyCounts[Any],
+        other_rows: np.ndarray | SharedRows,
+        canary: np.ndarray | SharedRows,
+    ):
         super().__init__(counts.table, counts.sizes, bound=counts.bound)
         self._inner, self._other_rows, self._canary = counts, other_rows, canary
+        self._codes = _parts(canary)[0][0]
         self.log_ratios: dict[str, float] = {}
 
     def measure(
@@ -79,9 +85,9 @@ class ObservedCounts(NoisyCounts[Any]):
         z = 0.0
         for i, (item, share) in enumerate(zip(released, shares, strict=True)):
             value_groups = by_value(self.sizes) if groups is None else groups[i]
-            cell = tuple(int(value_groups[j][self._canary[0, j]]) for j in item.columns)
+            cell = tuple(int(value_groups[j][self._codes[j]]) for j in item.columns)
             z += share * (
-                item.counts[cell] - count_rows(self._other_rows, item.columns, value_groups)[cell]
+                item.counts[cell] - _count(self._other_rows, item.columns, value_groups)[cell]
             )
         self._note(account, z / self.bound)
         return released
@@ -97,10 +103,11 @@ class ObservedCounts(NoisyCounts[Any]):
         """As :meth:`NoisyCounts.distances`. The canary changes each distance by at most the bound."""
         released = self._inner.distances(account, sets, expected, bits, groups)
         value_groups = by_value(self.sizes) if groups is None else groups
-        both = np.concatenate([self._other_rows, self._canary])
+        without = [_count(self._other_rows, s, value_groups) - expected(s) for s in sets]
+        more = [_count(self._canary, s, value_groups) for s in sets]
         far = [
-            np.array([np.abs(count_rows(rows, s, value_groups) - expected(s)).sum() for s in sets])
-            for rows in (self._other_rows, both)
+            np.array([np.abs(w + there * m).sum() for w, m in zip(without, more, strict=True)])
+            for there in (0, 1)
         ]
         move = (far[1] - far[0]) / math.sqrt(len(sets))
         length = np.linalg.norm(move)
@@ -111,6 +118,16 @@ class ObservedCounts(NoisyCounts[Any]):
     def _note(self, account: Account, z: float) -> None:
         ratio = log_likelihood_ratios(np.array(z), account.noise_multiplier, 1.0)
         self.log_ratios[account.purpose] = self.log_ratios.get(account.purpose, 0.0) + float(ratio)
+
+
+def _parts(rows: np.ndarray | SharedRows) -> tuple[np.ndarray, np.ndarray | None]:
+    """Category codes, and what each row adds to counts where that is not 1."""
+    return (rows.codes, rows.shares) if isinstance(rows, SharedRows) else (rows, None)
+
+
+def _count(rows: np.ndarray | SharedRows, columns: Sequence[int], groups: Groups) -> np.ndarray:
+    codes, shares = _parts(rows)
+    return count_rows(codes, columns, groups, shares)
 
 
 def audit_counts(

@@ -1,11 +1,12 @@
-"""White-box canary audits of PATE: a record that changes its teacher's vote in every question.
+"""White-box canary audits of PATE: a record, or a unit of records, that changes its teacher's vote in every question.
 
 The audit plans a fit, draws its noisy answers with the fit's own aggregator on the planned accounts, and compares
 them on two neighbouring datasets. On the dataset without the canary half of the teachers vote yes; with it, one
-more does.
+more does: as many as the fit's own partition deals the canary's records to.
 """
 
 import math
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +27,10 @@ from tabsynth.auditing.lower_bounds import (
     rate_lower_bound,
     rate_upper_bound,
 )
-from tabsynth.auditing.neighbouring_datasets import small_neighbouring_datasets
+from tabsynth.auditing.neighbouring_datasets import (
+    NeighbouringDatasets,
+    small_neighbouring_datasets,
+)
 from tabsynth.auditing.outcomes import (
     INCONCLUSIVE,
     MIN_MU_RATIO,
@@ -34,6 +38,8 @@ from tabsynth.auditing.outcomes import (
     AuditResult,
     decide_verdict,
 )
+from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, Rows, codes_of
 from tabsynth.privacy.accounting.accountants import Spend, epsilon_of
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoisyVote
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
@@ -41,9 +47,11 @@ from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.privacy.noise.votes import chance_of_yes
 from tabsynth.synthesizers import METHODS
 from tabsynth.synthesizers.gan.estimator import MARGINALS
-from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES, VOTES, NoisyAggregator
+from tabsynth.synthesizers.pate.aggregation import CLASS_VOTES, VOTES, NoisyAggregator, deal
 from tabsynth.synthesizers.pate.estimator import Voting
 from tabsynth.training.loop import Progress
+from tabsynth.training.private_step import codes_of as inputs_of
+from tabsynth.training.units import UnitRows
 
 ROWS, LABELS = 2000, 100  # declared rows and questions of the planned fit
 VOTE_PURPOSES = (VOTES, CLASS_VOTES)
@@ -107,15 +115,20 @@ class PlannedReleases:
 
 
 def plan_releases(
-    method: str, epsilon: float, delta: float, mode: str | None = None
+    method: str,
+    epsilon: float,
+    delta: float,
+    mode: str | None = None,
+    datasets: NeighbouringDatasets | None = None,
 ) -> PlannedReleases:
     """Plan a fit of ``method`` to ``ROWS`` declared rows with ``LABELS`` questions."""
+    schema = (datasets or small_neighbouring_datasets()).schema
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": ROWS, "labels": LABELS}
     if "label" in signature(METHODS[method]).parameters:
         given["label"] = "colour"
     if mode is not None:
         given["mode"] = mode
-    model = METHODS[method](small_neighbouring_datasets().schema, **given)
+    model = METHODS[method](schema, **given)
     assert isinstance(model, Voting)
     spends = {s.purpose: s for s in model._spends(Ledger(epsilon, delta))}
     vote, counts = spends[VOTES].mechanism, spends.pop(MARGINALS)
@@ -134,6 +147,24 @@ def plan_releases(
     return PlannedReleases(counts=(counts.mechanism, counts.count), votes=tuple(votes))
 
 
+def count_changed_teachers(datasets: NeighbouringDatasets, teachers: int) -> int:
+    """Count the teachers whose shards differ between the two datasets, as a fit deals rows or units out."""
+    encoder, secret = TableEncoder(datasets.schema), secrets.token_bytes(KEY_BYTES)
+    key = np.frombuffer(Keystream().bytes(64), dtype="<u4")
+    shards: list[list[list[bytes]]] = []
+    for present in (False, True):
+        rows = encoder.to_rows(datasets.table(present), secret)
+        inputs: Any = torch.from_numpy(encoder.layout.encode(codes_of(rows)))
+        if isinstance(rows, Rows) and rows.units is not None:
+            inputs = UnitRows(inputs, rows.units, datasets.schema.design.rows)
+        dealt, shard = deal(inputs, teachers, key)
+        parts: list[list[bytes]] = [[] for _ in range(teachers)]
+        for row, teacher in zip(inputs_of(dealt).numpy(), shard.tolist(), strict=True):
+            parts[teacher].append(row.tobytes())
+        shards.append(parts)
+    return sum(one != other for one, other in zip(*shards, strict=True))
+
+
 def draw_answers(
     plan: PlannedReleases,
     planned: PlannedVotes,
@@ -143,7 +174,8 @@ def draw_answers(
 ) -> np.ndarray:
     """Draw noisy answers from an aggregator with all accounts of a fit, to questions at a tie.
 
-    The number of teachers that vote yes is half of them, rounded down, plus ``more``: 0, or 1 with the canary.
+    The number of teachers that vote yes is half of them, rounded down, plus ``more``: 0, or with the canary as many as
+    its records have as teachers, which should be 1.
     """
     ledger, count = Ledger(math.inf, 0.5), planned.teachers // 2 + more
     accounts = [ledger.open(each.purpose, each.mechanism, questions) for each in plan.votes]
@@ -166,11 +198,13 @@ def audit_votes(
     progress: Progress | None = None,
     mode: str | None = None,
     aggregator: type[NoisyAggregator] = NoisyAggregator,
+    unit_rows: int | None = None,
 ) -> list[AuditResult]:
     """Audit the noisy votes of a fit, and its one-way counts.
 
-    Without the canary half of the teachers vote yes in every question; with it, one more does (with an odd number
-    of teachers the tie lies between the two). In a class vote, yes is the second of two classes.
+    Without the canary half of the teachers vote yes in every question; with it, each teacher that the canary's records
+    are dealt to does, too: one, if the claim is right (with an odd number of teachers the tie lies between the two). In a
+    class vote, yes is the second of two classes.
 
     Parameters
     ----------
@@ -182,28 +216,32 @@ def audit_votes(
         Only for ``pate-acgan``. Mode B has class votes in addition.
     aggregator : type
         The class that draws noisy answers; tests pass broken ones.
+    unit_rows : int, optional
+        The bound of a schema with a unit. The canary is then a unit with two rows more than that.
     """
-    plan = plan_releases(method, epsilon, delta, mode)
+    datasets = small_neighbouring_datasets()
+    if unit_rows is not None:
+        datasets = datasets.as_unit(unit_rows)
+    plan = plan_releases(method, epsilon, delta, mode, datasets)
+    both = 0, count_changed_teachers(datasets, plan.votes[0].teachers)
     report = _progress_counter(progress, f"{KIND} {method}", 2 * len(plan.votes) * runs)
     fit_started = time.monotonic()
-    counts = _counts(plan.counts, runs)
+    counts = _counts(plan.counts, runs, datasets)
     claims = {MARGINALS: Claim.from_spends([plan.counts], delta)}
-    datasets = {MARGINALS: counts[0]}, {MARGINALS: counts[1]}
+    ratios = {MARGINALS: counts[0]}, {MARGINALS: counts[1]}
     fit_results = make_canary_results(
-        method, claims, datasets, time.monotonic() - fit_started, confidence
+        method, claims, ratios, time.monotonic() - fit_started, confidence
     )
     joint_ratios, mu = counts, claims[MARGINALS].mu or 0.0
     single_results, spends = [], [plan.counts]
     for planned in plan.votes:
         started = time.monotonic()
-        yes = [int(draw_answers(plan, planned, more, samples, aggregator).sum()) for more in (0, 1)]
+        yes = [int(draw_answers(plan, planned, more, samples, aggregator).sum()) for more in both]
         single_results.append(
             _single(method, planned, (yes[0], yes[1]), samples, confidence, started)
         )
         started = time.monotonic()
-        out, with_canary = (
-            _totals(plan, planned, more, runs, aggregator, report) for more in (0, 1)
-        )
+        out, with_canary = (_totals(plan, planned, more, runs, aggregator, report) for more in both)
         spent: list[Spend] = [(planned.mechanism, planned.count)]
         claim = (
             method,
@@ -225,7 +263,9 @@ def audit_votes(
         *fit_results,
         *single_results,
     ]
-    return results if mode is None else [replace(r, part=f"{r.part}, mode {mode}") for r in results]
+    about = "" if mode is None else f", mode {mode}"
+    about += "" if unit_rows is None else f", unit of {unit_rows} rows"
+    return [replace(r, part=f"{r.part}{about}") for r in results]
 
 
 def audit_modes(method: str, epsilon: float, delta: float, **settings: Any) -> list[AuditResult]:
@@ -247,10 +287,11 @@ def _progress_counter(progress: Progress | None, what: str, total: int) -> Calla
     return report
 
 
-def _counts(spend: Spend, runs: int) -> tuple[np.ndarray, np.ndarray]:
+def _counts(
+    spend: Spend, runs: int, datasets: NeighbouringDatasets
+) -> tuple[np.ndarray, np.ndarray]:
     """Draw log-likelihood ratios of the canary from one-way counts, without it and with it."""
     account = Ledger(math.inf, 0.5).open(MARGINALS, *spend)
-    datasets = small_neighbouring_datasets()
     return (
         observe_marginals(account, datasets, False, runs),
         observe_marginals(account, datasets, True, runs),

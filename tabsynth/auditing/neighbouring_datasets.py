@@ -61,6 +61,10 @@ class NeighbouringDatasets:
         """Return category codes, shape (rows, columns)."""
         return TableEncoder(self.schema).to_index(table)
 
+    def canary_codes(self) -> np.ndarray:
+        """Return category codes of the canary, or of one row of its unit, shape (columns,)."""
+        return self.codes(self.canary)[0]
+
     def encoded_canary(self) -> Tensor:
         """Return the canary as a network input of the GANs, shape (width,)."""
         encoder = TableEncoder(self.schema)

@@ -18,7 +18,7 @@ from tabsynth.auditing.neighbouring_datasets import CASES
 from tabsynth.auditing.outcomes import AuditResult
 from tabsynth.datasets import load_census
 from tabsynth.errors import InputError
-from tabsynth.synthesizers import METHODS
+from tabsynth.synthesizers.loading import LINKED, METHODS
 from tabsynth.training.loop import Progress
 
 RUNS = {canaries.KIND: 4000, blackbox.KIND: 500, one_run.KIND: 1000}  # defaults
@@ -55,7 +55,7 @@ class AuditRequest:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, (*METHODS, *LINKED))
         one_of("case", self.case, CASES)
         positive("epsilon", self.epsilon)
         between("delta", self.delta, 0, 1, low_open=True, high_open=True)
@@ -120,7 +120,7 @@ AUDITS: dict[str, Callable[[AuditRequest], list[AuditResult]]] = {
 
 def list_kinds(method: str) -> tuple[str, ...]:
     """The kinds of audits that a method has, by its registration."""
-    return tuple(kind for kind in AUDITS if kind in methods.METHODS[method].audits)
+    return tuple(kind for kind in AUDITS if kind in methods.registered(method).audits)
 
 
 def check_kind(method: str, kind: str) -> None:
@@ -158,7 +158,7 @@ def audit(
     Parameters
     ----------
     method : str
-        A name of :data:`tabsynth.synthesizers.METHODS`, such as ``"margnet"``.
+        A registered name, such as ``"margnet"`` or ``"linked-margnet"``.
     epsilon, delta : float
         The claim. Both are finite and above 0.
     folder : path

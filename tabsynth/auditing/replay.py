@@ -38,10 +38,12 @@ from tabsynth.auditing.run_trace import (
     record_logs,
 )
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import rows_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.mechanisms import LAPLACE
 from tabsynth.privacy.ledger.ledger import recorded_by
 from tabsynth.privacy.ledger.project import ProjectLedger
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
 from tabsynth.synthesizers.model_file import read_model
@@ -65,7 +67,7 @@ def make_files(model: Synthesizer, place: Path) -> dict[str, Any]:
     files: dict[str, Any] = {"checkpoint": place / CHECKPOINT}
     if getattr(model, "warm_start", None) is None:
         files["ledger"] = place / LEDGER
-        unit = None if model.schema is None else model.schema.unit
+        unit = model._design.unit
         ProjectLedger.create(files["ledger"], epsilon=math.inf, delta=model.delta, unit=unit)
     return files
 
@@ -270,15 +272,22 @@ def replay(
         raise InputError("A replay needs a finite epsilon and no time_limit; change the model.")
     randomness = None  # a counter has no records, and the method that takes it draws no batches
     if not isinstance(table, RowCounter):
+        design, both = model._design, (to_pandas(table), to_pandas(neighbour))
+        key = clone(model).set_params(random_state=seed)._key()
         if model.schema is None:
-            one, other = _contents(to_pandas(table), to_pandas(neighbour))
+            codes, mark = _contents(*both), dict(model.draft_options or {}).get("decimal")
+            kept = [(part, frame, mark) for part, frame in zip(codes, both, strict=True)]
         else:
             encoder = TableEncoder(model.schema, model._encoding())
-            key = clone(model).set_params(random_state=seed)._key()
-            one, other = (encoder.to_rows(to_pandas(t), key) for t in (table, neighbour))
+            mark = model.schema.decimal
+            kept = [(*encoder._encoded(frame, "table", bool(design)), mark) for frame in both]
+        one, other = (
+            rows_of(part, frame, design, key, mark) if design else part
+            for part, frame, mark in kept
+        )
         randomness = RecordRandomness(one, other, seed)
-        if model.schema is not None and model.schema.unit is not None:
-            randomness.most = _units_changed(encoder, table, neighbour)
+        if design.unit is not None:
+            randomness.most = _units_changed(design, kept)
 
     def fresh() -> Synthesizer:
         return clone(model).set_params(random_state=seed)
@@ -304,17 +313,16 @@ def replay(
     )
 
 
-def _units_changed(encoder: TableEncoder, table: Any, neighbour: Any) -> int:
+def _units_changed(design: Design, tables: Sequence[tuple[np.ndarray, pd.DataFrame, Any]]) -> int:
     """The number of units that only one of two tables has, by their names as they are and all their rows.
 
     Which rows are used, and what a unit is called, is tested, and does not tell it.
     """
-    design, both = encoder.whole.design, []
-    for given in (table, neighbour):
-        index, kept = encoder._encoded(to_pandas(given), "table", with_design=True)
-        contents = np.ascontiguousarray(index)
+    both = []
+    for codes, kept, mark in tables:
+        contents = np.ascontiguousarray(codes)
         if design.weight is not None:
-            weights = design.weights(kept, encoder.whole.decimal)
+            weights = design.weights(kept, mark)
             contents = np.column_stack([contents, weights.view(np.int64)])
         units: dict[Any, list[bytes]] = {}
         for name, row in zip(kept[design.unit].astype(object), contents, strict=True):

@@ -9,6 +9,8 @@ import pandas as pd
 
 from tabsynth.auditing.outcomes import INCONCLUSIVE, MIN_MU_RATIO, NOT_REFUTED, REFUTED, AuditResult
 from tabsynth.auditing.replay import NeighbourReplay, replay_on_neighbours
+from tabsynth.auditing.replay_linked import replay_linked_neighbours
+from tabsynth.methods import LINKED
 from tabsynth.schema.column import Column
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.base import Synthesizer
@@ -37,6 +39,10 @@ RECORD_DESCRIPTIONS = {
     "minority": "one more record of the rarest class",
     "twin": "a copy of another record",
     "extreme": "integers that floats cannot represent, and a text of 5,000 characters",
+    "root row removed": "a row of the root with all that hangs on it",
+    "root row alone": "a row of the root without children",
+    "root row full": "a row of the root with as many children at every level as are used",
+    "root row beyond": "a row of the root with more children at every level than are used",
 }
 
 
@@ -71,12 +77,15 @@ def audit_by_replay(
     seeds : int
         Number of seeds; each has its own table, records and noise.
     model : Synthesizer, optional
-        The model to fit to tables of ``SCHEMA`` in place of the method's small one.
+        The model to fit to tables of ``SCHEMA`` in place of the method's small one; not for linked tables.
     """
     started = time.monotonic()
     lines: list[NeighbourReplay] = []
     for seed in range(seeds):
         report = None if progress is None else _continued_progress(progress, seed, seeds)
+        if method in LINKED:
+            lines += replay_linked_neighbours(method, epsilon, seed, delta=delta, progress=report)
+            continue
         lines += replay_on_neighbours(
             method,
             make_table(seed),

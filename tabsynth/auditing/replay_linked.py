@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from tabsynth.auditing.fixtures import ReplayRequest, find_fixture
+from tabsynth.auditing.linked_datasets import SCHEMA, make_tables
 from tabsynth.auditing.replay import (
     SAMPLED,
+    NeighbourReplay,
     Note,
     ReplayResult,
     find_misprint,
@@ -21,7 +24,10 @@ from tabsynth.auditing.replay import (
 )
 from tabsynth.encoding.linked import LinkedEncoder
 from tabsynth.schema.linked import LinkedSchema
+from tabsynth.synthesizers.loading import LINKED
+from tabsynth.training.loop import Progress
 
+REMOVED, ALONE, FULL, BEYOND = "removed", "alone", "full", "beyond"
 EXCESS = 3  # children of a new root row beyond the bound
 Tables = Mapping[str, pd.DataFrame]
 
@@ -48,8 +54,8 @@ def linked_neighbours(tables: Tables, schema: LinkedSchema, seed: int = 0) -> li
     rng = np.random.default_rng(seed)
     key = str(schema.keys[schema.root].key)
     gone = tables[schema.root][key].iloc[int(rng.integers(len(tables[schema.root])))]
-    out = [LinkedNeighbour(kind="removed", tables=tables, neighbour=_without(tables, schema, gone))]
-    for kind, excess in (("alone", None), ("full", 0), ("beyond", EXCESS)):
+    out = [LinkedNeighbour(kind=REMOVED, tables=tables, neighbour=_without(tables, schema, gone))]
+    for kind, excess in ((ALONE, None), (FULL, 0), (BEYOND, EXCESS)):
         more = _with_root(tables, schema, excess, rng)
         out.append(LinkedNeighbour(kind=kind, tables=tables, neighbour=more))
     return out
@@ -90,6 +96,9 @@ def _with_root(
             more[keys.parent_key] = np.repeat(np.array(of, dtype=np.int64), each)
         if keys.order is not None and keys.order not in more:
             more[keys.order] = rng.integers(0, 9, rows)
+        design = schema.tables[name].design
+        if design.weight is not None:  # of the root, above the cap
+            more[design.weight] = 2.0 * float(design.max_weight or 0)
         at = int(rng.integers(len(tables[name]) + 1))  # anywhere among the others
         parts = [tables[name].iloc[:at], more, tables[name].iloc[at:]]
         out[name] = pd.concat(parts, ignore_index=True)[list(tables[name].columns)]
@@ -130,3 +139,42 @@ def replay_linked(
     if not result.passed:
         return result
     return replace(result, first_difference=find_misprint(certificates[-1], result.mechanisms, 1.0))
+
+
+def linked_system_names() -> dict[str, str]:
+    """The systems of the methods of linked tables, with their methods."""
+    return {name: method for method in LINKED for name in find_fixture(method).systems}
+
+
+def replay_linked_neighbours(
+    system: str,
+    epsilon: float,
+    seed: int,
+    *,
+    delta: float = 1e-5,
+    progress: Progress | None = None,
+) -> list[NeighbourReplay]:
+    """Replay a system on every kind of neighbour of made-up linked tables.
+
+    Parameters
+    ----------
+    system : str
+        Of :func:`linked_system_names`; a method's own name is its default.
+    seed : int
+        Of the tables, the neighbours and the fit.
+    """
+    method = linked_system_names()[system]
+    fixture = find_fixture(method)
+    request = ReplayRequest(schema=SCHEMA, epsilon=epsilon, delta=delta)
+    schema, parameters = fixture.tiny(fixture.systems[system], request)
+    model = LINKED[method](schema, epsilon=epsilon, delta=delta, device="cpu", **parameters)
+    pairs, replays = linked_neighbours(make_tables(seed), SCHEMA, seed), []
+    for pair in pairs:
+        result = replay_linked(model, pair, seed=seed)
+        change = "removed" if pair.kind == REMOVED else "added"
+        kind = f"root row {pair.kind}"
+        line = NeighbourReplay(method=system, kind=kind, change=change, seed=seed, result=result)
+        replays.append(line)
+        if progress is not None:
+            progress("replay", len(replays), len(pairs))
+    return replays

@@ -9,9 +9,17 @@ import typer
 from tabsynth._progress import progress_bar
 from tabsynth.cli.commands import app
 from tabsynth.cli.console import INTERRUPTED, fail, guarded, say
-from tabsynth.cli.options import AuditCase, AuditKind, AuditRuns, AuditSeeds, Method, check_method
+from tabsynth.cli.options import (
+    AuditCase,
+    AuditedMethod,
+    AuditKind,
+    AuditRuns,
+    AuditSeeds,
+    check_method,
+)
 from tabsynth.cli.paths import make_folder
 from tabsynth.errors import InputError
+from tabsynth.methods import LINKED, METHODS
 
 if TYPE_CHECKING:
     from tabsynth.auditing.outcomes import AuditResult
@@ -24,7 +32,7 @@ REFUTED_CODE = 1
 @app.command()
 @guarded
 def audit(
-    method: Method,
+    method: AuditedMethod,
     epsilon: Annotated[float, typer.Option(help="ε of the claim to audit, above 0 and finite.")],
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The folder for audit.html and audit.json.")
@@ -47,7 +55,7 @@ def audit(
 
 def run_audits(method: str, epsilon: float, kind: str | None, out: Path, **request: Any) -> int:
     """Run the audits of ``kind``, write ``audit.html`` and ``audit.json``, and return the exit code."""
-    check_method(method)
+    check_method(method, {**METHODS, **LINKED})
     if not math.isfinite(epsilon):
         raise InputError(
             f"Expected epsilon to be finite, got {epsilon}: an infinite ε is no privacy claim."

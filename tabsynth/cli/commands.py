@@ -46,6 +46,8 @@ from tabsynth.cli.options import (
     LedgerOption,
     LinkedOption,
     MaxDraws,
+    MaxRowsPerUnit,
+    MaxWeight,
     Method,
     Mode,
     Network,
@@ -76,9 +78,11 @@ from tabsynth.cli.options import (
     Teachers,
     TeachersOption,
     TimeLimit,
+    Unit,
     Variant,
     Wanted,
     WarmStart,
+    Weight,
     Where,
     WorkloadOption,
     WrittenSep,
@@ -94,6 +98,7 @@ from tabsynth.cli.options import (
 from tabsynth.cli.paths import check_folder, check_not_input, private_key, same_file
 from tabsynth.cli.schema import app as schema_app
 from tabsynth.errors import InputError
+from tabsynth.schema.design import Design
 from tabsynth.schema.schema import Schema
 from tabsynth.tables.files import read_any, read_table, suffix, taken_by
 from tabsynth.tables.formulas import HANDLINGS
@@ -193,6 +198,10 @@ def fit(
     count_clipped: CountClipped = False,
     count_bounded: CountBounded = False,
     count_repeated: CountRepeated = False,
+    unit: Unit = None,
+    max_rows_per_unit: MaxRowsPerUnit = None,
+    weight: Weight = None,
+    max_weight: MaxWeight = None,
 ) -> None:
     """Fit a synthesizer to a table within a privacy budget.
 
@@ -210,8 +219,10 @@ def fit(
     given |= {"teachers": teachers, "labels": labels, "label": label, "mode": mode}
     given |= {"workload": parse_workload(workload), "target": target}
     given |= {"time_limit": None if time_limit is None else seconds(time_limit)}
+    design: dict[str, Any] = {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
+    design |= {"weight": weight, "max_weight": max_weight}
     if linked is not None:
-        of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given}
+        of_one = {"schema": schema, "save_schema": save_schema, "null": null, **given, **design}
         of_one |= {"count_violations": count_violations, "count_clipped": count_clipped}
         of_one |= {"count_bounded": count_bounded, "count_repeated": count_repeated}
         refuse_for_linked(of_one, ("rows", "time_limit"))
@@ -243,7 +254,15 @@ def fit(
         arguments["autoencoder"] = None
     arguments |= {"delta": delta, "device": device, "accept_drafted_domain": accept_drafted_domain}
     if facts is None:
-        arguments["draft_options"] = {"null_values": null_texts(null), "decimal": decimal}
+        arguments["draft_options"] = {
+            "null_values": null_texts(null),
+            "decimal": decimal,
+            **Design(**design).parameters(),
+        }
+    elif options_given := [name for name, value in design.items() if value is not None]:
+        raise InputError(
+            f"--{options_given[0].replace('_', '-')} goes without --schema: a schema declares its own (tabsynth schema edit)."
+        )
     synthesizer = METHODS[method](facts, epsilon=epsilon, **arguments)
     check_not_input(out, table, schema, public, warm_start, ledger)
     if public is not None and same_file(public, table):
@@ -399,8 +418,8 @@ def sample(
     key = None if sign is None else private_key(sign)
     synthesizer = load(model)
     if is_linked(synthesizer):
-        given = {"where": where, "max_draws": max_draws, "label": label}
-        sample_linked(synthesizer, out, n, seed, written, key, given)
+        given = {"max_draws": max_draws, "label": label}
+        sample_linked(synthesizer, out, n, seed, written, where, key, weights, given)
         return
     suffix(out, writing=True)
     if key is not None:

@@ -36,6 +36,8 @@ def fit_and_print(
     stands = [] if checkpoint is None else standing(checkpoint)
     if drafts:
         say("No schema is given: it is drafted privately, as a part of the budget.")
+        for line in synthesizer._design_notes():
+            say(f"  {line}")
     else:
         synthesizer._check_domain()
         if ledger is not None and not stands:  # a resumed fit is checked by its checkpoint's plan

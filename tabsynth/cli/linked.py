@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabsynth._files import check_writable
+from tabsynth._validate import shown
 from tabsynth.cli.console import say
 from tabsynth.cli.fit import fit_and_print
 from tabsynth.cli.options import FLAGS
@@ -54,20 +55,38 @@ def is_linked(synthesizer: Any) -> bool:
     return synthesizer.method in LINKED
 
 
+def parse_where_of_tables(schema: LinkedSchema, texts: list[str]) -> dict[str, Any]:
+    """Conditions by table from texts ``TABLE.COLUMN=VALUE``."""
+    from tabsynth.synthesizers.conditions import parse_where
+
+    by_table: dict[str, list[str]] = {}
+    for text in texts:
+        table, dot, rest = text.partition(".")
+        if not dot or table not in schema.names:
+            raise InputError(
+                f"Expected --where TABLE.COLUMN=VALUE with table {schema.root}, got {shown(text)}."
+            )
+        by_table.setdefault(table, []).append(rest)
+    return {table: parse_where(schema.tables[table], rest) for table, rest in by_table.items()}
+
+
 def sample_linked(
     synthesizer: Any,
     out: Path,
     n: int | None,
     seed: int | None,
     written: dict[str, str],
+    where: list[str] | None,
     key: "Ed25519PrivateKey | None",
+    weights: str | None,
     options: dict[str, Any],
 ) -> None:
     """Write a folder of synthetic tables, each with its certificate."""
     from tabsynth.privacy.certificate.certificate import certify
 
     refuse_for_linked(options)
-    synthesizer.sample_to(out, n, random_state=seed, **written)
+    condition = parse_where_of_tables(synthesizer.schema_, where) if where else None
+    synthesizer.sample_to(out, n, where=condition, random_state=seed, weights=weights, **written)
     for name in synthesizer.schema_.names:
         if key is not None:
             certify(out / f"{name}.csv", key=key)

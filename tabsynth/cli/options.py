@@ -1,6 +1,7 @@
 """The options that several commands share, and their conversion to arguments of a method."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from tabsynth._validate import one_of
 from tabsynth.errors import InputError
-from tabsynth.methods import METHODS
+from tabsynth.methods import LINKED, METHODS
 from tabsynth.schema.number_texts import DECIMAL_MARKS
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES
 
@@ -33,6 +34,29 @@ Seed = Annotated[
     typer.Option(
         help="Random seed for a reproducible result. A seeded fit is not private, and its certificate says so."
     ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of survey weights. Counts then estimate the population; the column is not learned."
+    ),
+]
+MaxWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that says which unit a row is of, such as a person. Privacy then protects units; the column is"
+        " neither learned nor sampled."
+    ),
+]
+MaxRowsPerUnit = Annotated[
+    int | None,
+    typer.Option(help="The most rows of one unit that are used, from public knowledge."),
 ]
 AuditKind = Annotated[
     str | None,
@@ -59,6 +83,9 @@ AuditCase = Annotated[
     typer.Option(
         help="For black-box: average (rows of the census table) or worst (equal rows and one that differs)."
     ),
+]
+AuditedMethod = Annotated[
+    str, typer.Option("--method", help=f"The synthesizer: {', '.join((*METHODS, *LINKED))}.")
 ]
 Method = Annotated[str, typer.Option(help=f"The synthesizer: {', '.join(METHOD_NAMES)}.")]
 Preset = Annotated[
@@ -268,7 +295,7 @@ Where = Annotated[
     typer.Option(
         help="A condition that all rows satisfy, COLUMN=VALUE, or COLUMN=LOW..HIGH for ordered values."
         " Repeatable; several values of one column are alternatives. margnet draws such rows directly; other methods"
-        " draw rows until enough satisfy it."
+        " draw rows until enough satisfy it. Of linked tables ROOT.COLUMN=VALUE, where ROOT is the table without a parent."
     ),
 ]
 MaxDraws = Annotated[
@@ -387,10 +414,10 @@ Steps = Annotated[
 FLAGS = {"provenance": "--public-source", "encoding": "--network-encoding"}
 
 
-def check_method(method: str) -> None:
-    """Reject an unknown method."""
-    if method not in METHODS:
-        names = ", ".join(METHODS)
+def check_method(method: str, registered: Collection[str] = METHODS) -> None:
+    """Reject a method that is not among those of a command."""
+    if method not in registered:
+        names = ", ".join(registered)
         raise InputError(f"Expected --method to be one of {names}; got {method!r}.")
 
 

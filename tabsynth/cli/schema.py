@@ -15,9 +15,13 @@ from tabsynth.cli.ledger import ledger_status
 from tabsynth.cli.options import (
     Decimal,
     Encoding,
+    MaxRowsPerUnit,
+    MaxWeight,
     Null,
     Sep,
     Sheet,
+    Unit,
+    Weight,
     null_texts,
     reading,
     without_decimal,
@@ -51,20 +55,6 @@ Bounds = Annotated[
 Values = Annotated[
     list[str] | None,
     typer.Option(help="COLUMN=VALUE,VALUE, a column's categories; repeatable."),
-]
-
-
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        help="The column of survey weights. Counts then estimate the population; the column is not learned."
-    ),
-]
-MaxWeight = Annotated[
-    float | None,
-    typer.Option(
-        help="The largest weight that counts, from public knowledge; larger weights are clipped to it."
-    ),
 ]
 
 
@@ -159,6 +149,8 @@ def schema(
     dtype: Dtype = None,
     bounds: Bounds = None,
     values: Values = None,
+    unit: Unit = None,
+    max_rows_per_unit: MaxRowsPerUnit = None,
     weight: Weight = None,
     max_weight: MaxWeight = None,
     json_schema: Annotated[
@@ -184,9 +176,11 @@ def schema(
             " tabsynth schema edit."
         )
     design = {"weight": weight, "max_weight": max_weight}
+    design |= {"unit": unit, "max_rows_per_unit": max_rows_per_unit}
     if any(value is not None for value in design.values()) and (chosen or suggest or given):
         raise InputError(
-            "--weight and --max-weight go with the draft of a table; to change a schema file, use tabsynth schema edit."
+            "--unit, --max-rows-per-unit, --weight and --max-weight go with the draft of a table; to change a schema file,"
+            " use tabsynth schema edit."
         )
     if json_schema:
         from tabsynth.schema.schema_file import json_schema as form
@@ -215,14 +209,14 @@ def schema(
         raise InputError("--ledger goes with --epsilon: only a private draft can be charged.")
     declared = Design(**design)  # type: ignore[arg-type]
     frame = read_any(file, nulls, ask=True, **without_decimal(options))
-    for name in declared.names:
-        if name not in frame.columns:
-            raise InputError(f"{file} has no column {shown(name)}; name its column of weights.")
-        frame = frame.drop(columns=name)
+    for what, name in (("weights", declared.weight), ("units", declared.unit)):
+        if name is not None and name not in frame.columns:
+            raise InputError(f"{file} has no column {shown(name)}; name its column of {what}.")
     draft: dict[str, Any] = {"null_values": nulls, "decimal": decimal}
     if epsilon is not None:
-        options_of_draft = {**draft, "ledger": ledger}
-        return _draft_private(file, frame, target, epsilon, delta, options_of_draft, declared)
+        options_of_draft = {**draft, "ledger": ledger, **declared.parameters()}
+        return _draft_private(file, frame, target, epsilon, delta, options_of_draft)
+    frame = frame.drop(columns=list(declared.names))
     _draft(file, frame, target, {**draft, "min_count": min_count}, declared)
 
 
@@ -262,18 +256,17 @@ def _draft_private(
     epsilon: float,
     delta: float,
     options: dict[str, Any],
-    design: Design,
 ) -> None:
     from tabsynth.synthesizers.private_schema import draft_private
 
-    drafted = _labelled(draft_private(frame, epsilon, delta, **options), table)
-    released = replace(drafted, **design.parameters())
+    released = _labelled(draft_private(frame, epsilon, delta, **options), table)
     released.save(out)
     left = f", {len(released.left_out)} left out" if released.left_out else ""
     say(
         f"Drafted {out}: {len(released.columns)} columns{left}, with ({epsilon:g}, {delta:g})-differential"
     )
-    say("privacy for adding or removing one record. Its cost counts in every fit that takes it.")
+    whom = released.design.neighbour
+    say(f"privacy for adding or removing {whom}. Its cost counts in every fit that takes it.")
     for item in released.left_out:
         say(f"  - {shown(item['name'])}: left out, {item['reason']}.")
     if options["ledger"] is not None:
@@ -298,7 +291,7 @@ def _suggest(
         f"Wrote {out}: {new} rule(s) suggested, with ({epsilon:g}, {delta:g})-differential privacy for adding or"
     )
     say(
-        "removing one record. Their cost counts in every fit that takes the schema. They do not hold in samples"
+        f"removing {facts.design.neighbour}. Their cost counts in every fit that takes the schema. They do not hold in samples"
     )
     say(
         "until you accept them: compare each with a codebook, then tabsynth schema edit --accept-suggested NUMBER."
@@ -388,17 +381,8 @@ def edit(
             help="The number of a suggested rule, from 1, or all: it becomes a constraint; repeatable."
         ),
     ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="The column that says which unit a row is of, such as a person. Privacy then protects units; the column is"
-            " neither learned nor sampled."
-        ),
-    ] = None,
-    max_rows_per_unit: Annotated[
-        int | None,
-        typer.Option(help="The most rows of one unit that are used, from public knowledge."),
-    ] = None,
+    unit: Unit = None,
+    max_rows_per_unit: MaxRowsPerUnit = None,
     weight: Weight = None,
     max_weight: MaxWeight = None,
     drop: Drop = None,

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tabsynth._validate import shown
-from tabsynth.encoding.rows import SharedRows, names_of
+from tabsynth.encoding.rows import Rows, SharedRows, names_of
 from tabsynth.encoding.table import Block, Layout, TableEncoder, codebook
 from tabsynth.errors import InputError, TableError
 from tabsynth.schema.column import Column
@@ -29,8 +29,8 @@ from tabsynth.schema.linked import LinkedSchema
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.tables.frames import to_pandas
 
-OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION = (
-    "own", "children", "ancestor", "first", "previous", "position",
+OWN, CHILDREN, ANCESTOR, FIRST, PREVIOUS, POSITION, SAME = (
+    "own", "children", "ancestor", "first", "previous", "position", "same",
 )  # fmt: skip
 MORE = "more"
 GRID = 2**20  # weights of records are multiples of its inverse, which add up exactly in float64
@@ -71,6 +71,11 @@ class RecordColumn:
         return self.column.size + self.optional
 
     @property
+    def ordered(self) -> bool:
+        """Whether its codes have an order, apart from the one of what a record lacks."""
+        return bool(self.column.ordered)
+
+    @property
     def absent(self) -> int:
         """The code that says that the record lacks it."""
         return self.column.size
@@ -83,22 +88,31 @@ class RecordColumn:
 
 @dataclass(frozen=True)
 class Records:
-    """The columns of the records of one table: context first, then what is drawn given the context.
+    """The columns of the records of one table: context, what is drawn given the context, and what follows from both.
 
     Attributes
     ----------
     table : str
     context, drawn : tuple of RecordColumn
+    repeats : tuple of (int, int)
+        The number of a column among ``context``, that of the previous child, and of the same one among ``drawn``. After all
+        other columns there is one for each that says whether both have the same code.
     """
 
     table: str
     context: tuple[RecordColumn, ...]
     drawn: tuple[RecordColumn, ...]
+    repeats: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[RecordColumn, ...]:
         """All columns, in order."""
-        return (*self.context, *self.drawn)
+        same = []
+        for _, j in self.repeats:
+            own = self.drawn[j]
+            column = Ordinal(name=own.column.name, dtype="str", categories=("other", "same"))
+            same.append(RecordColumn(role=SAME, table=own.table, column=column, place=own.place))
+        return (*self.context, *self.drawn, *same)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,14 +148,17 @@ class CodedTable:
         The number of the parent's row in its table; zeros for the root.
     position : ndarray, shape (n,), int64
         The place among the children of that parent, from 0.
+    first : dict of str to ndarray, shape (n,), int64
+        By child table the number of the first child's row; -1 where there is none.
+    weights : ndarray, shape (n,), float64, or None
+        Of rows of the root whose schema declares a weight.
     """
 
     codes: np.ndarray
     parent: np.ndarray
     position: np.ndarray
-    first: dict[str, np.ndarray] = field(
-        default_factory=dict
-    )  # by child table; -1 where there is none
+    first: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: np.ndarray | None = None
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
@@ -182,7 +199,14 @@ class LinkedEncoder:
             if name == schema.root:
                 records[name] = Records(name, (), self._record(name, OWN))
             elif self.most(name) > 1:
-                records[name] = Records(name, self._context(name), self._record(name, OWN))
+                context, drawn = self._context(name), self._record(name, OWN)
+                own = {c.place: j for j, c in enumerate(drawn) if (c.role, c.table) == (OWN, name)}
+                repeats = tuple(
+                    (j, own[c.place])
+                    for j, c in enumerate(context)
+                    if (c.role, c.table) == (PREVIOUS, name) and c.place in own
+                )
+                records[name] = Records(name, context, drawn, repeats)
         self.records = records
 
     def most(self, name: str) -> int:
@@ -322,6 +346,9 @@ class LinkedEncoder:
             raise InputError(
                 f"Table {shown(name)} has a row that breaks a rule and cannot be repaired; correct it."
             )
+        wrong = schema.design.problems(frame, schema.decimal, needed=True)
+        if wrong:
+            raise InputError(" ".join(message for *_, message in wrong))
         return index
 
     def _check_keys(
@@ -383,6 +410,9 @@ class LinkedEncoder:
             table = np.zeros((len(kept), width), dtype=np.int64)
             table[:, : codes[name].shape[1]] = codes[name][kept]
             out[name] = CodedTable(table, parent, position)
+            schema = self.schema.tables[name]
+            if schema.weight is not None:  # of the root, whose rows are all used
+                out[name].weights = schema.design.weights(frames[name], schema.decimal)
             if of.key is not None:
                 rows[name] = pd.Series(np.arange(len(kept)), index=keys[name][of.key][kept])
         for name in self.schema.names[1:]:
@@ -410,8 +440,8 @@ class LinkedEncoder:
         first[tables[name].parent[at]] = np.flatnonzero(at)
         tables[parent].first[name] = first
 
-    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, SharedRows]:
-        """The records of each table that has some, with their weights.
+    def to_rows(self, tables: Mapping[str, CodedTable]) -> dict[str, Rows | SharedRows]:
+        """The records of each table that has some, with their weights; those of the root with survey weights if declared.
 
         Formal guarantees
         -----------------
@@ -423,10 +453,13 @@ class LinkedEncoder:
         counts of a set of columns. Adding or removing a root row, with all that hangs on it, changes counts of that set by
         non-negative amounts that sum to 1 at most: an L1 and L2 sensitivity of 1, whatever the bounds ``max_children``.
         Records of other root rows are the same, since bounds, orders and weights follow from a root's own rows.
+
+        Where rows of the root have survey weights, counts of records of the root by weight change by at most the cap. No
+        other records are counted by these.
         """
         # Whole numbers, whose inverses are the shares: at most the product of all bounds.
         parts = {self.schema.root: np.ones(len(tables[self.schema.root].codes), dtype=np.int64)}
-        out = {}
+        out: dict[str, Rows | SharedRows] = {}
         for name in self.schema.names:
             of, table = self.schema.keys[name].parent, tables[name]
             if of is not None:
@@ -440,11 +473,12 @@ class LinkedEncoder:
                 rows = np.flatnonzero(table.position > 0)
                 each = parts[of][table.parent[rows]] * (number[rows] - 1)
                 weights = (GRID // each) / GRID
-            codes = np.concatenate(
-                [self.context(name, rows - 1, tables, rows), self._drawn(name, rows, tables)],
-                axis=1,
-            )
-            out[name] = SharedRows(codes, weights)
+            context = self.context(name, rows - 1, tables, rows)
+            drawn = self._drawn(name, rows, tables)
+            same = [context[:, i] == drawn[:, j] for i, j in self.records[name].repeats]
+            codes = np.column_stack([context, drawn, *same]).astype(np.int64)
+            survey = table.weights
+            out[name] = SharedRows(codes, weights) if survey is None else Rows(codes, survey)
         return out
 
     def context(
@@ -492,16 +526,22 @@ class LinkedEncoder:
     # Records to tables.
 
     def from_tables(
-        self, tables: Mapping[str, CodedTable], rng: np.random.Generator
+        self,
+        tables: Mapping[str, CodedTable],
+        rng: np.random.Generator,
+        within: Mapping[str, Any] | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table."""
+        """DataFrames of drawn codes, with keys that match: 1, 2, 3, … in each table.
+
+        ``within``, of columns of the root, as of :meth:`tabsynth.encoding.table.TableEncoder.from_index`.
+        """
         out: dict[str, pd.DataFrame] = {}
         for name in self.schema.names:
             table, encoder, keys = tables[name], self.encoders[name], self.schema.keys[name]
             index = table.codes[:, : len(encoder.schema.columns)]
             if len(index) and encoder.whole.ruled and encoder.rules.broken(index).any():
                 index = encoder.rules.hold(index, rng)
-            frame = encoder.from_index(index, rng)
+            frame = encoder.from_index(index, rng, within if keys.parent is None else None)
             numbers: dict[str, np.ndarray] = {}
             if keys.parent_key is not None:
                 numbers[keys.parent_key] = table.parent + 1

@@ -1,5 +1,7 @@
 """Private rows with what they stand for: category codes, survey weights, and the unit that each row is of."""
 
+import hashlib
+import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +101,13 @@ def hashed(texts: np.ndarray, key: bytes) -> np.ndarray:
     secret = bytes(byte & 127 for byte in key).decode("ascii")
     data = np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=object)
     return pd.util.hash_array(data, hash_key=secret, categorize=False)
+
+
+def key_of(seed: int | None) -> bytes:
+    """A secret of 16 bytes, which chooses the rows of a unit that are used; of a seed always the same."""
+    if seed is None:
+        return secrets.token_bytes(KEY_BYTES)
+    return hashlib.blake2b(f"rows of units {int(seed)}".encode(), digest_size=KEY_BYTES).digest()
 
 
 def bounded(names: np.ndarray, most: int, key: bytes) -> np.ndarray:

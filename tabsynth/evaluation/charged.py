@@ -40,6 +40,7 @@ def charged_metrics(
     scores: Sequence[np.ndarray | None],
     rng: np.random.Generator,
     bits: Bits | None = None,
+    bound: int = 1,
 ) -> list[Metric]:
     """Noisy distances of 1-, 2- and 3-way counts, k-marginal score, and the number of rows.
 
@@ -57,6 +58,9 @@ def charged_metrics(
         Shuffles the synthetic table.
     bits : Bits, optional
         Of the noise; by default ``rng``.
+    bound : int
+        The most rows of the table that are of one unit of privacy. It moves each figure at most so many times as far as a
+        row does, and noise is scaled to that.
 
     Formal guarantees
     -----------------
@@ -69,16 +73,16 @@ def charged_metrics(
       by the triangle inequality each set's sum by at most 1, and their mean by at most 1. (Released is
       the sum over m sets with m σ, over m; ñ q is rounded to multiples of 2⁻²⁰, so that sums are exact.)
 
-    So all are Gaussian mechanisms of sensitivity 1, composed adaptively. The distance is f / 2ñ:
+    So all are Gaussian mechanisms of sensitivity 1, or ``bound`` for a unit, composed adaptively. The distance is f / 2ñ:
     post-processing.
     """
-    std = account.whole_table_noise
+    std = bound * account.whole_table_noise
     columns = len(sizes)
 
-    def noisy(statistic: Callable[[np.ndarray], float], bound: int, whole: bool = False) -> float:
-        """``bound`` is the statistic's sensitivity."""
-        (value,) = exact(account, [statistic(table.read(account))], [bound * std])
-        return float(noise.noisy(value, bound * std, bits or rng, whole=whole))
+    def noisy(statistic: Callable[[np.ndarray], float], most: int, whole: bool = False) -> float:
+        """``most`` is by how much one row may move the statistic."""
+        (value,) = exact(account, [statistic(table.read(account))], [most * std])
+        return float(noise.noisy(value, most * std, bits or rng, whole=whole))
 
     rows = max(1.0, noisy(lambda rows: float(len(rows)), 1, whole=True))
     alone = independent_columns(
@@ -114,7 +118,8 @@ def charged_metrics(
     value, baseline = estimate(synthetic, sets, bins), estimate(alone, sets, bins)
     metrics.append(_score(value, baseline))
     half = 1.959963984540054 * std
-    metrics.append(_count(Estimate(rows, max(0.0, rows - half), rows + half, round(rows))))
+    counted = Estimate(rows, max(0.0, rows - half), rows + half, round(rows))
+    metrics.append(_count(counted, bound))
     return metrics
 
 
@@ -171,7 +176,8 @@ def _score(value: Estimate, baseline: Estimate) -> Metric:
     )
 
 
-def _count(rows: Estimate) -> Metric:
+def _count(rows: Estimate, bound: int) -> Metric:
+    used = "" if bound == 1 else f" At most {bound} rows of each unit of privacy are counted."
     return Metric(
         "rows",
         "Rows of the training table",
@@ -181,6 +187,6 @@ def _count(rows: Estimate) -> Metric:
         None,
         "neither",
         None,
-        "Their number with noise.",
+        f"Their number with noise.{used}",
         CITATION,
     )

@@ -136,6 +136,11 @@ def evaluate_linked(
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError(f"Expected schema to be a LinkedSchema, got {shown(schema)}.")
+    if schema.design.weight is not None:
+        raise InputError(
+            f"The root declares weight {shown(schema.design.weight)}, and linked tables are evaluated without weights; evaluate"
+            " the table of the root by itself (tabsynth.evaluate)."
+        )
     seed = integer("random_state", random_state, least=0)
     columns = {name: columns_of(schema, name) for name in schema.names}
     drawn = _frames(synthetic, schema, SYNTHETIC)

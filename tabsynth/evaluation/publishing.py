@@ -19,14 +19,15 @@ import numpy as np
 
 from tabsynth._validate import between, positive, shown
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.rows import KEY_BYTES, codes_of, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.evaluation.charged import charged_metrics, uses
 from tabsynth.evaluation.claims import is_conditional, is_private
 from tabsynth.evaluation.inputs import (
     REAL,
     certificate_with,
-    indexed,
     indexed_synthetic,
+    kept_index,
 )
 from tabsynth.evaluation.metric import Metric
 from tabsynth.privacy.accounting.accountants import Spend
@@ -38,6 +39,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise.samplers import Keystream
 from tabsynth.schema.schema import Schema
+from tabsynth.tables.frames import to_pandas
 
 PURPOSE = "report"
 ALONE = (
@@ -58,7 +60,7 @@ class PrivateEvaluation:
         The name of the synthetic table.
     metrics : tuple of Metric
     epsilon, delta : float
-        Privacy cost of the figures alone, for adding or removing one record.
+        Privacy cost of the figures alone, for adding or removing one record, or all records of one ``unit``.
     mechanisms : tuple of dict
         As a certificate lists them; of the figures alone.
     certificate : dict
@@ -70,6 +72,8 @@ class PrivateEvaluation:
         The statement of the project ledger after them, where they were charged to one.
     budget : tuple of float or None
         (epsilon, delta) of that ledger, which covers all fits and reports under it.
+    unit : str or None
+        The column of the units that the figures protect; None: records.
     """
 
     label: str
@@ -83,6 +87,7 @@ class PrivateEvaluation:
     authenticated: bool = False
     project: Mapping[str, Any] | None = None
     budget: tuple[float, float] | None = None
+    unit: str | None = None
 
 
 def evaluate_private(
@@ -110,7 +115,8 @@ def evaluate_private(
         It must come with a certificate that makes it public.
     schema : Schema
     epsilon : float
-        Privacy cost of the figures, above 0, for adding or removing one record.
+        Privacy cost of the figures, above 0, for adding or removing one record. Under a schema with a unit, for all
+        records of one unit: the figures are then of at most so many rows of each as its bound says.
     delta : float, optional
         Default: the certificate's.
     certificate : dict or Verification, optional
@@ -125,7 +131,7 @@ def evaluate_private(
     ------
     InputError
         If the synthetic table has no certificate that makes it public, or one of another schema; with a ledger,
-        if the table was not made under it; if the schema declares a weight or a unit.
+        if the table was not made under it; if the schema declares a weight.
     BudgetError
         If no noise keeps the figures within ``epsilon``, or the limit of the ledger does not allow them.
     """
@@ -158,11 +164,6 @@ def release(
     """As :func:`evaluate_private`. ``rng`` is for audits alone: figures with seeded noise are not private."""
     given, authenticated = certificate_with(synthetic, certificate)
     positive("epsilon", epsilon)
-    if schema.unit is not None:
-        raise InputError(
-            f"Published figures protect one record, and the schema declares unit {shown(schema.unit)}; evaluate without"
-            " publishing (tabsynth.evaluate)."
-        )
     if schema.weight is not None:
         raise InputError(
             f"Published figures count rows, and the schema declares weight {shown(schema.weight)}; evaluate without"
@@ -179,8 +180,9 @@ def release(
     count = uses(len(schema.columns))
     sigma = calibrate(lambda s: [(Gaussian(noise_multiplier=s), count)], epsilon, delta)
     spend = (Gaussian(noise_multiplier=sigma), count)
-    with _charged(ledger, given, epsilon, delta, spend) as (own, project):
-        rows = indexed(encoder, real, REAL)  # refused before it is entered
+    design = schema.design
+    with _charged(ledger, given, epsilon, delta, spend, design.unit) as (own, project):
+        rows = _used(encoder, real, rng)  # refused before it is entered
         if project is not None:
             project.begin(own.run, PURPOSE)
         account = own.open(PURPOSE, *spend)
@@ -196,6 +198,7 @@ def release(
                 scores=[column.scores() for column in schema.columns],
                 rng=np.random.default_rng() if rng is None else rng,
                 bits=Keystream() if rng is None else rng,
+                bound=design.rows,
             )
         finally:
             own.close()
@@ -213,7 +216,22 @@ def release(
         authenticated=authenticated,
         project=statement,
         budget=budget,
+        unit=design.unit,
     )
+
+
+def _used(encoder: TableEncoder, real: Any, rng: np.random.Generator | None) -> np.ndarray:
+    """Category codes of the real rows, shape (rows, columns): of each unit at most so many as its bound says."""
+    design, mark = encoder.whole.design, encoder.whole.decimal
+    index, kept = kept_index(encoder, real, REAL)
+    if design.unit is None:
+        return index
+    frame = to_pandas(real, REAL)
+    wrong = design.problems(frame, mark, needed=True)
+    if wrong:
+        raise InputError(f"In the {REAL}: {' '.join(message for *_, message in wrong)}")
+    key = key_of(None) if rng is None else rng.bytes(KEY_BYTES)
+    return codes_of(rows_of(index, frame.iloc[kept], design, key, mark))
 
 
 @contextmanager
@@ -223,6 +241,7 @@ def _charged(
     epsilon: float,
     delta: float,
     spend: Spend,
+    unit: str | None,
 ) -> Iterator[tuple[Ledger, ProjectLedger | None]]:
     """The figures' ledger: of their own, or in a project's file if that affords them."""
     project_section = certificate.get("project")
@@ -233,14 +252,17 @@ def _charged(
                 f"The synthetic table was made under the ledger {shown(project_section.get('ledger'))}; give that as"
                 " ledger, so that this report is counted there too."
             )
-        yield Ledger(epsilon, delta), None
+        own = Ledger(epsilon, delta)
+        own.unit = unit
+        yield own, None
         return
     with ProjectLedger(path) as project:
         project.check_on_it(
             "The synthetic table", project_section.get("project"), project_section.get("run")
         )
-        project.check_unit(None)
+        project.check_unit(unit)
         own = project.ledger(epsilon, delta)
+        own.unit = unit
         project.check(own.run, [spend])
         yield own, project
 

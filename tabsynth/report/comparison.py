@@ -1,6 +1,5 @@
 """The comparison of several synthetic tables of one schema: text, tables and plots."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ from tabsynth.report.report import Report
 from tabsynth.report.scatter import Point, epsilon_axis, forest_plot, linear, scatter
 from tabsynth.report.summary import NOTICE
 from tabsynth.report.tabular import metrics_frame, table, with_interval
+from tabsynth.report.written import WrittenReport
 
 FORMAT = "tabsynth-comparison/2"
 UTILITY_KEY, PRIVACY_KEY = "k_marginal", "attribute_disclosure"
 
 
 @dataclass(frozen=True)
-class ComparisonReport:
+class ComparisonReport(WrittenReport):
     """Reports of several synthetic tables. It is computed from real rows without noise: confidential."""
 
     reports: tuple[Report, ...]
@@ -79,11 +79,6 @@ class ComparisonReport:
             "summary": self.summary(),
             "reports": [report.to_dict() for report in self.reports],
         }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(path, text + "\n")
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """A table with a column for each synthetic table; written to ``path`` if there is one."""

@@ -1,12 +1,8 @@
 """The report of synthetic linked tables: one page of how they hang together, and a page for each table."""
 
-import inspect
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import pandas as pd
 
@@ -19,7 +15,8 @@ from tabsynth.report.certificates import epsilon_text
 from tabsynth.report.page import Table, render_page
 from tabsynth.report.report import Report
 from tabsynth.report.summary import NOTICE
-from tabsynth.report.tabular import escaped, metrics_frame, table, with_interval
+from tabsynth.report.tabular import metrics_frame, table, with_interval
+from tabsynth.report.written import WrittenReport, as_report, markdown
 
 FORMAT = "tabsynth-linked-report/1"
 KEYS = ("duplicate_keys", "orphans", "unordered")
@@ -43,7 +40,7 @@ GLOSSARY = (
 
 
 @dataclass(frozen=True)
-class LinkedReport:
+class LinkedReport(WrittenReport):
     """What :func:`tabsynth.evaluate_linked` measured, to be read and written.
 
     It is computed from real rows without noise: treat it as confidential.
@@ -116,11 +113,6 @@ class LinkedReport:
             "summary": self.summary(),
             "evaluation": self.evaluation.to_dict(),
         }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(path, text + "\n")
 
     def to_html(self, path: str | Path) -> None:
         """Write the page of groups, keys and attacks as one HTML file; :attr:`reports` write those of each table."""
@@ -199,12 +191,8 @@ class LinkedReport:
             [m.title, *_cells(m, baseline=m.of_relations), m.better, str(m.n)]
             for m in self.evaluation.metrics
         ]
-        lines = [f"# {escaped(self.label)}", "", *(f"- {escaped(line)}" for line in self.summary())]
         header = ("Metric", *HEADER, "Independent children", "Better", "n")
-        text = "\n".join(lines) + "\n\n" + table(header, rows) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
+        return markdown(self.label, self.summary(), table(header, rows), path)
 
     def _of_groups(self) -> list[Metric]:
         return [
@@ -245,19 +233,4 @@ def _table(title: str, evaluation: Evaluation) -> Table:
     return (title, *HEADER, "Independent columns", "Better"), rows
 
 
-Arguments = ParamSpec("Arguments")
-
-
-def _as_report(compute: Callable[Arguments, LinkedEvaluation]) -> Callable[Arguments, LinkedReport]:
-    """``compute`` with its signature and documentation, whose result is a :class:`LinkedReport`."""
-
-    @wraps(compute)
-    def evaluate_linked(*args: Arguments.args, **options: Arguments.kwargs) -> LinkedReport:
-        return LinkedReport(compute(*args, **options))
-
-    signature = inspect.signature(compute).replace(return_annotation=LinkedReport)
-    evaluate_linked.__signature__ = signature  # type: ignore[attr-defined]
-    return evaluate_linked
-
-
-evaluate_linked = _as_report(linked.evaluate_linked)
+evaluate_linked = as_report(linked.evaluate_linked, LinkedReport)

@@ -1,13 +1,10 @@
 """The report of `evaluate_private`, which may be published with its table: every figure has charged noise."""
 
-import inspect
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import pandas as pd
 
@@ -18,13 +15,15 @@ from tabsynth.evaluation.publishing import ALONE, PrivateEvaluation
 from tabsynth.privacy.certificate.certificate import conditional_of, epsilon_to_json, rounded_up
 from tabsynth.report.certificates import condition_sentence, unauthenticated
 from tabsynth.report.page import render_page
-from tabsynth.report.tabular import escaped, metrics_frame, metrics_markdown, with_interval
+from tabsynth.report.tabular import metrics_frame, metrics_markdown, with_interval
+from tabsynth.report.written import WrittenReport, as_report, markdown
+from tabsynth.schema.design import neighbour_of
 
 FORMAT = "tabsynth-published-report/3"
 
 
 @dataclass(frozen=True)
-class PublishedReport:
+class PublishedReport(WrittenReport):
     """What :func:`tabsynth.evaluate_private` measured, to be read and written."""
 
     evaluation: PrivateEvaluation
@@ -88,7 +87,7 @@ class PublishedReport:
         condition = condition_sentence(self.certificate)
         own = (
             f"{condition}{' ' if condition else ''}The figures alone cost ({rounded_up(self.epsilon)},"
-            f" {self.delta:g})-differential privacy for adding or removing one record."
+            f" {self.delta:g})-differential privacy for adding or removing {neighbour_of(self.evaluation.unit)}."
         )
         if self.project is None or self.budget is None:
             return own
@@ -134,6 +133,7 @@ class PublishedReport:
             "summary": self.summary(),
             "epsilon": self.epsilon,
             "delta": self.delta,
+            **({} if self.evaluation.unit is None else {"unit": self.evaluation.unit}),
             "warnings": list(self.warnings),
             "mechanisms": json_ready(list(self.mechanisms)),
             "metrics": [metric.to_dict() for metric in self.metrics],
@@ -147,22 +147,13 @@ class PublishedReport:
             ),
         }
 
-    def to_json(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(path, text + "\n")
-
     def to_frame(self) -> pd.DataFrame:
         """A row per metric, as :meth:`tabsynth.Report.to_frame`."""
         return metrics_frame(self.metrics)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """The summary and every figure as Markdown; written to ``path`` if there is one."""
-        parts = [f"# {escaped(self.label)}", "", *(f"- {escaped(line)}" for line in self.summary())]
-        text = "\n".join(parts) + "\n\n" + metrics_markdown(self.metrics) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
+        return markdown(self.label, self.summary(), metrics_markdown(self.metrics), path)
 
     def to_html(self, path: str | Path) -> None:
         """Write a page of its own that loads nothing else."""
@@ -180,21 +171,4 @@ class PublishedReport:
         )
 
 
-Arguments = ParamSpec("Arguments")
-
-
-def _as_report(
-    compute: Callable[Arguments, PrivateEvaluation],
-) -> Callable[Arguments, PublishedReport]:
-    """``compute`` with its signature and documentation, whose result is a :class:`PublishedReport`."""
-
-    @wraps(compute)
-    def evaluate_private(*args: Arguments.args, **options: Arguments.kwargs) -> PublishedReport:
-        return PublishedReport(compute(*args, **options))
-
-    signature = inspect.signature(compute).replace(return_annotation=PublishedReport)
-    evaluate_private.__signature__ = signature  # type: ignore[attr-defined]
-    return evaluate_private
-
-
-evaluate_private = _as_report(publishing.evaluate_private)
+evaluate_private = as_report(publishing.evaluate_private, PublishedReport)

@@ -1,14 +1,12 @@
 """The report of one synthetic table: a summary in words, files, and one HTML page that loads nothing else."""
 
 import base64
-import inspect
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +32,8 @@ from tabsynth.report.summary import (
     subtitle,
     summarise,
 )
-from tabsynth.report.tabular import escaped, flat, metrics_frame, metrics_markdown
+from tabsynth.report.tabular import flat, metrics_frame, metrics_markdown
+from tabsynth.report.written import WrittenReport, as_report, markdown
 
 MAX_PICTURES = 64
 KINDS = (
@@ -223,7 +222,7 @@ FORMAT = "tabsynth-report/4"
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(WrittenReport):
     """What :func:`tabsynth.evaluate` measured, to be read and written.
 
     It is computed from real rows without noise: treat it as confidential.
@@ -267,11 +266,6 @@ class Report:
             "evaluation": self.evaluation.to_dict(),
         }
 
-    def to_json(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(path, text + "\n")
-
     def to_html(self, path: str | Path) -> None:
         """Write the report as one HTML file that loads nothing else, whole or not at all."""
         write_text(path, render(self))
@@ -282,11 +276,7 @@ class Report:
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """The summary and every metric as Markdown; written to ``path`` if there is one."""
-        parts = [f"# {escaped(self.label)}", "", *(f"- {escaped(line)}" for line in self.summary())]
-        text = "\n".join(parts) + "\n\n" + metrics_markdown(self.evaluation.metrics) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
+        return markdown(self.label, self.summary(), metrics_markdown(self.evaluation.metrics), path)
 
     def prediction_frame(self) -> pd.DataFrame:
         """Table 1: a row per column, F1 by table, ratio and gain, each with its interval.
@@ -307,19 +297,4 @@ class Report:
         return frame.set_axis(pd.Index([*names, "mean"], name="column"), axis=0)
 
 
-Arguments = ParamSpec("Arguments")
-
-
-def _as_report(compute: Callable[Arguments, Evaluation]) -> Callable[Arguments, Report]:
-    """``compute`` with its signature and documentation, whose result is a :class:`Report`."""
-
-    @wraps(compute)
-    def evaluate(*args: Arguments.args, **options: Arguments.kwargs) -> Report:
-        return Report(compute(*args, **options))
-
-    signature = inspect.signature(compute).replace(return_annotation=Report)
-    evaluate.__signature__ = signature  # type: ignore[attr-defined]
-    return evaluate
-
-
-evaluate = _as_report(evaluating.evaluate)
+evaluate = as_report(evaluating.evaluate, Report)

@@ -552,6 +552,10 @@ class Column:
         """Which codes a list of values (None for null) or a range means, bool, shape (size,)."""
         mask = np.zeros(self.size, dtype=bool)
         if isinstance(values, Mapping):
+            if not is_range(values):
+                raise InputError(
+                    f"{where}: expected a range with low and high, got {shown(dict(values))}; give both ends."
+                )
             first, last = self.code_range(values["low"], values["high"], where)
             mask[first : last + 1] = True
             return mask

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from tabsynth._validate import shown
+from tabsynth._validate import real, shown
 from tabsynth.errors import InputError
 from tabsynth.schema.column import Column, plain
 from tabsynth.schema.expressions import Expression
@@ -447,7 +447,12 @@ def _derived(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
             column.code_amounts()  # InputError for texts
         target.from_amounts(np.empty(0))
         return Derived(target, sources, expression=expression)
-    names = [item["from"]] if isinstance(item["from"], str) else list(item["from"])
+    given_names = item["from"]
+    if not isinstance(given_names, str | list | tuple):
+        raise InputError(
+            f"{where}: expected from to be a column or a list of columns, got {shown(given_names)}."
+        )
+    names = [given_names] if isinstance(given_names, str) else list(given_names)
     sources = tuple(_column(columns, name, where) for name in names)
     if target.name in names or not names:
         raise InputError(f"{where}: column {shown(target.name)} cannot follow from itself.")
@@ -548,7 +553,8 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         )
     if len(ordered) != 2:
         raise InputError(f"{where}: a difference is of two columns; write a rule for each pair.")
-    facts = {"low": 1 if strict else 0, **dict(item["difference"] or {})}
+    given = item["difference"]
+    facts = {"low": 1 if strict else 0, **(given if isinstance(given, Mapping) else {})}
     first, second = ordered
     allowed = {f.name for f in fields(Numeric)} - {
         "name",
@@ -562,6 +568,16 @@ def _order(columns: Columns, item: Mapping[str, Any], where: str) -> Rule:
         raise InputError(
             f"{where}: expected difference to be a dict with high, and low, bins, breaks, resolution or clip."
         )
+    if not isinstance(facts.get("breaks", ()), list | tuple):
+        raise InputError(
+            f"{where}: expected breaks of the difference to be a list, got {shown(facts['breaks'])}."
+        )
+    try:
+        real("low", facts["low"])
+    except InputError:
+        raise InputError(
+            f"{where}: expected low of the difference to be a number, got {shown(facts['low'])}."
+        ) from None
     if facts["low"] < 0 or (strict and facts["low"] <= 0):
         raise InputError(f"{where}: low of the difference contradicts the order; leave it out.")
     whole = first.amount_step == second.amount_step == 1

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,11 @@ class Design:
         if self.max_weight is None:
             return None
         return math.ldexp(1.0, math.frexp(self.max_weight)[1] - BITS)
+
+    @classmethod
+    def among(cls, options: Mapping[str, Any]) -> "Design":
+        """The design that some of these options declare, such as those of a draft."""
+        return cls(**{part.name: options.get(part.name) for part in fields(cls)})
 
     @property
     def neighbour(self) -> str:

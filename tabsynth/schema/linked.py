@@ -252,10 +252,19 @@ class LinkedSchema:
                 f"{where} has a schema that was drafted privately, whose cost linked fits do not count; declare its"
                 " columns."
             )
-        if schema.design:
+        if schema.unit is not None:
             raise InputError(
-                f"{where} declares a weight or a unit, which linked tables do not take; their unit is the row of"
-                f" {shown(self.root)} with all that hangs on it."
+                f"{where} declares a unit, which linked tables do not take; their unit is the row of {shown(self.root)} with"
+                " all that hangs on it."
+            )
+        if schema.weight is not None and name != self.root:
+            raise InputError(
+                f"{where} declares weight {shown(schema.weight)}, which only the root may; declare the weight of table"
+                f" {shown(self.root)}, which is that of all rows that hang on its rows."
+            )
+        if schema.weight in (*keys.columns, keys.order) and schema.weight is not None:
+            raise InputError(
+                f"{where}: column {shown(schema.weight)} is the weight and among the keys; name another."
             )
 
     @property
@@ -286,8 +295,14 @@ class LinkedSchema:
 
     @property
     def design(self) -> Design:
-        """What the rows of the root stand for: each is a unit."""
-        return Design(unit=self.unit, max_rows_per_unit=1)
+        """What the rows of the root stand for: each is a unit, and may have a weight."""
+        weights = {**self.tables[self.root].design.parameters(), "unit": self.unit}
+        return Design(**{**weights, "max_rows_per_unit": 1})
+
+    @property
+    def contributions(self) -> Any:
+        """What of one unit is used, which a certificate states for all its charges: rows of each table by parent."""
+        return {name: (keys.parent, keys.max_children) for name, keys in self.keys.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

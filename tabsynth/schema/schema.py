@@ -35,7 +35,7 @@ from tabsynth.schema.constraints import (
     rule_from,
     rules_from,
 )
-from tabsynth.schema.design import Design, design_from
+from tabsynth.schema.design import Design, design_from, neighbour_of
 from tabsynth.schema.number_texts import DECIMAL_MARKS, with_plain_numbers
 from tabsynth.schema.schema_file import FORMAT, check_form
 from tabsynth.schema.validation import Problem, column_problems, value_problems
@@ -288,10 +288,11 @@ class Schema:
     def _check_released(self) -> None:
         """InputError unless the mechanisms of a private draft are listed where columns were released by one."""
         names = [column.name for column in self.columns if column.provenance == "released"]
-        if self.unit is not None and self.released is not None:
+        if self.released is not None and (of := self.released.get("unit")) != self.unit:
             raise InputError(
-                "The schema has a unit, and a private draft or suggestions that protect one record; take the unit out, or"
-                " declare the columns and rules by hand."
+                f"The private draft or suggestions of the schema protect {neighbour_of(of)}, and a fit with it would protect"
+                f" {neighbour_of(self.unit)}; their privacy costs do not add up. Draft it with the same unit, or declare the"
+                " columns and rules by hand."
             )
         listed = (self.released or {}).get("mechanisms")
         if names and not (
@@ -311,6 +312,11 @@ class Schema:
     def design(self) -> Design:
         """What rows stand for: the weight, the unit, and their bounds."""
         return Design(**{field.name: getattr(self, field.name) for field in fields(Design)})
+
+    @property
+    def contributions(self) -> Any:
+        """What of one unit is used, which a certificate states for all its charges."""
+        return self.design
 
     @property
     def identifiers(self) -> tuple[str, ...]:
@@ -366,6 +372,7 @@ class Schema:
             impossible,
             released=self.released,
             decimal=self.decimal,
+            **self.design.parameters(),
         )
 
     @cached_property

@@ -1,14 +1,12 @@
 """The base class of the public estimators: fit a DataFrame under a budget, sample DataFrames, save, load."""
 
 import hashlib
-import json
 import logging
 import math
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -28,48 +26,47 @@ from tabsynth._random import Randomness
 from tabsynth._validate import between, integer, one_of, positive, shown
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.holding import MIN_ROWS, CodeRules
-from tabsynth.encoding.rows import KEY_BYTES, PrivateRows
-from tabsynth.errors import FileFormatError, InputError, TabsynthError
-from tabsynth.privacy.accounting.accountants import RENYI, Spend
-from tabsynth.privacy.accounting.calibration import UNSPENT
-from tabsynth.privacy.accounting.mechanisms import SubsampledGaussian, check_listed
+from tabsynth.encoding.rows import PrivateRows, key_of
+from tabsynth.errors import InputError
+from tabsynth.privacy.accounting.accountants import RENYI
 from tabsynth.privacy.certificate.certificate import (
-    EXACT,
     MOST_NAMED,
-    ON_GPU,
     attach,
     beside,
-    code,
-    condition,
-    epsilon_to_json,
     make_certificate,
-    versions,
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, as_earlier
 from tabsynth.schema.column import Column
 from tabsynth.schema.conforming import conformed
-from tabsynth.schema.design import MOST_WEIGHTED
+from tabsynth.schema.design import MOST_WEIGHTED, Design
 from tabsynth.schema.identifiers import identifying
 from tabsynth.schema.schema import Schema
 from tabsynth.synthesizers.conditions import Condition, rows_where
+from tabsynth.synthesizers.drafted_fits import FITTED, fit_with_schema
 from tabsynth.synthesizers.fitting import (
     Plan,
     PlannedSpend,
     Run,
     check_left,
     check_sources,
-    duration,
-    planned,
+    complete_plan,
+    stated_facts,
 )
-from tabsynth.synthesizers.model_file import json_default, read_model, write_model
+from tabsynth.synthesizers.model_file import (
+    MAX_ROWS,
+    binding,
+    file_facts,
+    read_model,
+    rebuilt,
+    write_model,
+)
 from tabsynth.synthesizers.timing import estimated_seconds
 from tabsynth.tables.counter import RowCounter
 from tabsynth.tables.files import suffix, write_table
-from tabsynth.tables.frames import CHOICES, PANDAS, TableKind, in_kind, to_pandas
+from tabsynth.tables.frames import CHOICES, TableKind, in_kind, to_pandas
 from tabsynth.training.loop import INTERRUPTED, Progress, TrainingMonitor
 
-MAX_ROWS = 10**12
 MAX_CELLS = 2 * 10**9  # of one sampled table: past it, memory is what fails
 POPULATION = "population"  # weights of a sample that add up to the noisy total
 MAX_EPSILON = 10_000.0  # past it "private" is an empty word
@@ -78,16 +75,6 @@ logger = logging.getLogger(__name__)
 NOMINAL_ROWS = 20_000  # what times are estimated for where the caller declares no number of rows
 LEAST_LIMIT = 1e-3  # seconds: of a fit for which the reading of its table has left no time
 SHORT = 60.0  # seconds: under a shorter time limit no time is spent on an estimate
-WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3
-DRAFTED = "drafted by the fit"  # in place of a schema's hash
-# Parameters that may change when an interrupted fit is resumed.
-NOT_BOUND = ("schema", "random_state", "time_limit", "device", "verbose")
-# Parameters with values of a schema, which a fit that drafts one cannot take.
-SPEAKS_OF_SCHEMA = ("public", "warm_start", "class_shares")
-# What a fit leaves, besides the ledger.
-FITTED = ("seeded_", "facts_", "config_", "encoder_", "trained_", "table_kind_")
-# Parameters that a certificate states, where a method has them.
-STATED = ("preset", "variant", "label")
 
 
 def check_identifiers(schema: Schema) -> None:
@@ -103,13 +90,6 @@ def check_identifiers(schema: Schema) -> None:
         )
 
 
-def _bound(value: Any) -> Any:
-    """As :func:`json_default`, and configurations as dicts."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return json_default(value)
-
-
 def check_size(n: int, columns: int) -> None:
     """Refuse a number of rows to sample that is none, or too many at a time."""
     integer("n", n)
@@ -118,6 +98,12 @@ def check_size(n: int, columns: int) -> None:
             f"Expected n of at most {MAX_CELLS // columns:,} rows at a time, got n={n:,}; sample in"
             " parts."
         )
+
+
+def state_weights(certificate: dict[str, Any]) -> None:
+    """Let the certificate of a table state that it has a column of weights."""
+    design = {**certificate["public"]["design"], "weights_in_table": True}
+    certificate["public"] = {**certificate["public"], "design": design}
 
 
 def device_of(name: str) -> torch.device:
@@ -156,36 +142,6 @@ class Trained:
     def weights(self) -> dict[str, Tensor]:
         """Everything that sampling needs."""
         return dict(self.generator.state_dict())
-
-
-def _unspent(whole: Ledger) -> list[str]:
-    """A line where the plan leaves part of its budget over."""
-    if math.isinf(whole.epsilon):
-        return []
-    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
-    left = 1 - share
-    return (
-        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
-        if left > UNSPENT
-        else []
-    )
-
-
-def kept_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """What a certificate needs besides the ledger, and nothing else."""
-    # Older model files do not state the hash of their code.
-    required = ("public", "versions", "training")
-    optional = tuple(
-        name for name in ("settings", "code", "noise", "project") if facts.get(name) is not None
-    )
-    kept = {name: dict(facts[name]) for name in (*required, *optional)}
-    return {name: kept[name] for name in facts if name in kept}  # in the file's own order
-
-
-def _one_hot(schema: Schema, encoding: str | Mapping[str, str]) -> int:
-    """Width of the one-hot codes, each of which the last layer has a weight for."""
-    named = encoding if isinstance(encoding, Mapping) else dict.fromkeys(schema.names, encoding)
-    return sum(c.size for c in schema.columns if named.get(c.name, "one-hot") == "one-hot")
 
 
 def _changed(thing: Any, values: Mapping[str, Any]) -> str:
@@ -325,7 +281,8 @@ class Synthesizer(BaseEstimator):
         }
         counted = [name for name, chosen in options.items() if chosen]
         if not isinstance(self.schema, Schema):
-            return self._fit_with_schema(table, progress, checkpoint, ledger, counted)
+            fit_with_schema(self, table, progress, checkpoint, ledger, counted)
+            return self
         started = time.monotonic()
         self._check_parameters()
         self._check_domain()
@@ -367,110 +324,13 @@ class Synthesizer(BaseEstimator):
         if monitor.stopped == INTERRUPTED:
             raise KeyboardInterrupt
 
-    def _fit_with_schema(
-        self,
-        table: Any,
-        progress: Progress | None,
-        checkpoint: str | Path | None,
-        ledger: str | Path | None,
-        counted: Sequence[str],
-    ) -> Self:
-        """Fit with a schema that is given as a file or a dict, or drafted privately as a part of this fit."""
-        given: Any = self.schema
-        if given is None:
-            if counted:
-                raise InputError(
-                    f"{counted[0]} needs a schema that declares what is counted; a fit that drafts one has none."
-                )
-            return self._fit_drafting(table, progress, checkpoint, ledger)
-        if isinstance(given, Mapping):
-            schema = Schema.from_dict(given)
-        elif isinstance(given, str | Path):
-            schema = Schema.load(given)
-        else:
-            raise InputError(
-                f"Expected schema to be a Schema, a dict, a path or None, got {shown(given)}."
-            )
-        fitted = self._with(schema)
-        if hasattr(self, "ledger_"):
-            fitted.ledger_ = self.ledger_
-        try:
-            fitted.fit(
-                table,
-                progress=progress,
-                checkpoint=checkpoint,
-                ledger=ledger,
-                count_violations="count_violations" in counted,
-                count_clipped="count_clipped" in counted,
-                count_bounded="count_bounded" in counted,
-                count_repeated="count_repeated" in counted,
-            )
-        finally:
-            self._take_over(fitted)
-        return self
-
-    def _fit_drafting(
-        self,
-        table: Any,
-        progress: Progress | None,
-        checkpoint: str | Path | None,
-        ledger: str | Path | None,
-    ) -> Self:
-        """Draft a schema privately, for a part of the budget, and fit with it for the rest."""
-        started = time.monotonic()
-        if isinstance(table, RowCounter):
-            raise InputError("A draft of a schema needs rows; declare a schema to fit counts.")
-        for name in SPEAKS_OF_SCHEMA:
-            if getattr(self, name, None) is not None:
-                raise InputError(f"{name} needs a schema; a fit that drafts one does not take it.")
-        for name in dict(self.draft_options or {}).keys() - {"null_values", "decimal"}:
-            raise InputError(
-                f"draft_options has {shown(name)}; its options are null_values and decimal."
-            )
-        kind, table = TableKind.of(table), to_pandas(table)
-        self._stand_in(table)._check_parameters()
-        with Run(self, checkpoint, ledger) as run:
-            if run.finished:
-                run.restore_model()
-                return self
-            schema = run.draft(table, self._plan_after_draft(table))
-            fitted = self._with(schema)
-            fitted._check_parameters()
-            run.go_on(fitted)
-            try:
-                fitted._fit_run(run, table, kind, progress, started)
-            finally:
-                self._take_over(fitted)
-        return self
-
-    def _with(self, schema: Schema) -> Self:
-        """A synthesizer with the same parameters and another schema, not fitted."""
-        return type(self)(**{**self.get_params(deep=False), "schema": schema})
-
-    def _take_over(self, fitted: Self) -> None:
-        """Become as fitted as another synthesizer is."""
-        for name in (*FITTED, "ledger_"):
-            if hasattr(fitted, name):
-                setattr(self, name, getattr(fitted, name))
-
-    def _stand_in(self, table: pd.DataFrame) -> Self:
-        """With a schema that has the names of a table's columns, which are public, and no fact of its rows.
-
-        It serves for what must be refused before a draft is charged.
-        """
-        columns = [
-            Column(name=str(name), kind="categorical", dtype="str", categories=("a", "b"))
-            for name in table.columns
-        ]
-        return self._with(Schema(columns))
-
-    def _plan_after_draft(self, table: pd.DataFrame) -> Callable[[Ledger], list[Spend]]:
-        """From a ledger with a draft on it to what a fit of the table's columns spends."""
-
-        def spends(ledger: Ledger) -> list[Spend]:
-            return [(s.mechanism, s.count) for s in self._stand_in(table)._spends(ledger)]
-
-        return spends
+    @property
+    def _design(self) -> Design:
+        """What rows stand for: as the schema declares it, or the options of its draft."""
+        if self.schema is None:
+            return Design.among(dict(self.draft_options or {}))
+        design: Design = self.schema.design
+        return design
 
     def _release_numbers(self, counted: Sequence[str], table: Any, *, on_disk: bool) -> None:
         """Release noisy numbers of rows that are changed or left out, and put their cost on the ledger of this fit."""
@@ -481,7 +341,7 @@ class Synthesizer(BaseEstimator):
         encoder = TableEncoder(self.schema, self._encoding())
         self._rows(encoder, table)  # what a fit refuses is refused before anything is charged
         spent = Ledger.from_list(self.epsilon, self.delta, as_earlier(self._earlier().to_list()))
-        spent.unit = self.schema.unit
+        spent.unit, spent.contributions = self.schema.unit, self.schema.contributions
         self.ledger_ = spent  # what is released is spent, whatever comes of the rest
         for option in counted:
             numbers.release_number(option, table, encoder, spent, self.random_state)
@@ -583,8 +443,7 @@ class Synthesizer(BaseEstimator):
         if isinstance(made, pd.DataFrame):
             certificate = self.certificate()
             if weights is not None:
-                design = {**certificate["public"]["design"], "weights_in_table": True}
-                certificate["public"] = {**certificate["public"], "design": design}
+                state_weights(certificate)
             attach(made, certificate)
             if condition is not None:
                 made.attrs["certificate"]["condition"] = condition.stated
@@ -595,7 +454,7 @@ class Synthesizer(BaseEstimator):
         one_of("weights", weights, (None, POPULATION))
         if weights is None:
             return
-        if self.encoder_.whole.weight is None or self.trained_.population is None:
+        if self.schema_.design.weight is None or self.trained_.population is None:
             raise InputError(
                 "This fit released no total of survey weights; leave weights (--weights) out, or fit with a schema that"
                 " declares a weight."
@@ -608,7 +467,7 @@ class Synthesizer(BaseEstimator):
 
     def _weight_column(self, n: int) -> Column:
         """The column of weights of a sample of ``n`` rows."""
-        name, most = self.encoder_.whole.weight, self.trained_.population
+        name, most = str(self.schema_.design.weight), self.trained_.population
         return Column(
             name=name, kind="numeric", dtype="float64", low=0.0, high=float(most or 0) / n
         )
@@ -772,10 +631,7 @@ class Synthesizer(BaseEstimator):
 
     def _key(self) -> bytes:
         """A secret of 16 bytes, which chooses the rows of a unit that are used; of a seeded fit always the same."""
-        if self.random_state is None:
-            return secrets.token_bytes(KEY_BYTES)
-        seed = f"rows of units {int(self.random_state)}"
-        return hashlib.blake2b(seed.encode(), digest_size=KEY_BYTES).digest()
+        return key_of(self.random_state)
 
     def _sampler(self, condition: Condition | None) -> tuple[Sampler, bool]:
         """A sampler of category codes, and whether its rows satisfy a condition as far as codes decide it."""
@@ -818,6 +674,13 @@ class Synthesizer(BaseEstimator):
             given = "none" if self.schema is None else type(self.schema).__name__
             raise InputError(f"Expected schema to be a Schema, got {given}; only fit drafts one.")
         self._check_shared()
+        declared = self.schema.design.parameters()
+        for name, value in dict(self.draft_options or {}).items():
+            if value is not None and declared.get(name, value) != value:
+                raise InputError(
+                    f"draft_options has {name}={shown(value)}, and the schema {name}={shown(declared[name])}; declare it in"
+                    " the schema."
+                )
         for what in (name for name in self.no_design if getattr(self.schema, name) is not None):
             raise InputError(
                 f"Method {self.method} does not take a schema with a {what}; take {shown(getattr(self.schema, what))} out"
@@ -881,161 +744,28 @@ class Synthesizer(BaseEstimator):
 
     def _facts(self, monitor: TrainingMonitor, trained: Trained) -> dict[str, Any]:
         """What a certificate says besides the ledger."""
-        drafted = self.schema.drafted
-        released = [c.name for c in self.schema.columns if c.provenance == "released"]
-        made = self.schema.generated
-        names = {c.name for c in made}
-        unread = [name for name in self.schema.names if name not in names]
-        return {
-            "settings": self._stated_settings(),
-            "public": {
-                "schema_sha256": self.schema.fingerprint(),
-                "declared": [c.name for c in made if c.provenance == "declared"],
-                "drafted": list(drafted),
-                **({"released": released} if released else {}),
-                "left_out": [*self.schema.names_left_out, *unread],
-                "sources": {c.name: c.source for c in made if c.provenance == "declared"},
-                "accepted_drafted_domain": bool(drafted) and self.accept_drafted_domain,
-                "rows": None if self.rows is None else int(self.rows),
-                **({"design": self.schema.design.stated()} if self.schema.design else {}),
-                "public_table": self._public_facts(),
-            },
-            "versions": versions(),
-            "code": code(),
-            "noise": self._noise_facts(),
-            "training": {"stopped": monitor.stopped, "curves": trained.curves},
-        }
-
-    def _stated_settings(self) -> dict[str, Any]:
-        """The settings of the method, all of them fixed before the fit.
-
-        ``own_configuration`` names the configurations that were given in place of the preset's or the default.
-        """
-        given = self.get_params(deep=False)
-        return {
-            **{name: given[name] for name in STATED if name in given},
-            **self._stated(),
-            "own_configuration": sorted(
-                name
-                for name, value in given.items()
-                if name.endswith("config") and value is not None
-            ),
-        }
-
-    def _noise_facts(self) -> dict[str, Any] | None:
-        """How noise was made in this fit, and in the one that it started from; None if that one does not say."""
-        on_gpu = self._device().type != "cpu" and any(
-            isinstance(mechanism, SubsampledGaussian) for mechanism, _ in self.ledger_.spends()
-        )
-        start = getattr(self, "warm_start", None)
-        before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
-        return dict(ON_GPU) if on_gpu else before and dict(before)
+        return stated_facts(self, monitor, trained)
 
     def _file_facts(self) -> dict[str, Any]:
         """What a model file says besides the weights."""
-        encoding = self.encoder_.encoding
-        return {
-            "method": self.method,
-            "schema": self.encoder_.whole.to_dict(),
-            "epsilon": epsilon_to_json(self.ledger_.epsilon),
-            "delta": self.ledger_.delta,
-            "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-            "config": self.config_,
-            "rows": self.rows_,
-            **(
-                {} if self.trained_.population is None else {"population": self.trained_.population}
-            ),
-            "ledger": self.ledger_.to_list(),
-            "seeded": self.seeded_,
-            "facts": self.facts_,
-            "table": self.table_kind_.to_dict(),
-        }
+        return file_facts(self)
 
     def _binding(self) -> dict[str, Any]:
         """Which fit this is, JSON-ready: a checkpoint of another one is refused. Of public facts only."""
-        options = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in NOT_BOUND
-            and (value is None or isinstance(value, bool | int | float | str | np.generic))
-        }
-        facts: dict[str, Any] = {"method": self.method, **options}
-        facts["epsilon"] = epsilon_to_json(self.epsilon)
-        if (
-            self.schema is None
-        ):  # it is drafted: all follows from the parameters, and from what is released
-            given = self.get_params(deep=False)
-            rest = {name: given[name] for name in given if name not in {*NOT_BOUND, *options}}
-            facts |= {"schema": DRAFTED, "parameters": rest}
-        else:
-            encoding = self._encoding()
-            facts |= {
-                "schema": self.schema.fingerprint(),
-                "encoding": encoding if isinstance(encoding, str) else dict(encoding),
-                "public_table": self._public_facts(),
-                "config": self._config(),
-            }
-        return dict(json.loads(json.dumps(facts, default=_bound)))
+        return binding(self)
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
     ) -> Plan:
         """The plan of a fit: its cost on top of what was spent earlier, its time, what else to know."""
-        whole = planned(spends, earlier)
         rows, limit = self.rows or NOMINAL_ROWS, self.time_limit
         estimate_time = estimate_time and (limit is None or limit >= SHORT)
         seconds = estimated_seconds(self, spends, rows) if estimate_time else None
-        return Plan(
-            method=self.method,
-            spends=tuple(spends),
-            epsilon=whole.spent,
-            delta=self.delta,
-            accountant=whole.accountant()["name"],
-            rows=rows,
-            rows_declared=self.rows is not None,
-            device=str(self._device()),
-            seconds=seconds,
-            time_limit=limit,
-            notes=tuple(self._plan_notes(spends, seconds, whole)),
-            adjacency=self.schema.design.adjacency,
-        )
-
-    def _plan_notes(
-        self, spends: list[PlannedSpend], seconds: float | None, whole: Ledger
-    ) -> list[str]:
-        """Warnings to be read before the fit."""
-        notes = [*self._design_notes(), *_unspent(whole)]
-        drafted = self.schema.drafted
-        if drafted and math.isfinite(self.epsilon):
-            notes.append(
-                f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
-                " of a table"
-            )
-        if WEAK_EPSILON < self.epsilon < math.inf:
-            notes.append(
-                f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table"
-            )
-        if self.delta > WEAK_DELTA:
-            notes.append(
-                f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance"
-            )
-        limit = self.time_limit
-        if seconds is not None and limit is not None and seconds > limit:
-            charged = any(spend.count > 1 for spend in spends)
-            notes.append(
-                f"the time limit of {duration(limit)} {'may' if self.stops_early else 'will'} stop it"
-                f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
-            )
-        return [*notes, *self._notes(spends)]
+        return complete_plan(self, spends, earlier, rows, seconds)
 
     def _design_notes(self) -> list[str]:
         """What the plan says of survey weights and of the unit."""
-        design, out = self.schema.design, []
-        if design.weight is not None:
-            out.append(
-                f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
-                " and noise is scaled to it; counts and samples are of the population"
-            )
+        design, out = self._design, self._weight_notes()
         if design.unit is not None:
             out.append(
                 f"protects units, the values of column {shown(design.unit)}: at most {design.rows} rows of each are used,"
@@ -1043,17 +773,15 @@ class Synthesizer(BaseEstimator):
             )
         return out
 
-    def _take_facts(self, facts: Mapping[str, Any]) -> None:
-        """Take the ledger, the settings and what a certificate needs from the facts of a model file."""
-        check_listed(facts["ledger"])
-        self.ledger_ = Ledger.from_list(self.epsilon, self.delta, facts["ledger"])
-        self.seeded_ = bool(facts["seeded"])
-        self.config_ = facts["config"]
-        self.facts_ = kept_facts(facts["facts"])
-        project = self.facts_.get("project", {})
-        self.ledger_.unit = self.schema.unit
-        self.ledger_.project = project.get("project")
-        self.ledger_.run = str(project.get("run", ""))
+    def _weight_notes(self) -> list[str]:
+        """What the plan says of survey weights."""
+        design = self._design
+        if design.weight is None:
+            return []
+        return [
+            f"weighted by {shown(design.weight)}, clipped at {design.max_weight:g}: one row adds at most that to a count,"
+            " and noise is scaled to it; counts and samples are of the population"
+        ]
 
     @classmethod
     def _from_file(cls, facts: Mapping[str, Any], weights: dict[str, Tensor], path: Any) -> Self:
@@ -1064,53 +792,10 @@ class Synthesizer(BaseEstimator):
         FileFormatError
             If they do not belong together.
         """
-        damaged = FileFormatError(f"{path}: the model's facts are damaged or incomplete.")
-        try:
-            schema = Schema.from_dict(facts["schema"], str(path))
-            epsilon = math.inf if facts["epsilon"] == "inf" else float(facts["epsilon"])
-            shared: dict[str, Any] = {
-                "epsilon": epsilon,
-                "delta": float(facts["delta"]),
-                "encoding": facts["encoding"],
-            }
-            model = cls._from_config(schema, facts["config"], **shared)
-            model._take_facts(facts)
-            kind = facts.get("table")  # older files have none
-            model.table_kind_ = TableKind(PANDAS, {}) if kind is None else TableKind.from_dict(kind)
-            # An untrusted file must not make us build more than it holds: neither codebooks …
-            weight_count = sum(tensor.numel() for tensor in weights.values())
-            if _one_hot(schema.learned, model._encoding()) > weight_count:
-                raise damaged
-            if facts["facts"]["public"]["schema_sha256"] != schema.fingerprint():
-                raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
-            model.encoder_ = TableEncoder(schema, model._encoding())
-            if model._size() > weight_count:  # … nor a network
-                raise damaged
-            generator = model._empty()
-            generator.load_state_dict(weights)
-            if not generator.sound():
-                raise FileFormatError(
-                    f"{path} holds weights that are not probabilities; it is damaged."
-                )
-        except TabsynthError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
-            raise damaged from None
-        rows = facts.get("rows")  # older files do not say
-        if rows is not None and not (type(rows) is int and 1 <= rows <= MAX_ROWS):
-            raise damaged
-        population = facts.get("population")
-        if population is not None and not (
-            isinstance(population, float) and 1 <= population < math.inf
-        ):
-            raise damaged
-        model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(),
-            curves={},
-            rows=rows,
-            population=population,
-        )
-        return model
+        model, generator, rows, population = rebuilt(cls, facts, weights, path)
+        model.trained_ = Trained(generator=generator, curves={}, rows=rows, population=population)
+        fitted: Self = model
+        return fitted
 
     def _restore(self, path: Path, ledger: Ledger) -> None:
         """Become the synthesizer of a model file that a fit of this one has left; it spent from ``ledger``."""

@@ -1,4 +1,4 @@
-"""The plan of a fit, and the session that carries it out: its ledger, its checkpoint, its project."""
+"""The plan of a fit, the session that carries it out (ledger, checkpoint, project), and what a certificate says of it."""
 
 import logging
 import math
@@ -13,15 +13,25 @@ from tabsynth._validate import shown
 from tabsynth.encoding.rows import PrivateRows
 from tabsynth.errors import BudgetError, FileFormatError, InputError
 from tabsynth.privacy.accounting.accountants import RENYI, Spend
-from tabsynth.privacy.accounting.mechanisms import Mechanism, mechanism_from
+from tabsynth.privacy.accounting.calibration import UNSPENT
+from tabsynth.privacy.accounting.mechanisms import (
+    Mechanism,
+    SubsampledGaussian,
+    mechanism_from,
+)
+from tabsynth.privacy.certificate.certificate import EXACT, ON_GPU, code, condition, versions
 from tabsynth.privacy.ledger.journal import MOST_USES
 from tabsynth.privacy.ledger.ledger import EARLIER, Account, Ledger, as_earlier, recorder
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.schema.design import NO_DESIGN, neighbour_of
 from tabsynth.schema.schema import Schema
-from tabsynth.synthesizers.private_schema import draft_on_ledger, draft_share
+from tabsynth.synthesizers.private_schema import OPTIONS, draft_on_ledger, draft_share
 from tabsynth.training.checkpoint import INDEX, Checkpoint, LostRelease, read_index
 from tabsynth.training.loop import INTERRUPTED, TrainingMonitor
+
+WEAK_EPSILON, WEAK_DELTA = 20.0, 1e-3  # past them a plan warns
+# Parameters that a certificate states, where a method has them.
+STATED = ("preset", "variant", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +114,72 @@ def planned(spends: Sequence[PlannedSpend], earlier: Ledger) -> Ledger:
     return ledger
 
 
+def complete_plan(
+    model: Any,
+    spends: Sequence[PlannedSpend],
+    earlier: Ledger,
+    rows: int,
+    seconds: float | None,
+) -> Plan:
+    """The plan of a fit: its cost on top of what was spent earlier, and what else to know.
+
+    ``rows`` is the number that ``seconds``, the estimated time, is for.
+    """
+    whole = planned(spends, earlier)
+    return Plan(
+        method=model.method,
+        spends=tuple(spends),
+        epsilon=whole.spent,
+        delta=model.delta,
+        accountant=whole.accountant()["name"],
+        rows=rows,
+        rows_declared=model.rows is not None,
+        device=str(model._device()),
+        seconds=seconds,
+        time_limit=model.time_limit,
+        notes=tuple(_plan_notes(model, spends, seconds, whole)),
+        adjacency=model.schema.design.adjacency,
+    )
+
+
+def _plan_notes(
+    model: Any, spends: Sequence[PlannedSpend], seconds: float | None, whole: Ledger
+) -> list[str]:
+    """Warnings to be read before the fit."""
+    notes = [*model._design_notes(), *_unspent(whole)]
+    drafted = model.schema.drafted
+    if drafted and math.isfinite(model.epsilon):
+        notes.append(
+            f"CONDITIONAL: this epsilon holds only if {condition(drafted)}; it was copied from the rows"
+            " of a table"
+        )
+    if WEAK_EPSILON < model.epsilon < math.inf:
+        notes.append(f"note: epsilon above {WEAK_EPSILON:g} promises little to anyone in the table")
+    if model.delta > WEAK_DELTA:
+        notes.append(f"note: delta above {WEAK_DELTA:g} lets whole records leak with that chance")
+    limit = model.time_limit
+    if seconds is not None and limit is not None and seconds > limit:
+        charged = any(spend.count > 1 for spend in spends)
+        notes.append(
+            f"the time limit of {duration(limit)} {'may' if model.stops_early else 'will'} stop it"
+            f" early, with fewer steps{'; steps that are not taken are not charged' * charged}"
+        )
+    return [*notes, *model._notes(spends)]
+
+
+def _unspent(whole: Ledger) -> list[str]:
+    """A line where the plan leaves part of its budget over."""
+    if math.isinf(whole.epsilon):
+        return []
+    share = whole.filter.share(whole.spends()) if whole.adaptive else whole.spent / whole.epsilon
+    left = 1 - share
+    return (
+        [f"note: {left:.1%} of epsilon = {whole.epsilon:g} is not used up"]
+        if left > UNSPENT
+        else []
+    )
+
+
 def duration(seconds: float) -> str:
     """Seconds in words: ``45 s``, ``3 min``, ``2.1 h``."""
     if seconds < 90:
@@ -124,7 +200,7 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
             "A seeded fit is not private, so ledger"
             f" {project.name} cannot count it; leave out the seed, or the ledger."
         )
-    unit = getattr(model.schema, "unit", None)
+    unit = model._design.unit
     if project is not None:
         project.check_unit(unit)
     sources: list[tuple[str, Any, Any]] = []
@@ -138,6 +214,13 @@ def check_sources(model: Any, project: ProjectLedger | None) -> None:
                 raise InputError(
                     f"{what} protects {neighbour_of(source_ledger.unit)}, and this fit {neighbour_of(unit)}; their"
                     " privacy costs do not add up. Give both the same unit, or fit a new synthesizer."
+                )
+            # A draft has no schema yet, but the options that the design is of.
+            used = model._design if model.schema is None else model.schema.contributions
+            if before is model and source_ledger.contributions not in (None, used):
+                raise InputError(
+                    "What this synthesizer was fitted to has other bounds of a unit, or another cap of weights, and a"
+                    " certificate states one for all charges. Give both fits the same, or fit a new synthesizer."
                 )
             sources.append((what, source_ledger.project, source_ledger.run))
     released = getattr(model.schema, "released", None)
@@ -256,7 +339,9 @@ class Run:
                 self.ledger = self.checkpoint.ledger()
             self.checkpoint.begin(None, seeded=self.seeded)
         check_left(self.ledger)
-        mu = draft_share(self.model.epsilon, self.model.delta, table.shape[1])
+        design = self.model._design
+        drafted = table.shape[1] - len(design.names)
+        mu = draft_share(self.model.epsilon, self.model.delta, drafted)
         composition = self.model.composition
         if self.project is not None:
             if (
@@ -264,14 +349,21 @@ class Run:
             ):  # what the project does not admit is not planned
                 composition = RENYI
             self.project.admit_draft(self.ledger, mu, composition, after)
+        self.ledger.unit = design.unit
         self.model.ledger_ = self.ledger  # what a draft spends is spent, whatever comes of the fit
         seed = self.model.random_state
         if seed is not None:  # neither the noise of the fit, nor that of a draft that was lost
             resumes = 0 if self.checkpoint is None else self.checkpoint.resumes
             seed = int(seed) + (1 << 127) + (resumes << 128)
-        options = dict(self.model.draft_options or {})
+        options = {n: v for n, v in dict(self.model.draft_options or {}).items() if n in OPTIONS}
         schema = draft_on_ledger(
-            table, mu, self.ledger, random_state=seed, composition=composition, **options
+            table,
+            mu,
+            self.ledger,
+            random_state=seed,
+            composition=composition,
+            design=design,
+            **options,
         )
         if self.checkpoint is not None:
             self.checkpoint.keep_schema(schema.to_dict())
@@ -297,6 +389,7 @@ class Run:
             if self.project is not None:
                 self.project.begin(self.ledger.run, self.model.method)
             self.ledger.unit = self.model.schema.unit
+            self.ledger.contributions = self.model.schema.contributions
             self.model.ledger_ = self.ledger
             monitor.checkpoint = self.checkpoint
             try:
@@ -419,3 +512,56 @@ def _spend(item: dict[str, Any]) -> PlannedSpend:
     if not isinstance(purpose, str) or type(count) is not int or not 0 <= count <= MOST_USES:
         raise FileFormatError(f"The checkpoint's plan has a part that cannot be: {shown(item)}.")
     return PlannedSpend(purpose=purpose, mechanism=mechanism_from(item), count=count)
+
+
+def stated_facts(model: Any, monitor: TrainingMonitor, trained: Any) -> dict[str, Any]:
+    """What a certificate says of a fit besides the ledger; ``trained`` is what training resulted in."""
+    drafted = model.schema.drafted
+    released = [c.name for c in model.schema.columns if c.provenance == "released"]
+    made = model.schema.generated
+    names = {c.name for c in made}
+    unread = [name for name in model.schema.names if name not in names]
+    return {
+        "settings": stated_settings(model),
+        "public": {
+            "schema_sha256": model.schema.fingerprint(),
+            "declared": [c.name for c in made if c.provenance == "declared"],
+            "drafted": list(drafted),
+            **({"released": released} if released else {}),
+            "left_out": [*model.schema.names_left_out, *unread],
+            "sources": {c.name: c.source for c in made if c.provenance == "declared"},
+            "accepted_drafted_domain": bool(drafted) and model.accept_drafted_domain,
+            "rows": None if model.rows is None else int(model.rows),
+            **({"design": model.schema.design.stated()} if model.schema.design else {}),
+            "public_table": model._public_facts(),
+        },
+        "versions": versions(),
+        "code": code(),
+        "noise": noise_facts(model),
+        "training": {"stopped": monitor.stopped, "curves": trained.curves},
+    }
+
+
+def stated_settings(model: Any) -> dict[str, Any]:
+    """The settings of the method, all of them fixed before the fit.
+
+    ``own_configuration`` names the configurations that were given in place of the preset's or the default.
+    """
+    given = model.get_params(deep=False)
+    return {
+        **{name: given[name] for name in STATED if name in given},
+        **model._stated(),
+        "own_configuration": sorted(
+            name for name, value in given.items() if name.endswith("config") and value is not None
+        ),
+    }
+
+
+def noise_facts(model: Any) -> dict[str, Any] | None:
+    """How noise was made in this fit, and in the one that it started from; None if that one does not say."""
+    on_gpu = model._device().type != "cpu" and any(
+        isinstance(mechanism, SubsampledGaussian) for mechanism, _ in model.ledger_.spends()
+    )
+    start = getattr(model, "warm_start", None)
+    before = EXACT if start is None else getattr(start, "facts_", {}).get("noise")
+    return dict(ON_GPU) if on_gpu else before and dict(before)

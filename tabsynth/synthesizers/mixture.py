@@ -316,10 +316,14 @@ class Mixture(nn.Module):
 
     @torch.no_grad()
     def set(self, probabilities: Tensor, shares: Tensor | None = None) -> "Mixture":
-        """Take on probabilities, shape (components, layout.width), and shares, shape (components,)."""
+        """Take on probabilities, shape (components, layout.width), and shares, shape (components,).
+
+        Without shares, all components have the same.
+        """
         self.probabilities.copy_(probabilities)
-        if self.shares is not None and shares is not None:
-            self.shares.copy_(shares)
+        if self.shares is not None:
+            uniform = torch.full_like(self.shares, 1 / len(self.shares))
+            self.shares.copy_(uniform if shares is None else shares)
         return self
 
     def sound(self) -> bool:

@@ -13,6 +13,10 @@ rounds are then as accurate for what is left as they would be in a table of few 
 
 NOTE[DIFF] DP-SIPS releases one set. Here every column has one of its own, and columns of numbers and dates have cells of a
 fixed grid, which need no threshold of δ.
+
+Under a unit of privacy at most a public number of rows of each unit is used, and these share the weights of one row. So a
+unit adds what a row adds without one, the noise is the same, and sums count units in place of rows. Rows of full weight,
+under noise for as many rows as the bound says, would count no unit more than this relative to the noise.
 """
 
 import math
@@ -27,6 +31,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive, shown
+from tabsynth.encoding.rows import bounded, key_of, names_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import RENYI, gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import (
@@ -40,6 +45,7 @@ from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable, exact_of, note_
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.privacy.noise import samplers
 from tabsynth.schema.column import Column, base_dtype
+from tabsynth.schema.design import NO_DESIGN, Design
 from tabsynth.schema.identifiers import named_for_one
 from tabsynth.schema.schema import DEFAULT_NULL_VALUES, Schema, duplicates
 from tabsynth.synthesizers.released_columns import (
@@ -59,12 +65,13 @@ from tabsynth.synthesizers.released_columns import (
 from tabsynth.tables.frames import to_pandas
 
 FORMATS = "formats of columns"
+OPTIONS = ("null_values", "decimal")  # of a draft, besides the design
 # Of the budget of a fit without a schema, in μ²: what the draft spends for each column, and at least and at most.
 SHARE = 1 / 120
 LEAST_SHARE, MOST_SHARE = 0.15, 0.4
 FORMATS_SHARE, REST_SHARE = 0.08, 0.04  # of the draft
 ROUNDS = (1, 2, 4, 8, 16)  # budgets of the rounds of values, in μ², relative to each other
-UNIT = 2**16  # a row's weights are multiples of 1 / UNIT, so that sums are exact
+UNIT = 2**16  # a row's weights are multiples of 1 / UNIT or less, so that sums are exact
 
 
 def draft_private(
@@ -76,8 +83,14 @@ def draft_private(
     random_state: int | None = None,
     ledger: str | Path | None = None,
     decimal: str | None = None,
+    weight: str | None = None,
+    max_weight: float | None = None,
+    unit: str | None = None,
+    max_rows_per_unit: int | None = None,
 ) -> Schema:
     """A schema of private rows, with (epsilon, delta)-differential privacy for adding or removing one record.
+
+    With a ``unit``, privacy is for adding or removing all records of one unit.
 
     Parameters
     ----------
@@ -94,6 +107,9 @@ def draft_private(
         that take the schema must be made under it, and it counts the draft once.
     decimal : {".", ","}, optional
         The decimal mark of texts that are numbers, if it is public. By default noisy counts decide.
+    weight, max_weight, unit, max_rows_per_unit : optional
+        Public, and declared in the schema as those of :class:`tabsynth.Schema`. Their columns are not drafted. The draft
+        counts rows without weights. A project's ledger must have the same unit.
 
     Returns
     -------
@@ -103,28 +119,47 @@ def draft_private(
     Raises
     ------
     InputError
-        If nothing could be released at this budget. It is spent all the same.
+        If a weight or a unit of a row cannot be used; nothing is charged. If nothing could be released at this budget. It
+        is spent all the same.
     BudgetError
         If the draft would exceed the limit of the project; nothing is read.
     """
     positive("epsilon", epsilon, finite=False)
+    design = Design(
+        weight=weight, max_weight=max_weight, unit=unit, max_rows_per_unit=max_rows_per_unit
+    )
+    table = to_pandas(table)
+    check_design(table, design, decimal)
+    options: dict[str, Any] = {"decimal": decimal, "design": design}
     mu = math.inf
     if math.isfinite(epsilon):
         between("delta", delta, 0, 1, low_open=True, high_open=True)
         mu = gaussian_mu(epsilon, delta * (1 - THRESHOLD_SHARE))
     if ledger is None:
         own = Ledger(epsilon, delta)
-        return draft_on_ledger(table, mu, own, null_values, random_state, decimal=decimal)
+        return draft_on_ledger(table, mu, own, null_values, random_state, **options)
     with ProjectLedger(ledger) as project:
         if random_state is not None:
             raise InputError(
                 f"A seeded draft is not private, so ledger {project.name} cannot count it; leave out the seed, or the"
                 " ledger."
             )
-        project.check_unit(None)
+        project.check_unit(unit)
         own = project.ledger(epsilon, delta)
         project.admit_draft(own, mu)
-        return draft_on_ledger(table, mu, own, null_values, decimal=decimal)
+        return draft_on_ledger(table, mu, own, null_values, **options)
+
+
+def check_design(table: pd.DataFrame, design: Design, decimal: str | None = None) -> None:
+    """Refuse a table whose weights or units cannot be used, row by row, before a draft is charged.
+
+    Raises
+    ------
+    InputError
+    """
+    wrong = design.problems(table, decimal, needed=True)
+    if wrong:
+        raise InputError(" ".join(message for *_, message in wrong))
 
 
 def draft_share(epsilon: float, delta: float, columns: int) -> float:
@@ -143,6 +178,7 @@ def draft_on_ledger(
     random_state: int | None = None,
     composition: str = RENYI,
     decimal: str | None = None,
+    design: Design = NO_DESIGN,
 ) -> Schema:
     """As :func:`draft_private`, by Gaussian mechanisms of ``mu`` together, charged to a ledger.
 
@@ -153,7 +189,9 @@ def draft_on_ledger(
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     for name in duplicates(list(frame.columns)):
         raise InputError(f"The table has column {shown(name)} twice; rename or drop one.")
-    draft = _Draft(frame, ledger, mu, null_values, random_state, composition, decimal)
+    ledger.unit = design.unit
+    rows = _of_units(frame, design, key_of(random_state))
+    draft = _Draft(*rows, design.rows, ledger, mu, null_values, random_state, composition, decimal)
     try:
         columns, left_out = draft.columns()
     finally:
@@ -168,6 +206,8 @@ def draft_on_ledger(
         ],
         "facts": draft.sources,  # by column: the mechanisms that released them
     }
+    if design.unit is not None:
+        released["unit"] = design.unit  # whose records it protects
     if ledger.project is not None:  # which counts it already
         released |= {"project": ledger.project, "run": ledger.run}
     if not columns:
@@ -176,15 +216,38 @@ def draft_on_ledger(
             f"The private draft could release no column, {shown(first['name'])} because {first['reason']}; raise epsilon, or"
             " declare a schema."
         )
-    return Schema(columns, null_values, left_out=left_out, released=released, decimal=draft.decimal)
+    return Schema(
+        columns,
+        null_values,
+        left_out=left_out,
+        released=released,
+        decimal=draft.decimal,
+        **design.parameters(),
+    )
+
+
+def _of_units(frame: pd.DataFrame, design: Design, key: bytes) -> tuple[pd.DataFrame, np.ndarray]:
+    """The rows that are used, without weights and units, and how many rows of its unit are used beside each; shape (n,)."""
+    rest = frame[[name for name in frame.columns if name not in design.names]]
+    if design.unit is None:
+        return rest, np.ones(len(rest), dtype=np.int64)
+    names = names_of(frame[design.unit])
+    kept = bounded(names, design.rows, key)
+    units = pd.Series(names[kept])
+    return rest[kept], units.groupby(units).transform("size").to_numpy(dtype=np.int64)
 
 
 class _Draft:
-    """The releases of a draft, and what follows from them."""
+    """The releases of a draft, and what follows from them.
+
+    ``shared``: by row, how many rows share the weight of one, at most ``most``, which is public.
+    """
 
     def __init__(
         self,
         frame: pd.DataFrame,
+        shared: np.ndarray,
+        most: int,
         ledger: Ledger,
         mu: float,
         null_values: Sequence[str],
@@ -210,8 +273,11 @@ class _Draft:
             if name not in self._left and base_dtype(dtype) == "unsupported"
         }
         names = [name for name in self._dtypes if name not in self._left]
-        self._table = PrivateTable({name: distinct(frame[name]) for name in names}, ledger)
-        self._names = names
+        columns = {name: distinct(frame[name]) for name in names}
+        self._table = PrivateTable((columns, shared), ledger)
+        self._names, self._most = names, most
+        # Whole numbers in which weights are counted.
+        self._scale = UNIT * 2 ** (most - 1).bit_length()
 
     def columns(self) -> tuple[list[Column], list[dict[str, str]]]:
         """The columns in their order, and those that are left out."""
@@ -312,18 +378,27 @@ class _Draft:
         return ThresholdedGaussian(noise_multiplier=noise, threshold_delta=chance)
 
     def _threshold(self, std: float, chance: float, questions: int) -> float:
-        """What a noisy sum of weights must pass, so that no new value of one record does, but with ``chance``.
+        """What a noisy sum of weights must pass, so that no new value of one unit does, but with ``chance``.
 
         A record with k values that no other has gives each a weight of at most 1/√k. The probability that one of their noisy
         sums passes T is 1 − Φ((T − 1/√k)/σ)^k; T is the largest that any k asks for.
+
+        A unit has n ≤ R rows, of which row r gives each of its k_r values 1/(n √k_r). Let G(w) = −log Φ((T − w)/σ), which is
+        convex. For a value that m rows have, G of the sum of their weights is at most the mean over them of
+        G(m/(n √k_r)), by Jensen. Added up over the values, −log P(none passes) is at most the largest
+        (k/s) G(s/√k) of any k and s = m/n from 1/R to 1: that of R/m groups of m equal rows. The T that keeps this below
+        −log(1 − chance) is s/√k + σ Φ⁻¹((1 − chance)^(s/k)), which is convex in s. So it is largest at s = 1/R or s = 1.
         """
         if not std or not questions:
             return 0.0
         counts = np.arange(1, questions + 1)
-        each = -np.expm1(np.log1p(-chance) / counts)
         # Of what is released, to the nearest.
-        rounding = samplers.grid(std * UNIT, whole=True) / UNIT
-        return float(np.max(1 / np.sqrt(counts) + std * norm.isf(each))) + rounding
+        rounding = samplers.grid(std * self._scale, whole=True) / self._scale
+        largest = 0.0
+        for share in (1.0, 1 / self._most):
+            each = -np.expm1(np.log1p(-chance) * share / counts)
+            largest = max(largest, float(np.max(share / np.sqrt(counts) + std * norm.isf(each))))
+        return largest + rounding
 
     def _release(
         self, purpose: str, mechanism: Mechanism, ask: Any
@@ -333,32 +408,33 @@ class _Draft:
         Formal guarantees
         -----------------
         A row has a value of its own, or none, for each question, which follows from the row and from earlier releases. With k
-        values it adds ⌊UNIT/√k⌋/UNIT to the sum of each, so the L2 norm of what one row adds is at most 1, and so is the
-        sensitivity. Sums are of whole multiples of 1/UNIT, without rounding.
+        values it adds ⌊u/√k⌋/u to the sum of each, where 1/u is the unit of weights, so the L2 norm of what one row adds is
+        at most 1, and so is the sensitivity. Of a unit with n rows each adds ⌊u/(n √k)⌋/u, so by the triangle
+        inequality all of them add at most 1, whatever their number. Sums are of whole multiples of 1/u, without rounding.
         """
-        details = {
-            "l2_sensitivity": 1.0,
-            "unit": "rows, each with weights of L2 norm 1 over its values",
-            "composition": self._composition,
-        }
+        unit = "rows, each with weights of L2 norm 1 over its values"
+        if self._most > 1 or self._ledger.unit is not None:
+            unit = "units, each with weights of L2 norm 1 that its rows share"
+        details = {"l2_sensitivity": 1.0, "unit": unit, "composition": self._composition}
         account = self._ledger.open(purpose, mechanism, 1, details)
         std = 0.0 if isinstance(mechanism, NoPrivacy) else mechanism.noise_multiplier  # type: ignore[union-attr]
-        columns = self._table.read(account)
+        columns, shared = self._table.read(account)
         questions: list[Question] = ask(columns)
         places = [columns[q.column].codes for q in questions]
         rows = len(next(iter(columns.values())).codes)
         having = np.zeros(rows, dtype=np.int64)
         for question, codes in zip(questions, places, strict=True):
             having += question.keys[codes] >= 0
-        weights = np.floor(UNIT / np.sqrt(np.maximum(having, 1)))
+        weights = np.floor(self._scale / (np.sqrt(np.maximum(having, 1)) * shared))
         sums = []
         for question, codes in zip(questions, places, strict=True):
             keys = question.keys[codes]
             some = keys >= 0
             sums.append(np.bincount(keys[some], weights[some], minlength=question.size))
-        stds = [std * UNIT] * len(sums)
+        scale = self._scale
+        stds = [std * scale] * len(sums)
         labels = [q.values for q in questions]
-        labels, sums = exact_of(account, labels, sums, stds, [float(UNIT)] * len(sums))
+        labels, sums = exact_of(account, labels, sums, stds, [float(scale)] * len(sums))
         questions = [replace(q, values=v) for q, v in zip(questions, labels, strict=True)]
-        noisy = [samplers.noisy(s, std * UNIT, self._bits, whole=True) / UNIT for s in sums]
+        noisy = [samplers.noisy(s, std * scale, self._bits, whole=True) / scale for s in sums]
         return list(zip(questions, noisy, strict=True)), std

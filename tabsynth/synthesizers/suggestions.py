@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 from tabsynth._random import Randomness
 from tabsynth._validate import between, positive
+from tabsynth.encoding.rows import codes_of, key_of, rows_of
 from tabsynth.errors import InputError
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import Gaussian, Mechanism, NoPrivacy
@@ -28,6 +29,7 @@ from tabsynth.schema.conforming import conformed
 from tabsynth.schema.numeric import Numeric
 from tabsynth.schema.ordinal import Ordinal
 from tabsynth.schema.schema import Schema
+from tabsynth.synthesizers.private_schema import check_design
 from tabsynth.tables.frames import to_pandas
 
 COLUMNS, SELECTION, COUNTS = "counts of columns", "selection of rules", "counts of rules"
@@ -76,6 +78,8 @@ def suggest_constraints(
 ) -> Schema:
     """The schema with rules that the rows suggest, (epsilon, delta)-differentially private for one record.
 
+    Under a schema with a unit, privacy is for all records of one unit, of which at most so many are used as its bound says.
+
     Parameters
     ----------
     table : DataFrame
@@ -94,15 +98,10 @@ def suggest_constraints(
     Raises
     ------
     InputError
-        If the table does not fit the schema, or the schema has fewer than two columns or declares a unit.
+        If the table does not fit the schema, or the schema has fewer than two columns.
     """
     positive("epsilon", epsilon, finite=False)
     between("delta", delta, 0, 1, low_open=True, high_open=True)
-    if schema.unit is not None:
-        raise InputError(
-            "Suggestions of rules protect one record, and the schema declares a unit; take it out of the schema, and out"
-            " of the fit too, or declare the rules by hand."
-        )
     columns = [column for column in schema.columns if column.learned]
     if len(columns) < 2:
         raise InputError(
@@ -111,14 +110,21 @@ def suggest_constraints(
     frame = conformed(table, schema) if schema.released is not None else to_pandas(table)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     schema.check_columns(frame)
+    check_design(frame, schema.design, schema.decimal)
     index = np.stack([c.encode(frame[c.name]) for c in columns], axis=1)
+    if schema.unit is not None:
+        key = key_of(random_state)
+        index = codes_of(rows_of(index, frame, schema.design, key, schema.decimal))
     ledger = Ledger(epsilon, delta)
+    ledger.unit = schema.unit
     found = _Suggestions(columns, schema, PrivateTable(index, ledger), ledger, random_state).rules()
     before = schema.released or {"mechanisms": [], "seeded": False}
     released = {
         "mechanisms": [*before["mechanisms"], *ledger.to_list()],
         "seeded": bool(before.get("seeded")) or random_state is not None,
     }
+    if schema.unit is not None:
+        released["unit"] = schema.unit
     return Schema(
         schema.columns,
         schema.null_values,
@@ -149,7 +155,10 @@ def selection_noise(mu: float) -> float:
 
 
 class _Suggestions:
-    """The three stages, and what follows from their releases."""
+    """The three stages, and what follows from their releases.
+
+    A unit adds at most ``bound`` rows, so it moves each count and each score at most so many times as far as a row does.
+    """
 
     def __init__(
         self,
@@ -160,6 +169,7 @@ class _Suggestions:
         seed: int | None,
     ) -> None:
         self._columns, self._schema = columns, schema
+        self._bound = schema.design.rows
         self._table, self._ledger = table, ledger
         self._bits = Randomness(seed).noise()
         epsilon = ledger.epsilon
@@ -184,9 +194,10 @@ class _Suggestions:
     def _one_way(self) -> tuple[list[np.ndarray], float]:
         """Noisy distributions of the columns, and the number of rows. A row counts once in each: L2 sensitivity √columns."""
         number = len(self._columns)
-        details = {"l2_sensitivity": math.sqrt(number), "unit": "counts", "columns": number}
+        most = self._bound * math.sqrt(number)
+        details = {"l2_sensitivity": most, "unit": "counts", "columns": number}
         account, mu = self._open(COLUMNS, 1, details)
-        index, std = self._table.read(account), math.sqrt(number) / mu
+        index, std = self._table.read(account), most / mu
         counts = [
             np.bincount(index[:, j], minlength=c.size).astype(float)
             for j, c in enumerate(self._columns)
@@ -206,7 +217,8 @@ class _Suggestions:
             "selection": "exponential mechanism, which the Gaussian mechanism dominates",
         }
         account, mu = self._open(SELECTION, self._most, details)
-        index, sharpness = self._table.read(account, self._most), selection_noise(mu) / RANGE
+        index = self._table.read(account, self._most)
+        sharpness = selection_noise(mu) / (RANGE * self._bound)
         candidates: list[_Candidate] = [
             _Candidate("none", -1, -1)
         ]  # of score 0: nothing is worth it
@@ -317,9 +329,10 @@ class _Suggestions:
     ) -> list[dict[str, Any]]:
         """Those of the selected candidates that noisy counts confirm. A row counts once for each: √candidates."""
         number = len(selected)
-        details = {"l2_sensitivity": math.sqrt(number), "unit": "counts", "rules": number}
+        most = self._bound * math.sqrt(number)
+        details = {"l2_sensitivity": most, "unit": "counts", "rules": number}
         account, mu = self._open(COUNTS, 1, details)
-        index, std = self._table.read(account), math.sqrt(number) / mu
+        index, std = self._table.read(account), most / mu
         counts = [self._cells(c, index) for c in selected]
         counts = exact(account, counts, [std] * number)
         noisy = [samplers.noisy(c, std, self._bits, whole=True) for c in counts]

@@ -165,3 +165,22 @@ def test_parents_without_children_are_taken():
     given = tables(5, most=0)
     _, rows = records_of(given)
     assert len(rows["patients"].codes) == 5 and len(rows["stays"].codes) == 0
+
+
+def test_a_record_says_which_codes_of_the_previous_child_it_repeats():
+    given = tables(1, most=0)
+    given["stays"] = pd.DataFrame(
+        {
+            "stay": range(4),
+            "patient": 1000,
+            "day": [10, 20, 20, 60],
+            "ward": ["a", "a", "b", "b"],
+        }
+    )
+    given["events"] = given["events"].iloc[:0]
+    encoder, rows = records_of(given, stays=4)
+    records = encoder.records["stays"]
+    names = records.names[len(records.context) + len(records.drawn) :]
+    same = rows["stays"].codes[:, -len(names) :]
+    assert names == ("same stays: day", "same stays: ward")
+    assert same.tolist() == [[0, 1], [1, 0], [0, 1]]

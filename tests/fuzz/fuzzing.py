@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import random
 import resource
 import signal
@@ -16,6 +17,8 @@ from typing import Any
 from tabsynth import TabsynthError
 from tabsynth.errors import TableError
 
+# What the library logs, such as the encoding of a line, is no output of its own.
+logging.getLogger("tabsynth").addHandler(logging.NullHandler())
 SECONDS = 2.0  # an input may take
 MEMORY = 500 * 2**20  # bytes that an input may add to what the process ever held
 LONGEST = 600  # characters of a line of a refusal

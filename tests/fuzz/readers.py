@@ -18,7 +18,10 @@ import torch
 
 from tabsynth import DPWGAN, Column, MargNet, Schema, TabsynthError, load, read_table
 from tabsynth._tensors import digest
+from tabsynth.auditing import linked_datasets
 from tabsynth.encoding import TableEncoder
+from tabsynth.encoding.linked import LinkedEncoder
+from tabsynth.encoding.rows import KEY_BYTES, Rows
 from tabsynth.privacy.accounting.mechanisms import Gaussian
 from tabsynth.privacy.certificate.certificate import beside
 from tabsynth.privacy.certificate.verification import verify
@@ -29,10 +32,11 @@ from tabsynth.schema.drafting import draft_schema, review
 from tabsynth.schema.editing import differences
 from tabsynth.schema.exporters import EXPORTS
 from tabsynth.schema.importers import import_schema
+from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.gan.dpwgan import WGANConfig
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.model_file import read_model
-from tabsynth.tables.files import read_any
+from tabsynth.tables.files import read_any, read_linked
 from tabsynth.training.checkpoint import INDEX, LEDGER, Checkpoint, write_index
 
 ONE: dict[str, Any] = {"kind": "categorical", "nulls": True}
@@ -436,6 +440,86 @@ def parquets(folder: Path) -> Reader:
     return Reader(make, read)
 
 
+def linked_schemas(folder: Path) -> Reader:
+    path, base = folder / "linked.json", linked_datasets.SCHEMA.to_dict()
+    raw = linked_datasets.SCHEMA.to_json().encode()
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutations.damaged(raw, rng)
+        return mutations.text(mutations.changed(base, rng), rng).encode("utf-8", "surrogatepass")
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        schema = LinkedSchema.load(path)
+        text = schema.to_json()
+        assert LinkedSchema.from_dict(json.loads(text)).fingerprint() == schema.fingerprint()
+        empty = {name: pd.DataFrame(columns=_given(schema, name)) for name in schema.names}
+        LinkedEncoder(schema).to_tables(empty)
+
+    return Reader(make, read)
+
+
+def _given(schema: LinkedSchema, name: str) -> list[str]:
+    """The columns of a table, its keys among them."""
+    keys = schema.keys[name]
+    aside = [c for c in (*keys.columns, keys.order) if c is not None]
+    return list(dict.fromkeys([*aside, *schema.tables[name].names]))
+
+
+def linked_tables(folder: Path) -> Reader:
+    schema, place = linked_datasets.SCHEMA, folder / "tables"
+    place.mkdir()
+    sound = linked_datasets.make_tables(0, 4)
+    rows = {
+        name: [list(table.columns), *table.astype(str).to_numpy().tolist()]
+        for name, table in sound.items()
+    }
+    raw = {name: table.to_csv(index=False).encode() for name, table in sound.items()}
+    encoder = LinkedEncoder(schema)
+
+    def make(rng: random.Random) -> tuple[str, bytes]:
+        name = rng.choice(schema.names)
+        if rng.random() < 0.5:
+            return name, mutations.damaged(raw[name], rng)
+        return name, mutations.table(rows[name], rng)
+
+    def read(created: tuple[str, bytes]) -> None:
+        damaged, data = created
+        for name in schema.names:
+            (place / f"{name}.csv").write_bytes(data if name == damaged else raw[name])
+        tables = encoder.to_tables(read_linked(place, schema))
+        for rows in encoder.to_rows(tables).values():  # no root row adds more than 1
+            shares = len(rows) if rows.shares is None else rows.shares.sum()
+            assert shares <= len(tables[schema.root].codes) + 1e-9
+
+    return Reader(make, read)
+
+
+def survey_tables(folder: Path) -> Reader:
+    """Tables with weights and units, which are bounded."""
+    path, key = folder / "survey.csv", bytes(KEY_BYTES)
+    head = [*ROWS[0], "w", "id"]
+    rows = [head, *([*row, str(i), str(i // 2)] for i, row in enumerate(ROWS[1:]))]
+    raw = "\n".join(",".join(row) for row in rows).encode()
+    facts = {**SCHEMA.to_dict(), "weight": {"column": "w", "max": 2.5}}
+    schema = Schema.from_dict({**facts, "unit": {"column": "id", "max_rows": 1}})
+
+    def make(rng: random.Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutations.damaged(raw, rng)
+        return mutations.table(rows, rng)
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        rows = TableEncoder(schema).to_rows(read_table(path, schema), key)
+        assert isinstance(rows, Rows) and rows.weights is not None and rows.units is not None
+        assert ((rows.weights >= 0) & (rows.weights <= 2.5)).all()
+        assert len(np.unique(rows.units)) == len(rows)
+
+    return Reader(make, read)
+
+
 READERS: dict[str, Callable[[Path], Reader]] = {
     "schema": schemas,
     "codebook": codebooks,
@@ -445,4 +529,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "ledger": ledgers,
     "csv": csvs,
     "parquet": parquets,
+    "linked schema": linked_schemas,
+    "linked tables": linked_tables,
+    "survey table": survey_tables,
 }

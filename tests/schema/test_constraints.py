@@ -280,6 +280,19 @@ def test_what_becomes_of_a_row_depends_on_no_other(policy: str) -> None:
             [{"derive": "age", "expression": "dbp + 1"}, {"derive": "age", "expression": "sbp"}],
             "Two constraints derive column 'age'",
         ),
+        ([{"if": {"age": {"low": 5}}, "then": {"sex": ["f"]}}], "column 'age': expected a range"),
+        ([{"if": {"sex": ["f"]}, "then": {"age": {"high": 5}}}], "got {'high': 5}; give both ends"),
+        ([{"if": {"sex": {}}, "then": {"age": [5]}}], "expected a range with low and high"),
+        (
+            [{"order": ["dbp", "sbp"], "difference": {"high": 60, "low": "a"}}],
+            "expected low of the difference to be a number, got 'a'",
+        ),
+        (
+            [{"order": ["dbp", "sbp"], "difference": {"high": 60, "breaks": 5}}],
+            "expected breaks of the difference to be a list, got 5",
+        ),
+        ([{"order": ["dbp", "sbp"], "difference": [60]}], "expected difference to be a dict"),
+        ([{"derive": "sector", "from": 5, "table": []}], "expected from to be a column or a list"),
     ],
 )
 def test_rules_that_cannot_be_are_refused_in_one_line(rules: list, says: str) -> None:

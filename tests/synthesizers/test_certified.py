@@ -20,7 +20,7 @@ from tabsynth.privacy.certificate.signing import make_keys
 from tabsynth.privacy.certificate.verification import verify
 from tabsynth.report.certificates import privacy_panel
 from tabsynth.synthesizers import METHODS, load
-from tabsynth.synthesizers.base import STATED
+from tabsynth.synthesizers.fitting import STATED, noise_facts
 from tabsynth.synthesizers.gan import public as released
 from tabsynth.synthesizers.gan.adversarial import Adversarial
 from tabsynth.synthesizers.margnet.config import MargNetConfig
@@ -68,8 +68,8 @@ def test_noise_of_a_gpu_is_called_so(monkeypatch):
     """Where gradients are summed there, now or in the fit that this one starts from."""
     first, counts = (make(rows=60).fit(frame()) for make in (small, margnet))
     monkeypatch.setattr("tabsynth.synthesizers.base.device_of", lambda _: torch.device("cuda"))
-    first.facts_["noise"] = first._noise_facts()
-    assert first.facts_["noise"]["exact"] is False and counts._noise_facts()["exact"] is True
+    first.facts_["noise"] = noise_facts(first)
+    assert first.facts_["noise"]["exact"] is False and noise_facts(counts)["exact"] is True
     monkeypatch.undo()
     warm = small_dpgan(rows=60, epsilon=6.0, warm_start=first).fit(frame())
     assert warm.facts_["noise"]["exact"] is False

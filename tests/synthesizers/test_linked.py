@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from linked_tables import TINY, schema, tables
 
 from tabsynth import BudgetError, InputError, LinkedMargNet, ProjectLedger, load, verify
 from tabsynth.encoding.linked import LinkedEncoder
+from tabsynth.privacy.noise.counts import Measured
 from tabsynth.synthesizers.linked import estimator, network
+from tabsynth.synthesizers.margnet.measurement import Measurements
 
 GIVEN = tables(60)
 
@@ -203,6 +206,20 @@ def test_wrong_parameters_are_refused(given, message):
         make(**given).fit(GIVEN)
 
 
+def test_a_refit_under_another_bound_is_refused(tmp_path):
+    """Its certificate would state the last bound of stays for the charges of both fits."""
+    model = make(epsilon=1.0).fit(GIVEN)
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m")):
+        before = one.ledger_.to_list()
+        one.set_params(schema=schema(stays=6), epsilon=8.0, config=TINY)
+        with pytest.raises(InputError, match="other bounds of a unit"):
+            one.fit(GIVEN)
+        assert one.ledger_.to_list() == before
+        one.set_params(schema=schema(), epsilon=2.0).fit(GIVEN)
+        assert len(one.ledger_.to_list()) == 2 * len(before)
+
+
 def test_a_schema_of_one_table_is_refused():
     with pytest.raises(InputError, match=r"Schema\.linked"):
         LinkedMargNet(schema().tables["stays"], epsilon=1.0).fit(GIVEN)
@@ -242,5 +259,48 @@ def test_the_blocks_of_the_guide_run(tmp_path, monkeypatch):
     names: dict = {}
     for block in blocks:
         exec(block.replace("time_limit=5.0", "time_limit=1.0"), names)
-    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 3
+    assert len(names["synthetic"]["homes"]) == 200 and len(blocks) == 4
     assert (tmp_path / "linked.json").is_file()
+
+
+def counted(first, later, noise):
+    """What is measured where first and later children have these counts of wards."""
+    encoder = LinkedEncoder(schema())
+    root, records = encoder.records["patients"], encoder.records["stays"]
+    counts = []
+    for of, given in ((root, first), (records, later)):
+        j = of.names.index("own stays: ward")
+        many = np.zeros(of.sizes[j])
+        many[: len(given)] = given
+        counts.append(Measurements([Measured((j,), many, noise)], 1000.0, None))
+    moved = estimator.toward_first(records, counts[1], root, counts[0]).counts[0]
+    return moved.counts[: len(later)], moved.std
+
+
+def test_later_children_are_moved_towards_first_ones_as_far_as_noise_explains_the_difference():
+    """James and Stein: of the squared difference, the share of noise is left out; the total stays."""
+    size = LinkedEncoder(schema()).encoders["stays"].schema["ward"].size
+    first = np.arange(1, size + 1) * 100.0
+    later = first[::-1] / 2
+    near, std = counted(first, later, 1000.0)
+    assert near == pytest.approx(first / 2) and std < 1000
+    clear, _ = counted(first, later, 1.0)
+    assert clear == pytest.approx(later, abs=0.1)
+    noise = 0.6 * math.sqrt(((later - first / 2) ** 2).sum() / size)
+    half, _ = counted(first, later, noise)
+    assert half == pytest.approx(first / 2 + (1 - 0.36) * (later - first / 2))
+
+
+def test_the_copy_term_draws_the_code_of_the_previous_child():
+    records = LinkedEncoder(schema()).records["stays"]
+    drawing = network.ContextNetwork(records, (8,), torch.Generator().manual_seed(0))
+    context = np.zeros((500, len(records.context)), dtype=np.int64)
+    (i, j), k = records.repeats[1], 1
+    context[:, i] = np.arange(500) % records.drawn[j].size
+    shares = []
+    for copy in (-20.0, 0.0, 20.0):
+        with torch.no_grad():
+            drawing.copy[k] = copy
+        drawn = drawing.draw(context, torch.Generator().manual_seed(1))
+        shares.append((drawn[:, j] == context[:, i]).mean())
+    assert shares[0] == 0 < shares[1] < 1 == shares[2]

@@ -68,7 +68,9 @@ def draft_of_rows(
     table: pd.DataFrame, mu: float = 0.3, seed: int | None = 0
 ) -> private_schema._Draft:
     ledger = Ledger(math.inf if math.isinf(mu) else 9.0, 1e-5)
-    return private_schema._Draft(table, ledger, mu, (), seed, "renyi", None)
+    return private_schema._Draft(
+        table, np.ones(len(table), int), 1, ledger, mu, (), seed, "renyi", None
+    )
 
 
 def exact_sums(table: pd.DataFrame, drafts: dict, number: int) -> dict:

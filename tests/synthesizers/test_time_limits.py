@@ -15,7 +15,7 @@ from tabsynth import Categorical, MargNet, MargNetConfig, Numeric, Schema
 from tabsynth.cli import commands
 from tabsynth.cli import fit as command
 from tabsynth.privacy.certificate.verification import verify
-from tabsynth.synthesizers import METHODS, base
+from tabsynth.synthesizers import METHODS, base, drafted_fits
 from tabsynth.synthesizers.fitting import Run
 from tabsynth.training.loop import TrainingMonitor
 
@@ -85,7 +85,7 @@ def test_a_draft_is_a_part_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None
         clock[0] += 4
         return drafted(self, *args)
 
-    monkeypatch.setattr(base, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(drafted_fits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(Run, "draft", slow)
     left: list[float] = []
     train = Run.train

@@ -14,7 +14,6 @@ from tabsynth import Column, Identifier, InputError, MargNet, MargNetConfig, Sch
 from tabsynth.encoding import TableEncoder
 from tabsynth.encoding.rows import Rows
 from tabsynth.errors import FileFormatError
-from tabsynth.evaluation.publishing import evaluate_private
 from tabsynth.privacy.accounting.accountants import gaussian_mu
 from tabsynth.privacy.accounting.mechanisms import mechanism_from
 from tabsynth.privacy.certificate.certificate import beside, describe_mechanism
@@ -23,7 +22,6 @@ from tabsynth.privacy.ledger.ledger import Ledger
 from tabsynth.privacy.ledger.project import ProjectLedger
 from tabsynth.synthesizers.loading import load
 from tabsynth.synthesizers.private_schema import draft_private
-from tabsynth.synthesizers.suggestions import suggest_constraints
 from tabsynth.synthesizers.violations import SHARE, release_number
 
 COLUMNS = [
@@ -249,6 +247,32 @@ def test_a_refit_under_another_unit_is_refused(model: MargNet, tmp_path: Any) ->
         one.set_params(schema=schema(), epsilon=1.0)
 
 
+@pytest.mark.parametrize("weight", [None, "days"])
+def test_a_refit_under_another_bound_is_refused(weight: str | None, tmp_path: Any) -> None:
+    """R28: its certificate would state the bound of the last fit for the charges of both."""
+    columns = COLUMNS if weight is None else COLUMNS[:1]
+    caps = {} if weight is None else {"weight": weight, "max_weight": 9}
+
+    def declared(most: int, **more: Any) -> Schema:
+        return Schema(columns, unit="patient", max_rows_per_unit=most, **{**caps, **more})
+
+    first, table = declared(2), stays().assign(days=1.0 if weight else 1)
+    model = MargNet(first, epsilon=1.0, config=SMALL).fit(table)
+    model.save(tmp_path / "m")
+    others = [declared(5), declared(1)] + ([declared(2, max_weight=30)] if weight else [])
+    for one in (model, load(tmp_path / "m")):
+        before = one.ledger_.to_list()
+        for other in others:
+            one.set_params(schema=other, epsilon=8.0, config=SMALL)
+            for options in ({}, {"count_bounded": True}):
+                with pytest.raises(InputError, match="other bounds of a unit, or another cap"):
+                    one.fit(table, **options)
+        assert one.ledger_.to_list() == before
+        one.set_params(schema=first, epsilon=2.0).fit(table)  # the same bound goes on
+        assert "at most 2 of them" in one.certificate()["privacy_unit"]
+        assert len(one.ledger_.to_list()) > len(before)
+
+
 def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
     """Nothing is released, and the cost of the first fit stays that of single records."""
     model = MargNet(Schema(COLUMNS), epsilon=1.0, config=SMALL).fit(stays()[["ward", "days"]])
@@ -259,15 +283,21 @@ def test_a_refit_that_counts_under_another_unit_is_refused() -> None:
     assert model.ledger_.to_list() == before and model.ledger_.unit is None
 
 
-def test_what_protects_records_is_refused_under_a_unit(model: MargNet) -> None:
-    """Private drafts, suggestions of rules and published figures are of single records."""
-    drafted = draft_private(stays()[["ward"]], 5.0)
-    with pytest.raises(InputError, match="has a unit, and a private draft or suggestions"):
-        Schema.from_dict({**drafted.to_dict(), "unit": {"column": UNIT, "max_rows": 2}})
-    with pytest.raises(InputError, match="Suggestions of rules protect one record"):
-        suggest_constraints(stays(), schema(), 1.0)
-    with pytest.raises(InputError, match="Published figures protect one record"):
-        evaluate_private(stays(), model.sample(20), schema=schema(), epsilon=1.0)
+def test_what_protects_records_is_refused_under_a_unit() -> None:
+    """A private draft without the unit, and one of a unit without it or with another."""
+    unit, other = ({"column": name, "max_rows": 2} for name in (UNIT, "other"))
+    drafted = draft_private(stays()[["ward"]], 5.0).to_dict()
+    with pytest.raises(InputError, match="protect one record, and a fit with it would protect all"):
+        Schema.from_dict({**drafted, "unit": unit})
+    with_unit = draft_private(stays()[["ward", UNIT]], 5.0, unit=UNIT, max_rows_per_unit=3)
+    for change in ({"unit": other}, {"released": {**with_unit.released, "unit": ["x"]}}):
+        with pytest.raises(InputError, match="privacy costs do not add up"):
+            Schema.from_dict({**with_unit.to_dict(), **change})
+    without = {n: part for n, part in with_unit.to_dict().items() if n != "unit"}
+    with pytest.raises(InputError, match="protect all records of one 'patient', and a fit"):
+        Schema.from_dict(without)
+    # The bound may be another: each mechanism bounds what a unit adds to it.
+    assert Schema.from_dict({**with_unit.to_dict(), "unit": unit}).max_rows_per_unit == 2
 
 
 # Numbers that are released.

@@ -144,7 +144,7 @@ class ThresholdedGaussian:
     """Gaussian noise on counts of values that are not known in advance; those below a threshold are not released.
 
     ``noise_multiplier`` is as of :class:`Gaussian`, and ``threshold_delta`` bounds the chance that any value is
-    released which a single record alone holds.
+    released which a single record alone holds. Under a unit of privacy, a record here is a unit with all its rows.
 
     Formal guarantees
     -----------------

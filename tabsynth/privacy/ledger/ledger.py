@@ -146,6 +146,9 @@ class Ledger:
         self._process = os.getpid()
         self.accounts: list[Account] = []
         self.unit: str | None = None  # the column of the units that it protects; None: records
+        self.contributions: Any = (
+            None  # what of a unit is used, as the schema has it; None: not known
+        )
         self.project: str | None = getattr(
             journal, "project", None
         )  # whose ledger has all of this on it

@@ -3,8 +3,8 @@
 import json
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,8 +16,8 @@ from torch import Tensor
 from tabsynth._files import new_folder
 from tabsynth._random import Randomness
 from tabsynth._validate import between, shown
-from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, LinkedEncoder, Records
-from tabsynth.encoding.rows import SharedRows
+from tabsynth.encoding.linked import CHILDREN, OWN, PREVIOUS, SAME, LinkedEncoder, Records
+from tabsynth.encoding.rows import Rows, SharedRows
 from tabsynth.errors import FileFormatError, InputError, TabsynthError
 from tabsynth.privacy.accounting.accountants import GAUSSIAN_FILTER
 from tabsynth.privacy.accounting.mechanisms import Gaussian, NoPrivacy
@@ -29,17 +29,26 @@ from tabsynth.privacy.certificate.certificate import (
     write_beside,
 )
 from tabsynth.privacy.ledger.ledger import Ledger, PrivateTable
+from tabsynth.privacy.noise.samplers import Bits
 from tabsynth.schema.linked import LinkedSchema
 from tabsynth.synthesizers.base import (
-    MAX_ROWS,
     Synthesizer,
     Trained,
     check_identifiers,
     check_size,
+    state_weights,
 )
-from tabsynth.synthesizers.fitting import Plan, PlannedSpend, Run
+from tabsynth.synthesizers.conditions import Condition
+from tabsynth.synthesizers.fitting import (
+    Plan,
+    PlannedSpend,
+    Run,
+    noise_facts,
+    stated_settings,
+)
 from tabsynth.synthesizers.linked.generator import LinkedGenerator
 from tabsynth.synthesizers.linked.network import ContextFit
+from tabsynth.synthesizers.margnet.conditioning import boxes_of
 from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, MargNetFit
 from tabsynth.synthesizers.margnet.estimator import least_noise
@@ -50,10 +59,14 @@ from tabsynth.synthesizers.margnet.measurement import (
     stages,
 )
 from tabsynth.synthesizers.margnet.selection import Workload
+from tabsynth.synthesizers.margnet.weighting import WeightedColumns
+from tabsynth.synthesizers.mixture import EVERYTHING, Box
+from tabsynth.synthesizers.model_file import MAX_ROWS, take_facts
 from tabsynth.tables.files import write_table
 from tabsynth.tables.frames import PANDAS, TableKind
 from tabsynth.training.loop import Progress, TrainingMonitor
 
+SMALLEST_COUNT = 0.5  # that a code of first children is taken to have
 LEAST_GROUPS, MOST_GROUPS = 2_000, 10_000  # that are drawn for the contexts of a step
 
 
@@ -61,7 +74,9 @@ def neighbours(records: Records, weight: float) -> Workload:
     """What matters most: the numbers of children, and the pairs of one column in a child and in the one before it.
 
     The pairs are counted in any case. The numbers decide the sizes of all groups: on patients and visits at ε = 1 their
-    weight takes the distance of group sizes from 0.022 to 0.014.
+    weight takes the distance of group sizes from 0.022 to 0.014. Of later children, which are few, columns of their own
+    and whether they repeat the code of the previous child matter, too: their weight takes the distance of transitions
+    from 0.325 to 0.285.
     """
     own = {c.column.name: j for j, c in enumerate(records.columns) if _is(c, OWN, records.table)}
     pairs = [
@@ -69,8 +84,74 @@ def neighbours(records: Records, weight: float) -> Workload:
         for j, c in enumerate(records.columns)
         if _is(c, PREVIOUS, records.table) and c.column.name in own
     ]
-    sizes = tuple(j for j, column in enumerate(records.columns) if column.role == CHILDREN)
-    return Workload(tuple(pairs), None, weight, sizes)
+    roles = (CHILDREN, OWN, SAME) if records.context else (CHILDREN,)
+    columns = tuple(j for j, column in enumerate(records.columns) if column.role in roles)
+    return Workload(tuple(pairs), None, weight, columns)
+
+
+def toward_first(
+    records: Records, later: Measurements, root: Records, first: Measurements
+) -> Measurements:
+    """Noisy counts of the columns of later children, moved towards the distribution of first children.
+
+    Both are noisy counts, so this is post-processing. First children are counted among the records of the root, and are
+    mostly more. The estimate is that of empirical Bayes: of the squared distance of both, what noise alone would make is
+    left out (James and Stein 1961).
+    """
+    at = {(c.table, c.column.name): j for j, c in enumerate(root.columns) if c.optional}
+    single = {m.columns[0]: m for m in first.counts if len(m.columns) == 1}
+    counts = []
+    for m in later.counts:
+        column = records.columns[m.columns[0]]
+        j = at.get((column.table, column.column.name))
+        if len(m.columns) > 1 or j is None or column.role not in (OWN, CHILDREN) or not m.std:
+            counts.append(m)
+            continue
+        share = np.clip(single[j].counts.ravel()[: column.column.size], SMALLEST_COUNT, None)
+        size = len(share)
+        given = m.counts.ravel()[:size]
+        prior = share / share.sum() * max(given.sum(), 1.0)
+        apart = float(((given - prior) ** 2).sum())
+        by_noise = size * m.std**2
+        kept = max(0.0, apart - by_noise) / apart
+        left = max(kept, math.sqrt(2 / size) / (1 + math.sqrt(2 / size)))
+        moved = m.counts.astype(float).copy()
+        moved.ravel()[:size] = prior + kept * (given - prior)
+        counts.append(replace(m, counts=moved, std=m.std * math.sqrt(left)))
+    return replace(later, counts=counts)
+
+
+def private_marginals(
+    encoder: LinkedEncoder,
+    name: str,
+    table: PrivateTable[Any],
+    config: MargNetConfig,
+    rows: int | None,
+    spends: Sequence[PlannedSpend],
+    noise: Bits,
+    monitor: TrainingMonitor,
+    weighted: WeightedColumns | None = None,
+) -> PrivateMarginals:
+    """The noisy counts of one table's records. ``rows``: the number of rows of the root, where it is public.
+
+    ``weighted``: the columns of the root's records with the classes of survey weights, where they have these.
+    """
+    records, of = encoder.records[name], f"{name}: "
+    workload = neighbours(records, config.workload_weight)
+    return PrivateMarginals(
+        table,
+        weighted or records,
+        config,
+        rows if name == encoder.schema.root else None,
+        [spend for spend in spends if spend.purpose.startswith(of)],
+        table.ledger,
+        noise,
+        monitor,
+        workload if weighted is None else weighted.workload(workload),
+        of=of,
+        first=len(records.context),
+        last=None if weighted else len(records.context) + len(records.drawn),
+    )
 
 
 def _more_children(records: Records, one_way: OneWay) -> list[str]:
@@ -184,7 +265,12 @@ class LinkedMargNet(Synthesizer):
         return self
 
     def sample(  # type: ignore[override]
-        self, n: int | None = None, *, random_state: int | None = None
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+        weights: str | None = None,
     ) -> dict[str, pd.DataFrame]:
         """Draw ``n`` rows of the root with all that hangs on them. Costs no privacy.
 
@@ -192,32 +278,85 @@ class LinkedMargNet(Synthesizer):
         ----------
         n : int, optional
             Number of rows of the root. Default: the declared or noisy number of the fit.
+        where : dict, optional
+            From the root's name to a condition on its rows, as of :meth:`Synthesizer.sample`:
+            ``{"households": {"rooms": [3, 4]}}``. Rows are drawn from the fitted mixture given the condition, exactly.
         random_state : int, optional
             As in :meth:`Synthesizer.sample`.
+        weights : {None, "population"}
+            ``population`` adds the column of weights to the table of the root, as in :meth:`Synthesizer.sample`.
 
         Returns
         -------
         dict of str to DataFrame
             By table, each with its keys, which are 1, 2, 3, …: each parent's key is there, and no key occurs twice.
             Rows of one parent are together, in their order. ``attrs["certificate"]`` of each holds the certificate.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`Synthesizer.sample`, and for a condition on another table than the root.
         """
         self._check_fitted()
+        self._check_weights(weights, None)
         n = self._number_of_rows(n)
         check_size(n, len(self.encoder_.columns(self.schema_.root)))
+        condition = None if where is None or where == {} else self._condition(where)
         for_codes, for_cells = self._streams(random_state)
-        codes = self.trained_.generator.sample(n, for_codes)
-        tables = self.encoder_.from_tables(codes, for_cells)
-        certificate = self.certificate()
-        for table in tables.values():
+        generator: LinkedGenerator = self.trained_.generator
+        root, within = self.schema_.root, None
+        boxes: Sequence[Box] = EVERYTHING
+        if condition is not None:
+            boxes = boxes_of(generator.root, self.encoder_.encoders[root], condition)
+            within = condition.within
+        codes = generator.sample(n, for_codes, boxes=boxes)
+        tables = self.encoder_.from_tables(codes, for_cells, within)
+        if condition is not None and not condition.allows(tables[root]).all():
+            raise InputError(
+                f"{condition} does not hold in every row that the rules of table {shown(root)} allow; put it on other columns."
+            )
+        if weights is not None:
+            column = self._weight_column(n)
+            tables[root][column.name] = self.trained_.population / n
+        for name, table in tables.items():
+            certificate = self.certificate()
+            if condition is not None:
+                stated = {f"{root}.{c}": values for c, values in condition.stated.items()}
+                certificate["condition"] = stated
+            if weights is not None and name == root:
+                state_weights(certificate)
             attach(table, certificate)
         return tables
+
+    def _condition(self, where: Any) -> Condition:
+        """A condition on rows of the root; one on other tables is refused."""
+        root, names = self.schema_.root, self.schema_.names
+        if not isinstance(where, Mapping):
+            raise InputError(
+                f"Expected where to be a dict from table {shown(root)} to a condition, got {shown(where)}."
+            )
+        for name in where:
+            if name != root:
+                what = "puts a condition on" if name in names else "names no table by"
+                raise InputError(
+                    f"where {what} {shown(name)}; of linked tables, conditions are on the root, {shown(root)}."
+                )
+        condition = Condition(self.schema_.tables[root], where[root])
+        if condition.computed:
+            raise InputError(
+                f"where: column {shown(condition.computed[0])} of table {shown(root)} is computed; put the condition on"
+                " other columns."
+            )
+        return condition
 
     def sample_to(  # type: ignore[override]
         self,
         path: str | Path,
         n: int | None = None,
         *,
+        where: Mapping[str, Any] | None = None,
         random_state: int | None = None,
+        weights: str | None = None,
         suffix: str = ".csv",
         formulas: str = "refuse",
         sep: str | None = None,
@@ -225,11 +364,12 @@ class LinkedMargNet(Synthesizer):
     ) -> Path:
         """Write a folder with a file for each table, and the certificate beside each; whole or not at all.
 
-        ``n`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the folder, which must
-        not be there yet.
+        ``n``, ``where`` and ``weights`` as of :meth:`sample`; the rest as of :meth:`Synthesizer.sample_to`. Returns the path of the
+        folder, which must not be there yet.
         """
         with new_folder(path) as folder:
-            for name, table in self.sample(n, random_state=random_state).items():
+            sampled = self.sample(n, where=where, random_state=random_state, weights=weights)
+            for name, table in sampled.items():
                 file = folder / f"{name}{suffix}"
                 mark = decimal or self.schema_.tables[name].decimal
                 write_table(table, file, formulas=formulas, sep=sep, decimal=mark)
@@ -298,7 +438,9 @@ class LinkedMargNet(Synthesizer):
         noise = least_noise(earlier) if math.isfinite(self.epsilon) else None
         encoder, spends = LinkedEncoder(self.schema), []
         for name, share in self._shares(encoder).items():
-            for stage, part in stages(encoder.records[name], self._settings()).items():
+            weighted = self._weighted(encoder) if name == self.schema.root else None
+            domain = weighted or encoder.records[name]
+            for stage, part in stages(domain, self._settings()).items():
                 mechanism = (
                     NoPrivacy()
                     if noise is None
@@ -309,19 +451,28 @@ class LinkedMargNet(Synthesizer):
                 )
         return spends
 
+    def _weighted(self, encoder: LinkedEncoder) -> WeightedColumns | None:
+        """The columns of the root's records with the classes of survey weights; None where rows have none."""
+        columns = encoder.records[self.schema.root].columns
+        return WeightedColumns.of(columns, self.schema.design, self._settings())
+
+    def _components(self, encoder: LinkedEncoder) -> int:
+        """Of the mixture of the root's records."""
+        domain = self._weighted(encoder) or encoder.records[self.schema.root]
+        return self._settings().rows_of_mixture(len(domain.columns))
+
     def _design_notes(self) -> list[str]:
         bounds = [
             f"{keys.max_children} rows of {name} for each row of {keys.parent}"
             for name, keys in self.schema.keys.items()
             if keys.parent is not None
         ]
-        return [
-            f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
-        ]
+        protected = f"protects one row of {self.schema.root} with all rows that hang on it; used are at most {', '.join(bounds)}"
+        return [protected, *self._weight_notes()]
 
     def _free_steps(self) -> dict[str, int]:
-        names = LinkedEncoder(self.schema).records
-        return {f"{name}: {STAGE}": self._settings().steps for name in names}
+        records = LinkedEncoder(self.schema).records
+        return {f"{name}: {STAGE}": self._settings().steps for name in records}
 
     def _complete_plan(
         self, spends: list[PlannedSpend], earlier: Ledger, estimate_time: bool
@@ -330,7 +481,7 @@ class LinkedMargNet(Synthesizer):
 
     def _train(  # type: ignore[override]
         self,
-        index: dict[str, SharedRows],
+        index: dict[str, Rows | SharedRows],
         spends: list[PlannedSpend],
         ledger: Ledger,
         randomness: Randomness,
@@ -341,34 +492,45 @@ class LinkedMargNet(Synthesizer):
         config, encoder = self._settings(), LinkedEncoder(self.schema)
         measured: dict[str, Measurements] = {}
         notes: list[str] = []
+        weighted, root = self._weighted(encoder), encoder.records[self.schema.root]
         for name, records in encoder.records.items():
-            root, of = name == self.schema.root, f"{name}: "
-            marginals = PrivateMarginals(
-                PrivateTable(index[name], ledger),
-                records,
+            by_class, rows_ = weighted if records is root else None, index[name]
+            if by_class is not None:
+                assert isinstance(rows_, Rows)
+                rows_ = by_class.rows(rows_)
+            marginals = private_marginals(
+                encoder,
+                name,
+                PrivateTable(rows_, ledger),
                 config,
-                self.rows if root else None,
-                [spend for spend in spends if spend.purpose.startswith(of)],
-                ledger,
+                self.rows,
+                spends,
                 noise,
                 monitor,
-                neighbours(records, config.workload_weight),
-                of=of,
-                first=len(records.context),
+                by_class,
             )
             one_way = marginals.one_way()
             notes += _more_children(records, one_way)
             measured[name] = marginals.joint(one_way, marginals.select(one_way))
-        rows = measured[self.schema.root].rows
-        components = config.rows_of_mixture(len(encoder.records[self.schema.root].columns))
+            if records is not root:
+                measured[name] = toward_first(
+                    records, measured[name], root, measured[self.schema.root]
+                )
+        rows, population = measured[self.schema.root].rows, None
+        components = self._components(encoder)
         generator = LinkedGenerator(encoder, components, config.hidden, init_rng)
         groups = int(min(max(rows, LEAST_GROUPS), MOST_GROUPS))
         curves: dict[str, dict[str, list[float]]] = {}
+        # Later children are counted by row, so they are fitted with contexts of rows: their law given a context is taken to
+        # be that of the population. The root becomes that of the population after all fits.
         for left, (name, of_table) in zip(
             range(len(measured), 0, -1), measured.items(), strict=True
         ):
+            layout = encoder.records[name].layout
+            if weighted is not None and name == self.schema.root:
+                layout = weighted.layout(layout)
             given = (
-                encoder.records[name].layout,
+                layout,
                 config,
                 of_table.counts,
                 of_table.rows,
@@ -382,13 +544,20 @@ class LinkedMargNet(Synthesizer):
                 pool = partial(generator.contexts, name, groups, init_rng)
                 fit = ContextFit(generator.network(name), pool, *given)
             fit.fit(monitor, most, f"{name}: ", 1 / left)
-            if name == self.schema.root:
-                generator.set_root(fit.mixture())
-            curves |= {f"{name}: {what}": curve for what, curve in fit.curves.items()}
+            if isinstance(fit, MargNetFit) and name == self.schema.root:
+                mixture = fit.mixture()
+                generator.set_root(
+                    mixture if weighted is None else weighted.of_rows(mixture, root.layout)
+                )
+            curves |= {f"{name}: {of}": curve for of, curve in fit.curves.items()}
+        if weighted is not None:
+            mixture, population = weighted.of_population(mixture, root.layout, rows)
+            generator.set_root(mixture)
         return Trained(
             generator=generator.to(self._device()),
             curves=curves,
             rows=rows,
+            population=population,
             notes={"children": notes},
         )
 
@@ -397,7 +566,7 @@ class LinkedMargNet(Synthesizer):
         columns = [(t, c) for t, s in schema.tables.items() for c in s.generated]
         declared = [f"{t}.{c.name}" for t, c in columns if c.provenance == "declared"]
         return {
-            "settings": self._stated_settings(),
+            "settings": stated_settings(self),
             "public": {
                 "schema_sha256": schema.fingerprint(),
                 "declared": declared,
@@ -416,7 +585,7 @@ class LinkedMargNet(Synthesizer):
             },
             "versions": versions(),
             "code": code(),
-            "noise": self._noise_facts(),
+            "noise": noise_facts(self),
             "training": {
                 "stopped": monitor.stopped,
                 "curves": trained.curves,
@@ -445,6 +614,9 @@ class LinkedMargNet(Synthesizer):
             "delta": self.ledger_.delta,
             "config": self.config_,
             "rows": self.rows_,
+            **(
+                {} if self.trained_.population is None else {"population": self.trained_.population}
+            ),
             "ledger": self.ledger_.to_list(),
             "seeded": self.seeded_,
             "facts": self.facts_,
@@ -468,19 +640,22 @@ class LinkedMargNet(Synthesizer):
                 root_share=share,
                 config=MargNetConfig(**config),
             )
-            model._take_facts(facts)
+            take_facts(model, facts)
             if model.facts_["public"]["schema_sha256"] != schema.fingerprint():
                 raise FileFormatError(f"{path}: its schema is not the one that it was fitted with.")
             rows = facts["rows"]
             if not (type(rows) is int and 1 <= rows <= MAX_ROWS):
                 raise damaged
+            population = facts.get("population")
+            if population is not None and not (
+                isinstance(population, float) and 1 <= population < math.inf
+            ):
+                raise damaged
             model.encoder_ = encoder = LinkedEncoder(schema)
             model.table_kind_ = TableKind(PANDAS, {})
             # An untrusted file must not make us build more than it holds.
             given = sum(tensor.numel() for tensor in weights.values())
-            components = model._settings().rows_of_mixture(
-                len(encoder.records[schema.root].columns)
-            )
+            components = model._components(encoder)
             if model._size_of(encoder, components) > given:
                 raise damaged
             generator = LinkedGenerator(encoder, components, model._settings().hidden)
@@ -494,13 +669,19 @@ class LinkedMargNet(Synthesizer):
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError):
             raise damaged from None
         model.trained_ = Trained(
-            generator=generator.to(model._device()).eval(), curves={}, rows=rows
+            generator=generator.to(model._device()).eval(),
+            curves={},
+            rows=rows,
+            population=population,
         )
         return model
 
     def _size_of(self, encoder: LinkedEncoder, components: int) -> int:
         """At most the number of weights of the generator."""
-        widths = {name: sum(records.sizes) for name, records in encoder.records.items()}
+        widths = {
+            name: sum(records.sizes[: len(records.context) + len(records.drawn)])
+            for name, records in encoder.records.items()
+        }
         hidden = self._settings().hidden
         return components * widths.pop(encoder.schema.root) + sum(
             min(hidden) * width for width in widths.values()

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from tabsynth.encoding.linked import OWN, PREVIOUS, CodedTable, LinkedEncoder, Records
+from tabsynth.encoding.rows import SharedRows
 from tabsynth.synthesizers.linked.network import ContextNetwork
-from tabsynth.synthesizers.mixture import Mixture
+from tabsynth.synthesizers.mixture import EVERYTHING, Box, Mixture
 
 SMALLEST = 1e-30
 
@@ -36,7 +37,9 @@ class LinkedGenerator(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.root = Mixture(encoder.records[encoder.schema.root].layout, components)
+        weighted = encoder.schema.design.weight is not None
+        layout = encoder.records[encoder.schema.root].layout
+        self.root = Mixture(layout, components, shared=weighted)
         self.names = [name for name in encoder.records if name != encoder.schema.root]
         self.networks = nn.ModuleList(
             ContextNetwork(encoder.records[name], hidden, rng) for name in self.names
@@ -62,7 +65,7 @@ class LinkedGenerator(nn.Module):
                 kept = p[:, block.start : block.stop - 1] + SMALLEST
                 p[:, block.start : block.stop - 1] = kept / kept.sum(1, keepdim=True)
                 p[:, block.stop - 1] = 0
-        self.root.set(p)
+        self.root.set(p, mixture.shares)
 
     def sound(self) -> bool:
         """Whether probabilities are such, and weights finite."""
@@ -73,8 +76,8 @@ class LinkedGenerator(nn.Module):
         tables = self.sample(n, rng, upto=name, rounded=False)
         rows = self.encoder.to_rows(tables)[name]
         width = len(self.encoder.records[name].context)
-        if not len(rows) or rows.shares is None:  # no group has two: any context will do
-            return np.zeros((1, width), dtype=np.int64), np.ones(1)
+        if not isinstance(rows, SharedRows) or rows.shares is None or not len(rows):
+            return np.zeros((1, width), dtype=np.int64), np.ones(1)  # no group has two: any will do
         return rows.codes[:, :width], rows.shares
 
     def sample(
@@ -84,10 +87,12 @@ class LinkedGenerator(nn.Module):
         upto: str | None = None,
         *,
         rounded: bool = True,
+        boxes: Sequence[Box] = EVERYTHING,
     ) -> dict[str, CodedTable]:
         """Codes of all tables of ``n`` rows of the root with all that hangs on them; children in the order of parents.
 
-        Later children of tables after ``upto`` are left out; ``rounded`` as of :meth:`Mixture.sample`.
+        Later children of tables after ``upto`` are left out; ``rounded`` and ``boxes``, of the root's records, as of
+        :meth:`Mixture.sample`.
         """
         schema = self.encoder.schema
         nothing = np.zeros(0, dtype=np.int64)
@@ -100,7 +105,7 @@ class LinkedGenerator(nn.Module):
             )
             for name in schema.names
         }
-        drawn = self.root.sample(n, rng, rounded=rounded)
+        drawn = self.root.sample(n, rng, rounded=rounded, boxes=boxes)
         zeros = np.zeros(n, dtype=np.int64)
         self._enter(schema.root, drawn, zeros, zeros, tables)
         for name in schema.names[1:]:

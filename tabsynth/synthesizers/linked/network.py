@@ -1,7 +1,8 @@
 """A network that draws the next child given its context, and its fit to noisy counts.
 
 The network takes the category codes of a context and a random vector, and gives a distribution for each column of the
-child's record: given both, the columns are independent. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
+child's record: given both, the columns are independent. A number for each column of the table itself is added to the logit
+of the previous child's code, because most sequences repeat codes more, or less, often than by chance. It is fitted as :mod:`tabsynth.synthesizers.margnet.estimation`
 fits a mixture, with contexts in the place of components: what a pair of columns is expected to count is the mean over
 contexts, of which the context's own columns are known. The contexts are those of groups that the generator itself draws,
 so that a child that follows drawn ones is fitted where it is used, and counts among context columns are not needed. All of
@@ -11,6 +12,7 @@ NOTE[DIFF] GEM and MargNet fit the rows of a mixture; here each row has a contex
 models, of which the child's columns alone are fitted.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,10 +28,11 @@ from tabsynth.training.networks import mlp
 
 LATENT = 16  # length of the random vector
 CONTEXTS = 4096  # of a step
-LEAST_STEPS = 150  # of a fit, also where counts are hardly more than noise
+LEAST_STEPS = 30  # of a fit, also where counts are hardly more than noise
 MOST_STEPS = 600
 RENEWED = 100  # steps after which groups are drawn again
 SMALLEST = 1e-12
+CERTAIN = 0.02  # no closer to 0 or 1 are shares that the copy terms start from
 Pool = Callable[
     [], tuple[np.ndarray, np.ndarray]
 ]  # contexts, shape (n, context columns), and their weights
@@ -55,7 +58,8 @@ class ContextNetwork(nn.Module):
         super().__init__()
         context = len(records.context)
         sizes = records.sizes
-        self.sizes = list(sizes[context:])
+        self.sizes = list(sizes[context : context + len(records.drawn)])
+        self.repeats = records.repeats
         starts = np.cumsum([0, *sizes[:context]])[:-1]
         self.register_buffer("starts", torch.from_numpy(starts), persistent=False)
         first = hidden[0]
@@ -63,6 +67,7 @@ class ContextNetwork(nn.Module):
         width = sum(sizes[:context])
         self.codes = nn.Parameter(torch.randn(width, first, generator=generator) / context**0.5)
         self.latent = nn.Parameter(torch.randn(LATENT, first, generator=generator) / LATENT**0.5)
+        self.copy = nn.Parameter(torch.zeros(len(self.repeats)))
         self.body = mlp([first, *hidden[1:], sum(self.sizes)], generator)
 
     @torch.no_grad()
@@ -77,7 +82,10 @@ class ContextNetwork(nn.Module):
         """Probabilities, shape (n, codes of all columns of the record)."""
         spots = context + self.starts
         hidden = nn.functional.embedding_bag(spots, self.codes, mode="sum") + latent @ self.latent
-        logits = self.body(torch.relu(hidden)).split(self.sizes, dim=1)
+        logits = list(self.body(torch.relu(hidden)).split(self.sizes, dim=1))
+        for (i, j), copy in zip(self.repeats, self.copy, strict=True):
+            same = nn.functional.one_hot(context[:, i], self.sizes[j])
+            logits[j] = logits[j] + copy * same
         return torch.cat([torch.softmax(column, dim=1) for column in logits], dim=1)
 
     @torch.no_grad()
@@ -152,7 +160,10 @@ class _Contexts(nn.Module):
         self.calls += 1
         fixed = torch.zeros(CONTEXTS, self.width, device=device)
         fixed.scatter_(1, self.contexts + self.network.starts, 1.0)
-        return torch.cat([fixed, self.network(self.contexts, self.latent)], dim=1)
+        p = self.network(self.contexts, self.latent)
+        columns = p.split(self.network.sizes, dim=1)
+        same = [columns[j].gather(1, self.contexts[:, i, None]) for i, j in self.network.repeats]
+        return torch.cat([fixed, p, *(part for q in same for part in (1 - q, q))], dim=1)
 
 
 class ContextFit(MargNetFit):
@@ -187,7 +198,14 @@ class ContextFit(MargNetFit):
         return len(self.errors) > LEAST_STEPS and super()._at_noise(loss)
 
     def _make_network(self, shares: Sequence[np.ndarray], rng: torch.Generator) -> Any:
-        context = len(self.layout.blocks) - len(self._drawing.sizes)
-        self._drawing.start_from(shares[context:])
+        repeats, end = self._drawing.repeats, len(shares) - len(self._drawing.repeats)
+        context = end - len(self._drawing.sizes)
+        self._drawing.start_from(shares[context:end])
+        for k, (i, j) in enumerate(repeats):
+            # The odds of the previous code, over those of two independent draws.
+            chance = float(np.clip(shares[i] @ shares[context + j], CERTAIN, 1 - CERTAIN))
+            same = float(np.clip(shares[end + k][1], CERTAIN, 1 - CERTAIN))
+            with torch.no_grad():
+                self._drawing.copy[k] = math.log(same / (1 - same) * (1 - chance) / chance)
         width = self.layout.blocks[context].start
         return _Contexts(self._drawing, self._pool, width, rng)

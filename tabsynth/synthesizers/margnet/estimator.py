@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ from tabsynth.synthesizers.margnet.config import MargNetConfig
 from tabsynth.synthesizers.margnet.estimation import STAGE, ZEROS, MargNetFit
 from tabsynth.synthesizers.margnet.measurement import Measurements, PrivateMarginals, stages
 from tabsynth.synthesizers.margnet.selection import parsed_workload
-from tabsynth.synthesizers.margnet.weighting import WeightClasses, WeightedColumns
+from tabsynth.synthesizers.margnet.weighting import WeightedColumns
 from tabsynth.synthesizers.mixture import Mixture, disjoint_boxes
 from tabsynth.tables.counter import RowCounter, check_values
 from tabsynth.tables.frames import to_pandas
@@ -126,7 +126,8 @@ class MargNet(Synthesizer):
     accept_drafted_domain : bool
         Fit although the schema was drafted from a table; the certificate says so.
     draft_options : dict, optional
-        For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts.
+        For a fit without a schema: ``null_values``, texts that mean null, and ``decimal``, the decimal mark of texts;
+        ``weight``, ``max_weight``, ``unit`` and ``max_rows_per_unit``, which the drafted schema declares.
     random_state : int, optional
         Makes the run reproducible; its certificate then says "not private: seeded".
     device : {"auto", "cpu", "cuda"}
@@ -258,11 +259,7 @@ class MargNet(Synthesizer):
 
     def _weighted(self) -> WeightedColumns | None:
         """The columns with the classes of survey weights; None where rows have none."""
-        cap = self.schema.max_weight
-        if cap is None:
-            return None
-        classes = WeightClasses(float(cap), self._settings().people_in_group)
-        return WeightedColumns(self.schema.learned.columns, classes)
+        return WeightedColumns.of(self.schema.learned.columns, self.schema.design, self._settings())
 
     def _free_steps(self) -> dict[str, int]:
         zeros = {ZEROS: self._settings().zero_steps} if self.schema.learned.impossible else {}
@@ -283,8 +280,7 @@ class MargNet(Synthesizer):
         layout, weighted = encoder.layout, self._weighted()
         if weighted is not None:
             index, layout = weighted.rows(index), weighted.layout(layout)
-            last, weight = len(layout.blocks) - 1, config.weights_importance
-            workload = replace(workload, classes=last, classes_weight=weight)
+            workload = weighted.workload(workload)
         marginals = PrivateMarginals(
             PrivateTable(index, ledger),
             weighted or self.schema.learned,
@@ -303,8 +299,7 @@ class MargNet(Synthesizer):
         )
         generator, population = estimate.mixture(), None
         if weighted is not None:
-            generator, mean = weighted.of_population(generator, encoder.layout)
-            population = measured.rows * mean
+            generator, population = weighted.of_population(generator, encoder.layout, measured.rows)
         if most is None and encoder.zeros:
             warn_of_impossible(generator, encoder)
         return Trained(

@@ -195,6 +195,8 @@ class PrivateMarginals:
         What purposes begin with, where a fit measures several tables.
     first : int
         The first column that is modelled; of pairs of columns before it there are no counts.
+    last : int, optional
+        The first column that has no pairs. Default: all have.
     """
 
     def __init__(
@@ -212,8 +214,10 @@ class PrivateMarginals:
         design: Design = NO_DESIGN,
         of: str = "",
         first: int = 0,
+        last: int | None = None,
     ) -> None:
         self.derived, self.design, self.of, self.first = derived, design, of, first
+        self.last = len(schema.columns) if last is None else last
         self.schema, self.config, self.rows = schema, config, rows
         self.spends = {spend.purpose.removeprefix(of): spend for spend in spends}
         self.ledger, self.bits, self.monitor = ledger, bits, monitor
@@ -248,7 +252,7 @@ class PrivateMarginals:
         noise = self._joint_noise()
         by = self._resolution(shares, noise, rows)
         pairs = pairs_within(by.pairs, cells, self.config.max_width, self.workload)
-        pairs = [pair for pair in pairs if pair[1] >= self.first]
+        pairs = [pair for pair in pairs if self.first <= pair[1] < self.last]
         distances, chosen = dict.fromkeys(pairs, 0.0), pairs
         if SCORES in self.spends:
             account = self._open(SCORES, {"pairs": len(pairs)})

@@ -15,14 +15,18 @@ that follow from interactions of columns leave an error that no budget takes awa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from tabsynth.encoding.rows import Rows
 from tabsynth.encoding.table import Block, Layout, codebook
-from tabsynth.schema.column import Column, merge_neighbours
+from tabsynth.schema.column import merge_neighbours
+from tabsynth.schema.design import Design
+from tabsynth.synthesizers.margnet.config import MargNetConfig
+from tabsynth.synthesizers.margnet.selection import Workload
 from tabsynth.synthesizers.mixture import Mixture
 
 CLASSES = 40  # classes of weights below the cap, as many as keep the error of their midpoints below that of noise
@@ -70,15 +74,29 @@ class WeightedColumns:
 
     Attributes
     ----------
-    learned : sequence of Column
+    learned : sequence
+        Columns that merge their values into groups, with numbers of codes.
     classes : WeightClasses
+    importance : float
+        Of the errors of counts with the classes; see :class:`MargNetConfig`.
     """
 
-    learned: Sequence[Column]
+    learned: Sequence[Any]
     classes: WeightClasses
+    importance: float
+
+    @classmethod
+    def of(
+        cls, learned: Sequence[Any], design: Design, config: MargNetConfig
+    ) -> "WeightedColumns | None":
+        """None where rows have no weights."""
+        if design.max_weight is None:
+            return None
+        classes = WeightClasses(float(design.max_weight), config.people_in_group)
+        return cls(learned, classes, config.weights_importance)
 
     @property
-    def columns(self) -> list[Column | WeightClasses]:
+    def columns(self) -> list[Any]:
         return [*self.learned, self.classes]
 
     @property
@@ -91,6 +109,11 @@ class WeightedColumns:
         codes = self.classes.codes(rows.weights)
         return Rows(np.column_stack([rows.codes, codes]), None, rows.units)
 
+    def workload(self, workload: Workload) -> Workload:
+        """With the counts of each column and the classes, which are made in any case."""
+        last = len(self.learned)
+        return replace(workload, classes=last, classes_weight=self.importance)
+
     def layout(self, layout: Layout) -> Layout:
         """That of the learned columns with the block of the classes."""
         book, head = codebook(self.classes.size, "one-hot")
@@ -98,8 +121,13 @@ class WeightedColumns:
         block = Block("", width, width + self.classes.size, head, book)
         return Layout((*layout.blocks, block))
 
-    def of_population(self, mixture: Mixture, layout: Layout) -> tuple[Mixture, float]:
-        """The mixture of the population, without the classes, and the mean weight of the rows.
+    def of_rows(self, mixture: Mixture, layout: Layout) -> Mixture:
+        """The mixture of the rows without the classes, which has the given layout."""
+        out = Mixture(layout, len(mixture.probabilities)).to(mixture.probabilities.device)
+        return out.set(mixture.probabilities[:, : layout.width])
+
+    def of_population(self, mixture: Mixture, layout: Layout, rows: float) -> tuple[Mixture, float]:
+        """The mixture of the population, without the classes, and the size of the population, at least 1.
 
         Parameters
         ----------
@@ -107,6 +135,8 @@ class WeightedColumns:
             Of the rows, with their classes.
         layout : Layout
             Without them.
+        rows : float
+            The number of rows.
         """
         every = mixture.probabilities.double().cpu().numpy()
         blocks = [every[:, block.start : block.stop] for block in mixture.layout.blocks]
@@ -115,7 +145,7 @@ class WeightedColumns:
         raked, shares = _raked(blocks, margins)
         out = Mixture(layout, len(every), shared=True).to(mixture.probabilities.device)
         p, s = (torch.from_numpy(x).float() for x in (np.concatenate(raked, axis=1), shares))
-        return out.set(p, s), float(heavy.mean())
+        return out.set(p, s), max(1.0, rows * float(heavy.mean()))
 
 
 def _raked(

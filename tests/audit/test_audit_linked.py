@@ -1,0 +1,119 @@
+"""R20: audits of linked tables, whose canary is a root row with all that hangs on it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from command_lines import refused
+from typer.testing import CliRunner
+
+from tabsynth import MargNetConfig
+from tabsynth.auditing import linked_datasets
+from tabsynth.auditing.blackbox import Setting, extract_features
+from tabsynth.auditing.canaries import WHOLE
+from tabsynth.auditing.canary_linked import audit_linked_counts
+from tabsynth.auditing.outcomes import NOT_REFUTED, REFUTED
+from tabsynth.cli import app
+from tabsynth.encoding import linked as records
+from tabsynth.encoding.rows import SharedRows
+from tabsynth.errors import InputError
+from tabsynth.privacy.noise.counts import count_rows
+
+pytestmark = pytest.mark.usefixtures("accounting_in_no_time")
+RUNS = 200
+
+
+def test_the_canary_adds_its_whole_sensitivity():
+    """Its records are equal in each table, their weights sum to 1, and no other root row changes."""
+    datasets = linked_datasets.small_datasets()
+    canary = datasets.records(datasets.canary)
+    assert set(canary) == {"patients", "stays", "events"}
+    with_canary, without = (datasets.records(datasets.table(there)) for there in (True, False))
+    for name, rows in canary.items():
+        assert (rows.codes == rows.codes[0]).all()
+        assert rows.shares is None or rows.shares.sum() == 1
+        assert (rows.shares is None) == (name == "patients")
+        assert not (without[name].codes == rows.codes[0]).all(1).any()
+        others = len(without[name])
+        np.testing.assert_array_equal(with_canary[name].codes[:others], without[name].codes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [None, MargNetConfig(max_unscored=0)])
+def test_right_counts_show_what_the_theory_says(config):
+    result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS, config=config)}
+    stages = {part.partition(": ")[2] for part in result if part != WHOLE}
+    assert {"one-way counts", "joint counts"} <= stages
+    assert sum("scores of pairs" in part for part in result) == (1 if config is None else 3)
+    for part in result.values():
+        assert part.verdict == NOT_REFUTED, part.sentence
+        slack = 4.5 * math.sqrt(2 / RUNS)
+        assert part.mu_estimate < part.mu_claimed + slack, part
+        assert part.mu_lower <= part.mu_claimed
+    whole = result[WHOLE]
+    assert whole.mu_estimate > 0.9 * whole.mu_claimed - slack
+    assert whole.epsilon_claimed == pytest.approx(8.0, rel=1e-6)
+    squared = sum(r.mu_claimed**2 for r in result.values() if r is not whole)
+    assert whole.mu_claimed == pytest.approx(math.sqrt(squared), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_children_that_count_twice_each_are_refuted(monkeypatch):
+    """The event records of two stays, each with twice the weight of a root row."""
+    right = records.LinkedEncoder.to_rows
+
+    def whole(self, tables):
+        return {
+            name: SharedRows(rows.codes, None if rows.shares is None else np.full(len(rows), 2.0))
+            for name, rows in right(self, tables).items()
+        }
+
+    monkeypatch.setattr(records.LinkedEncoder, "to_rows", whole)
+    result = {r.part: r for r in audit_linked_counts(8.0, runs=RUNS)}
+    assert result["events: joint counts"].verdict == result[WHOLE].verdict == REFUTED
+    assert result["patients: joint counts"].verdict == NOT_REFUTED
+
+
+def test_features_of_linked_tables():
+    """Of each table in turn; a table without records agrees with nothing."""
+    canary = {"a": np.array([1, 2]), "b": np.array([0])}
+    rows = {"a": np.array([[1, 0], [1, 2]]), "b": np.zeros((0, 1), dtype=int)}
+    features = extract_features(rows, canary)
+    np.testing.assert_array_equal(features[:6], extract_features(rows["a"], canary["a"]))
+    np.testing.assert_array_equal(features[6:], 0)
+
+
+@pytest.mark.parametrize("case", ["average", "worst"])
+def test_datasets_of_many_fits(case):
+    setting = Setting(method="linked-margnet", epsilon=1.0, delta=1e-5, case=case, rows=30)
+    datasets = setting.datasets()
+    assert len(datasets.table(False)["patients"]) == 30 == len(datasets.table(True)["patients"]) - 1
+    codes = datasets.canary_codes()
+    for name, rows in datasets.records(datasets.without).items():
+        agree = rows.codes == codes[name]
+        assert not agree.all(1).any() if case == "average" else not agree[:, :1].any()
+        counts = count_rows(rows.codes, (0,), [np.arange(10)], rows.shares)
+        assert counts.sum() <= 30 + 1e-9
+    with pytest.raises(InputError, match="unit_rows"):
+        Setting(method="linked-margnet", epsilon=1.0, delta=1e-5, unit_rows=2)
+
+
+@pytest.mark.slow
+def test_at_the_command_line(tmp_path, monkeypatch):
+    """The quick audits: white-box and replay, of all tables."""
+    words = ("audit", "--method", "linked-margnet", "--epsilon", "8", "--runs", "60")
+    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "aud")])
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "aud" / "audit.json").read_text())["results"]
+    assert {r["kind"] for r in results} == {"white-box", "replay"}
+    replay = results[-1]
+    assert replay["runs"] == 4 and 0.9 < replay["details"]["worst_move"] <= 1 + 1e-9
+    page = (tmp_path / "aud" / "audit.html").read_text()
+    assert "more children at every level than are used" in page
+
+
+def test_there_is_no_one_run_audit(tmp_path):
+    words = ("audit", "--method", "linked-margnet", "--epsilon", "1", "--kind", "one-run")
+    says = "because its canaries are single rows"
+    refused(*words, "-o", "out", cwd=tmp_path, says=says)
